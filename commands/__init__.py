@@ -1,0 +1,1 @@
+"""The `yak` command line: one subcommand a file, arguments and printing only."""

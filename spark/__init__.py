@@ -1,0 +1,1 @@
+"""Analytics on Spark live here; there are none yet."""

@@ -1,0 +1,1 @@
+"""The terminal UI lives here; there is none yet."""

@@ -1,0 +1,1 @@
+"""The pure broker: `Broker.step(event, now_ms)` changes state, appends through the disk seam, and returns effects."""

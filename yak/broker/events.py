@@ -1,0 +1,187 @@
+"""What can happen to a broker, and what it can ask of the world: the whole border of the core.
+
+The shell (`yak.server`) and the simulator (`yak.sim`) turn sockets, threads and the metadata store into events, hand
+them to `Broker.step(event, now_ms)`, and carry out the effects that it returns, in order. Nothing else crosses.
+
+A *turn* is all frames of one read of one socket; `TurnEnd` follows it and wakes what they woke.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from yak.ids import ConnectionId, JobId, Nonce
+from yak.seams.disk import Buffer
+from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+
+# --------------------------------------------------------------------------------------------------------- events
+
+
+@dataclass(slots=True)
+class ConnectionOpened:
+    """A client (or peer) connected; `peer` is `host:port`, for logs and client ids."""
+
+    connection_id: ConnectionId
+    peer: str
+
+
+@dataclass(slots=True)
+class FrameReceived:
+    """One whole request, without its length prefix; a read-only view that is valid only during the step."""
+
+    connection_id: ConnectionId
+    frame: memoryview
+
+
+@dataclass(slots=True)
+class ConnectionClosed:
+    """The connection is gone; no reply can reach it any more."""
+
+    connection_id: ConnectionId
+
+
+@dataclass(slots=True)
+class TurnEnd:
+    """All frames of one read were stepped: run the wake-ups and sends they collected."""
+
+
+@dataclass(slots=True)
+class TimerDue:
+    """The time that `Broker.next_due()` named has come (or any time: an early one does nothing)."""
+
+
+@dataclass(slots=True)
+class JobDone:
+    """A `RunJob` ended: `error` is what it raised, else `result` is what it returned."""
+
+    job_id: JobId
+    result: object
+    error: BaseException | None
+
+
+@dataclass(slots=True)
+class StoreConnected:
+    """The metadata store answers. `process_id` tells one store process from another (Redis run_id)."""
+
+    process_id: str
+    unsafe: tuple[str, ...] = ()
+    """Settings of the store that make it unsafe, in words (see reliability rules: appendonly, appendfsync…)."""
+
+
+@dataclass(slots=True)
+class StoreLost:
+    """The metadata store stopped answering; calls in flight were or were not executed."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class StoreReplied:
+    """The answer to one `CallStore`."""
+
+    nonce: Nonce
+    outcome: StoreOutcome
+
+
+@dataclass(slots=True)
+class RecordsTailed:
+    """New records of the cluster's metadata log, in order, without a gap since those tailed before."""
+
+    records: list[TailedRecord]
+
+
+@dataclass(slots=True)
+class StopRequested:
+    """Leave in order: finish, flush, write the clean-shutdown mark; `Stopped` follows when done."""
+
+
+Event: TypeAlias = (
+    ConnectionOpened
+    | FrameReceived
+    | ConnectionClosed
+    | TurnEnd
+    | TimerDue
+    | JobDone
+    | StoreConnected
+    | StoreLost
+    | StoreReplied
+    | RecordsTailed
+    | StopRequested
+)
+
+# -------------------------------------------------------------------------------------------------------- effects
+
+
+@dataclass(slots=True)
+class Reply:
+    """Bytes for a connection, length prefix included, after all earlier ones of it."""
+
+    connection_id: ConnectionId
+    parts: list[Buffer]
+
+
+@dataclass(slots=True)
+class CloseConnection:
+    """Send what is queued, then close; `reason` is for the log."""
+
+    connection_id: ConnectionId
+    reason: str
+
+
+JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "image"]
+
+
+@dataclass(slots=True)
+class RunJob:
+    """Call `run` off the loop, in a thread, and bring back `JobDone`. Jobs of one kind may run side by side."""
+
+    job_id: JobId
+    kind: JobKind
+    run: Callable[[], object]
+
+
+@dataclass(slots=True)
+class CallStore:
+    """Ask the metadata store; exactly one `StoreReplied` or `StoreLost` follows."""
+
+    nonce: Nonce
+    request: StoreRequest
+
+
+@dataclass(slots=True)
+class TailStore:
+    """(Re)start tailing the metadata log after this offset; `RecordsTailed` follows as records come."""
+
+    after: int
+
+
+@dataclass(slots=True)
+class Notice:
+    """A line for the log: a level, a stable event name, and fields."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    event: str
+    fields: dict[str, object]
+
+
+@dataclass(slots=True)
+class Ready:
+    """Registered and caught up: start to listen. Comes once."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """The broker cannot join this cluster (another cluster's id, its node id is taken…): stop with this error."""
+
+    code: str
+    message: str
+    why: str
+    try_: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Stopped:
+    """All is flushed and marked clean; the process may end."""
+
+
+Effect: TypeAlias = Reply | CloseConnection | RunJob | CallStore | TailStore | Notice | Ready | Refused | Stopped

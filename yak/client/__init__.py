@@ -1,0 +1,1 @@
+"""The Kafka client side, thin over librdkafka (confluent-kafka)."""

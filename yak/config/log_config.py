@@ -1,0 +1,28 @@
+"""The settings of one partition's log, resolved: what the storage layer reads. Names are Kafka's, with their units."""
+
+from dataclasses import dataclass
+
+NEVER = 2**63 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class LogConfig:
+    """Resolved topic configs (dots as underscores); defaults are Kafka 4's."""
+
+    cleanup_policy: str = "delete"
+    compression_type: str = "producer"
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = NEVER
+    message_timestamp_after_max_ms: int = 3_600_000
+    min_insync_replicas: int = 1
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000

@@ -1,0 +1,37 @@
+"""Names for the numbers that must not be mixed up: offsets, epochs, ids.
+
+They are aliases of `int`, not NewTypes: offsets and epochs are added and compared on the hot path, and a NewType would
+ask for a call at every sum. The aliases say which number a signature means.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+Offset: TypeAlias = int
+"""Logical position of a record in a partition, from 0."""
+FilePosition: TypeAlias = int
+"""Byte position in one segment file."""
+LeaderEpoch: TypeAlias = int
+"""One leader's term in one partition; in every batch and every fetch."""
+PartitionEpoch: TypeAlias = int
+"""Compare-and-set version of a partition's state in the metadata store."""
+BrokerEpoch: TypeAlias = int
+"""One boot of one broker: the metadata offset of its registration."""
+ControllerEpoch: TypeAlias = int
+"""One controller's term."""
+MetadataOffset: TypeAlias = int
+"""Position of a record in the cluster's metadata log, from 1."""
+NodeId: TypeAlias = int
+ProducerId: TypeAlias = int
+ConnectionId: TypeAlias = int
+JobId: TypeAlias = int
+Nonce: TypeAlias = int
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic, by name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

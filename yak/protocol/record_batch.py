@@ -1,0 +1,135 @@
+"""The record batch, format v2: its 61-byte header, and the only bytes of it that a broker may change.
+
+Batches stay opaque from socket to disk: nothing here looks at a record. Layout: Kafka's DefaultRecordBatch.java.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import crc32c
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = 61
+"""Bytes before the records."""
+LENGTH_OVERHEAD = 12
+"""`batch_length` counts what follows it: a batch has LENGTH_OVERHEAD + batch_length bytes."""
+BATCH_LENGTH_MIN = HEADER_BYTES - LENGTH_OVERHEAD
+CRC_START = 21
+"""The CRC-32C covers everything from the attributes on: base offset and leader epoch are the broker's to set."""
+MAGIC_V2 = 2
+
+COMPRESSION_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+SEQUENCE_MAX = 2**31 - 1
+
+_PREFIX = struct.Struct(">qii")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+
+class BatchHeader(NamedTuple):
+    """All fields before the records, as they stand in the bytes."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header included."""
+        return LENGTH_OVERHEAD + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset that follows the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """Compression codec, an index into CODECS (5 to 7 are unknown ones)."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; wraps to 0 after 2**31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return add_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Written by a broker to end a transaction; never from a client."""
+        return bool(self.attributes & CONTROL_BIT)
+
+
+def add_sequence(sequence: int, count: int) -> int:
+    """`sequence` + `count` in producer sequence arithmetic (Kafka's DefaultRecordBatch.incrementSequence)."""
+    return (sequence + count) & SEQUENCE_MAX
+
+
+def read_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; struct.error when fewer than 61 bytes are there. Nothing is checked."""
+    return BatchHeader._make(HEADER.unpack_from(data, position))
+
+
+def compute_crc(batch: Buffer, position: int = 0, size: int | None = None) -> int:
+    """CRC-32C of one batch of `size` bytes at `position` (default: all of it)."""
+    view = memoryview(batch)
+    end = len(view) if size is None else position + size
+    return int(crc32c.crc32c(view[position + CRC_START : end]))
+
+
+def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch, in order; stops quietly at a cut or impossible one."""
+    position, end = 0, len(data)
+    while position + HEADER_BYTES <= end:
+        header = read_header(data, position)
+        if header.batch_length < BATCH_LENGTH_MIN or position + header.size_bytes > end:
+            return
+        yield position, header
+        position += header.size_bytes
+
+
+def placed_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> bytes:
+    """The first 16 bytes of a batch with the broker's base offset and leader epoch: what an append patches in."""
+    return _PREFIX.pack(base_offset, batch_length, leader_epoch)
+
+
+def with_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
+    """A copy of the batch stamped with LogAppendTime: type bit, max timestamp, and a new CRC."""
+    copy = bytearray(batch)
+    (attributes,) = _ATTRIBUTES.unpack_from(copy, CRC_START)
+    _ATTRIBUTES.pack_into(copy, CRC_START, attributes | TIMESTAMP_TYPE_BIT)
+    _MAX_TIMESTAMP.pack_into(copy, 35, timestamp_ms)
+    _CRC.pack_into(copy, 17, compute_crc(copy))
+    return copy

@@ -1,0 +1,104 @@
+"""The disk as the storage layer sees it: real in `yak.server.disk`, simulated in `yak.sim.disk`.
+
+What may block: `read`, `sync`, `write_file`, `sync_directory` and `remove_tree` may wait for the device, so on a
+serving broker they run only inside a `RunJob` effect or before serving begins. `append` goes to the page cache and
+runs in the step.
+
+Every method raises plain `OSError`; the log directory it belongs to is the caller's knowledge.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One file, opened by name. Cheap to hold: an implementation keeps few descriptors open and reopens at need."""
+
+    @property
+    def path(self) -> str:
+        """The name it was opened by, or was last renamed to with `Disk.rename`."""
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end of the file with one call; returns the bytes written, always all of them.
+
+        Raises OSError (ENOSPC, EIO); a partial write is cut back before the error is raised where that works.
+        """
+
+    def read(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes from `position`; shorter at the end of the file. May wait for the device."""
+
+    def read_cached(self, size: int, position: int) -> bytes | None:
+        """Like `read` but never waits: None when nothing is in the page cache, shorter when only the front is."""
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+
+    def sync(self) -> None:
+        """Make everything appended before this call durable (fdatasync). Called from a job's thread."""
+
+    def close(self) -> None:
+        """Give back the descriptor. The object may be used again: it reopens."""
+
+
+class Lock(Protocol):
+    """A held lock on a directory, until `release` or the end of the process."""
+
+    def release(self) -> None:
+        """Let it go."""
+
+
+class Disk(Protocol):
+    """A file system. Names are plain strings with `/`; listings are sorted, so that nothing depends on luck."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """A file by name; FileNotFoundError when it is absent and `create` is false."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether the name is a directory."""
+
+    def names(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+
+    def file_sizes(self, path: str) -> list[tuple[str, int]]:
+        """(name, size in bytes) of the plain files of a directory, sorted; one system call a file at most."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; no error when it exists."""
+
+    def read_file(self, path: str) -> bytes:
+        """A whole small file."""
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Replace a small file atomically and durably: write `<path>.tmp`, sync, rename, sync the directory."""
+
+    def write_file_lazily(self, path: str, data: bytes) -> None:
+        """Replace a small file atomically, without any sync: for what recovery can rebuild."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory; open `File`s below it keep working under the new name."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; no error when it is absent."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it; no error when it is absent."""
+
+    def sync_directory(self, path: str) -> None:
+        """Make the directory's entries durable."""
+
+    def free_bytes(self, path: str) -> int:
+        """Bytes an ordinary process may still write on that file system."""
+
+    def total_bytes(self, path: str) -> int:
+        """Size of that file system in bytes."""
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock file `path` for this process; raises BlockingIOError when another one holds it."""

@@ -1,0 +1,54 @@
+"""The metadata store as the core sees it: Redis in `yak.server.redis_store`, in memory in `yak.sim.store`.
+
+Each mutating request is one atomic script in the store: it checks who asks and what the asker knows, compares epochs,
+changes, and appends one record to the metadata log under a hash chain. `tests/…/test_store_conformance.py` runs the
+same cases against both implementations.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from yak.ids import MetadataOffset
+
+
+@dataclass(slots=True, frozen=True)
+class TailedRecord:
+    """One record of the metadata log: its offset, chain hash (hex), kind, time in ms, and JSON payload as a dict."""
+
+    offset: MetadataOffset
+    chain_hash: str
+    kind: str
+    timestamp_ms: int
+    payload: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class StoreRequest:
+    """One call: the script's name and its arguments by name (JSON values only).
+
+    `known_offset` and `known_hash` are the newest record the caller has on its disk: a store that does not have it was
+    rolled back (`REGRESSED`) or forked (`FORKED`).
+    """
+
+    script: str
+    arguments: dict[str, object] = field(default_factory=dict)
+    known_offset: MetadataOffset = 0
+    known_hash: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class StoreOutcome:
+    """What a script answered.
+
+    `code` is `OK` or a refusal's name: NO_CLUSTER, WRONG_CLUSTER, WRONG_INCARNATION, SEEDING, REGRESSED, FORKED,
+    STALE_BROKER_EPOCH, FENCED_CONTROLLER, and what the script adds. `offset` and `chain_hash` are the log's end after
+    the call. `value` is the script's own answer, JSON.
+    """
+
+    code: str
+    offset: MetadataOffset = 0
+    chain_hash: str = ""
+    value: dict[str, object] = field(default_factory=dict)
+
+
+StoreRequests: TypeAlias = tuple[StoreRequest, ...]

@@ -1,0 +1,1 @@
+"""The Trio shell: sockets, threads, timers and Redis around the pure broker. Decides nothing about Kafka."""

@@ -1,0 +1,1 @@
+"""The simulator: the shipped broker on a simulated clock, disk, network and store, driven from one queue."""
