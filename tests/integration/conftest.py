@@ -1,0 +1,190 @@
+"""A real Redis and real `yak serve` processes for the tests in this folder.
+
+`redis_server` is one server for the whole session; each broker gets a database of its own in it, emptied first. Every
+process is on 127.0.0.1 with a port of its own and is killed by its pid at the end, whatever the test did.
+"""
+
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import pytest
+import redis
+
+from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
+from yak.local.processes import ProcessId, is_running, kill, stop
+from yak.local.redis_server import EmbeddedRedis
+
+REDIS_DATABASES = 16
+_names = itertools.count(1)
+
+
+class BrokerHarness:
+    """One broker process that a test starts, kills and starts again on the same data and port."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        self.data_dir = folder / "data"
+        self.log_path = folder / "broker.log"
+        self.redis_url = redis_url
+        self._ready_file = folder / "ready.json"
+        self._spec: BrokerSpec | None = None
+        self._ready: ReadyBroker | None = None
+
+    def start(self, *, node_id: int = 1, port: int = 0, **configs: object) -> Self:
+        """Start and wait until ready. Configs are Kafka's names with `_` for `.`: `log_segment_bytes=4096`."""
+        pairs = tuple(f"{name.replace('_', '.')}={_config_text(value)}" for name, value in configs.items())
+        self._spec = BrokerSpec(node_id, "127.0.0.1", port, str(self.data_dir), self.redis_url, pairs)
+        return self._launch()
+
+    def restart(self, **configs: object) -> Self:
+        """Stop if it runs (SIGTERM), then start on the same data and port; configs given are added."""
+        assert self._spec is not None, "start the broker first"
+        if self.is_running:
+            self.stop()
+        extra = tuple(f"{name.replace('_', '.')}={_config_text(value)}" for name, value in configs.items())
+        self._spec = replace(self._spec, configs=self._spec.configs + extra)
+        return self._launch()
+
+    def kill9(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert kill(self.process), "the broker was gone already"
+
+    def stop(self) -> None:
+        """SIGTERM, and wait; fails the test if it does not end in 15 s."""
+        assert stop(self.process, patience_seconds=15.0), f"no end after SIGTERM:\n{self.log()}"
+
+    def close(self) -> None:
+        """Kill what is left."""
+        if self._ready is not None:
+            kill(self._ready.process)
+
+    @property
+    def process(self) -> ProcessId:
+        """The broker's process, of its last start."""
+        assert self._ready is not None, "start the broker first"
+        return self._ready.process
+
+    @property
+    def pid(self) -> int:
+        """The broker's pid."""
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process of the last start still runs."""
+        return self._ready is not None and is_running(self._ready.process)
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for clients; the same after a restart."""
+        assert self._ready is not None, "start the broker first"
+        return self._ready.address
+
+    @property
+    def port(self) -> int:
+        """The port clients connect to."""
+        return int(self.bootstrap.rpartition(":")[2])
+
+    def log(self) -> str:
+        """All that the broker printed, over all starts."""
+        return self.log_path.read_text("utf-8", "replace") if self.log_path.exists() else ""
+
+    def _launch(self) -> Self:
+        assert self._spec is not None
+        starting = StartingBroker(self._spec, log_path=str(self.log_path), ready_file=str(self._ready_file))
+        try:
+            self._ready = starting.wait_ready(30.0)
+        except BaseException:
+            starting.abandon()
+            raise
+        self._spec = replace(self._spec, port=self.port)
+        return self
+
+
+class RedisDatabases:
+    """The numbered databases of one Redis server, lent to one broker at a time and emptied before."""
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url.rstrip("/").removesuffix("/0")
+        self._free = list(range(REDIS_DATABASES))
+
+    @contextlib.contextmanager
+    def borrow(self) -> Iterator[str]:
+        """The URL of an empty database that nobody else has."""
+        number = self._free.pop(0)
+        url = f"{self._server_url}/{number}"
+        with redis.Redis.from_url(url) as client:
+            client.flushdb()
+        try:
+            yield url
+        finally:
+            self._free.append(number)
+
+
+def _config_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """One real Redis for the session, as `yak up` would start it."""
+    server = EmbeddedRedis(str(tmp_path_factory.mktemp("redis")))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_databases(redis_server: EmbeddedRedis) -> RedisDatabases:
+    """Lends empty databases of the session's Redis: `with redis_databases.borrow() as url`."""
+    return RedisDatabases(redis_server.url)
+
+
+@pytest.fixture
+def broker(tmp_path: Path, redis_databases: RedisDatabases) -> Iterator[BrokerHarness]:
+    """A broker that is not started yet: `broker.start(log_segment_bytes=4096)`."""
+    with redis_databases.borrow() as url:
+        harness = BrokerHarness(tmp_path / "broker", url)
+        try:
+            yield harness
+        finally:
+            harness.close()
+
+
+@pytest.fixture
+def make_broker() -> Iterator[Callable[[Path, str], BrokerHarness]]:
+    """Makes a broker on any Redis: `make_broker(tmp_path / "b", url)`; all are killed at the end of the test."""
+    made: list[BrokerHarness] = []
+
+    def make(folder: Path, redis_url: str) -> BrokerHarness:
+        made.append(BrokerHarness(folder, redis_url))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for harness in made:
+            harness.close()
+
+
+@pytest.fixture(scope="module")
+def module_broker(tmp_path_factory: pytest.TempPathFactory, redis_databases: RedisDatabases) -> Iterator[BrokerHarness]:
+    """One started broker with default configs for all tests of a module that only add their own topics."""
+    with redis_databases.borrow() as url:
+        harness = BrokerHarness(tmp_path_factory.mktemp("broker"), url)
+        try:
+            yield harness.start()
+        finally:
+            harness.close()
+
+
+@pytest.fixture
+def unique_topic() -> str:
+    """A topic name that no other test of this run has; for a second one add a suffix to it."""
+    return f"topic-{os.getpid()}-{next(_names)}"

@@ -1,0 +1,169 @@
+"""One `yak serve` as a child process: start it, wait until it is ready, and say why when it is not.
+
+The broker tells that it is ready by writing its ready file (JSON: node_id, address, pid) once it answers clients. When
+it ends before that, the last three-part error in its log is raised here under the same slug.
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
+from yak.local.processes import ProcessId, identify, kill, reap
+from yak.local.spawn import spawn_detached, yak_argv, yak_environment
+
+READY_TIMEOUT_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.005
+_LOG_TAIL_BYTES: Final = 64 * 1024
+_ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
+_BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
+    kind.exit_code: kind for kind in (StartRefused, UsageError, Unreachable, CheckFailed, NothingInTime)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSpec:
+    """What one broker is started with. `configs` are `name=value` pairs for `yak serve -c`."""
+
+    node_id: int
+    host: str
+    port: int
+    data_dir: str
+    redis_url: str
+    configs: tuple[str, ...] = ()
+
+    def serve_arguments(self, ready_file: str) -> list[str]:
+        """The arguments of `yak serve` that say all of this."""
+        arguments = ["serve", "--node-id", str(self.node_id), "--host", self.host, "--port", str(self.port)]
+        arguments += ["--data-dir", self.data_dir, "--redis-url", self.redis_url, "--ready-file", ready_file]
+        for config in self.configs:
+            arguments += ["-c", config]
+        return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyBroker:
+    """A broker that answers clients at `address` (host:port)."""
+
+    node_id: int
+    address: str
+    process: ProcessId
+    start_ms: float
+
+
+class StartingBroker:
+    """A broker process that was started and has not said yet that it is ready."""
+
+    def __init__(self, spec: BrokerSpec, *, log_path: str, ready_file: str) -> None:
+        self.spec = spec
+        self.log_path = log_path
+        self._ready_file = Path(ready_file)
+        self._ready_file.parent.mkdir(parents=True, exist_ok=True)
+        self._ready_file.unlink(missing_ok=True)
+        self._log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
+        self._started_at = time.monotonic()
+        self._child: subprocess.Popen[bytes] = spawn_detached(
+            yak_argv(*spec.serve_arguments(ready_file)), log_path=log_path, environment=yak_environment()
+        )
+        process = identify(self._child.pid)
+        self.process = process if process is not None else ProcessId(self._child.pid, "ended")
+
+    def wait_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker:
+        """Wait for the ready file.
+
+        Raises the broker's own YakError when it ends first, and NothingInTime, with the process killed, when it is
+        not ready in the time given.
+        """
+        deadline = self._started_at + timeout_seconds
+        while True:
+            ready = self._read_ready_file()
+            if ready is not None:
+                return ready
+            exit_code = self._child.poll()
+            if exit_code is not None:
+                raise self._why_it_ended(exit_code)
+            if time.monotonic() >= deadline:
+                self.abandon()
+                raise NothingInTime(
+                    "broker-not-ready",
+                    f"node {self.spec.node_id} was not ready after {timeout_seconds:.0f} s",
+                    why=self._last_line() or "it wrote nothing to its log",
+                    try_=(f"tail {self.log_path}",),
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def abandon(self) -> None:
+        """Kill the process; it never became ready, so nothing that a client was told depends on it."""
+        kill(self.process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(5.0)
+        reap(self.process.pid)
+
+    def _read_ready_file(self) -> ReadyBroker | None:
+        try:
+            ready = json.loads(self._ready_file.read_text("utf-8"))
+            node_id, address, pid = int(ready["node_id"]), str(ready["address"]), int(ready["pid"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+        # The pid is the broker's own: in the one-file executable our child is the bootloader around it.
+        process = identify(pid)
+        if process is None:
+            return None
+        return ReadyBroker(node_id, address, process, (time.monotonic() - self._started_at) * 1000.0)
+
+    def _new_log_lines(self) -> list[str]:
+        try:
+            with open(self.log_path, "rb") as log:
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start if self._log_start <= end else 0, end - _LOG_TAIL_BYTES))
+                return log.read().decode("utf-8", "replace").splitlines()
+        except FileNotFoundError:
+            return []
+
+    def _last_line(self) -> str:
+        lines = [line.strip() for line in self._new_log_lines() if line.strip()]
+        return lines[-1] if lines else ""
+
+    def _why_it_ended(self, exit_code: int) -> YakError:
+        found = parse_error("\n".join(self._new_log_lines()), exit_code)
+        if found is not None:
+            return found
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        return StartRefused(
+            "broker-ended",
+            f"node {self.spec.node_id} ended before it was ready ({how})",
+            why=self._last_line() or "it wrote nothing to its log",
+            try_=(f"tail {self.log_path}",),
+        )
+
+
+def parse_error(text: str, exit_code: int) -> YakError | None:
+    """The last three-part error (`error[slug]: what`, `why:`, `try:`) in a text, as the YakError it was.
+
+    The exit code tells its kind. None when there is no such error in the text.
+    """
+    code, message, why = "", "", ""
+    tries: list[str] = []
+    in_try = False
+    for line in text.splitlines():
+        head = _ERROR_LINE.match(line)
+        if head:
+            code, message, why, tries, in_try = head[1], head[2], "", [], False
+        elif code and line.startswith("  why:"):
+            why, in_try = line[6:].strip(), False
+        elif code and line.startswith("  try:"):
+            tries.append(line[6:].strip())
+            in_try = True
+        elif in_try and line.startswith("        ") and line.strip():
+            tries.append(line.strip())
+        else:
+            in_try = False
+    if not code:
+        return None
+    return _BY_EXIT_CODE.get(exit_code, StartRefused)(code, message, why=why, try_=tuple(tries))

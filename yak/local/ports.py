@@ -1,0 +1,69 @@
+"""TCP ports of this machine: whether one is free, a free one, and who has one that is not."""
+
+import errno
+import os
+import socket
+
+from yak.errors import UsageError
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now.
+
+    Raises UsageError when the host is no address of this machine, or the port may not be used by this user.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise UsageError(
+            "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({error.strerror})"
+        ) from error
+    with socket.socket(family, kind, protocol) as listener:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(1)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise UsageError(
+                "cannot-listen", f"cannot listen on {host}:{port}", why=os.strerror(error.errno or 0)
+            ) from error
+    return True
+
+
+def find_free(host: str) -> int:
+    """A port that was free a moment ago, from the system's own range."""
+    with socket.create_server((host, 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def holder(port: int) -> str | None:
+    """Who listens on a port, as `pid 4242 (java)`; None when this user may not know."""
+    import psutil
+
+    try:
+        connections = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return None
+    for connection in connections:
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
+            if connection.pid is None:
+                return None
+            try:
+                return f"pid {connection.pid} ({psutil.Process(connection.pid).name()})"
+            except psutil.Error:
+                return f"pid {connection.pid}"
+    return None
+
+
+def port_taken_error(host: str, port: int) -> UsageError:
+    """The error for a port that was asked for by number and is not free."""
+    who = holder(port)
+    return UsageError(
+        "port-in-use",
+        f"cannot listen on {host}:{port}",
+        why=f"{who} already listens there" if who else "another program already listens there",
+        try_=("yak up --port 0                take any free port", "yak up --status                see what runs here"),
+    )

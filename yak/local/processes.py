@@ -1,0 +1,142 @@
+"""Processes of this machine, named so that a reused pid is never taken for the old process.
+
+A pid alone says little: the kernel gives it out again. A `ProcessId` adds a mark that is fixed when the process starts:
+on Linux the boot id and the start time in clock ticks (`/proc/PID/stat`, field 22; proc(5)), elsewhere the creation
+time the kernel reports. Signals go through a pidfd where there is one, so the process that was checked is the one hit.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_SECONDS = 0.005
+_LINUX = sys.platform.startswith("linux")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process, for good: its pid and the mark of its start."""
+
+    pid: int
+    mark: str
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The process that has this pid now; None if there is none, or only a zombie that nobody has waited for."""
+    mark = _start_mark(pid)
+    return None if mark is None else ProcessId(pid, mark)
+
+
+def is_running(process: ProcessId) -> bool:
+    """Whether this very process still runs."""
+    return _start_mark(process.pid) == process.mark
+
+
+def send_signal(process: ProcessId, signal_number: int) -> bool:
+    """Send a signal to this very process; False when it is gone, or its pid belongs to another by now."""
+    if _LINUX and hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if not is_running(process):
+                return False
+            signal.pidfd_send_signal(handle, signal_number)
+        except ProcessLookupError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(handle)
+    if not is_running(process):
+        return False
+    try:
+        os.kill(process.pid, signal_number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
+    """Wait until this process has ended; False if it still runs after the time given."""
+    deadline = time.monotonic() + timeout_seconds
+    if _LINUX and hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            return True
+        try:
+            if not is_running(process):
+                return True
+            ready, _, _ = select.select([handle], [], [], timeout_seconds)
+        finally:
+            os.close(handle)
+        reap(process.pid)
+        return bool(ready)
+    while is_running(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    reap(process.pid)
+    return True
+
+
+def stop(process: ProcessId, *, patience_seconds: float) -> bool:
+    """SIGTERM, wait, then SIGKILL. True when it ended by itself in the time given, or was gone already."""
+    if not send_signal(process, signal.SIGTERM):
+        return True
+    if wait_gone(process, patience_seconds):
+        return True
+    kill(process)
+    return False
+
+
+def kill(process: ProcessId) -> bool:
+    """SIGKILL, as `kill -9` does, and wait for the end; False when it was gone already."""
+    if not send_signal(process, signal.SIGKILL):
+        return False
+    wait_gone(process, 10.0)
+    return True
+
+
+def reap(pid: int) -> None:
+    """Collect the exit status if the process was our child, so that it leaves no zombie."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _start_mark(pid: int) -> str | None:
+    if pid <= 0:
+        return None
+    return _linux_mark(pid) if _LINUX else _portable_mark(pid)
+
+
+def _linux_mark(pid: int) -> str | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may hold spaces and parentheses itself: count fields from the last one.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if fields[0] in {b"Z", b"X"}:
+        return None
+    return f"{boot}:{int(fields[19])}"
+
+
+def _portable_mark(pid: int) -> str | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return f"created:{process.create_time():.6f}"
+    except psutil.NoSuchProcess:
+        return None

@@ -1,0 +1,93 @@
+"""How `yak` starts other programs: itself as a child, and strangers such as a Redis server.
+
+Traps of the one-file executable that this file answers (PyInstaller manual, "Run-time Information" and "Notes about
+specific features"): `sys.executable` is then `yak` itself and knows no `-m`; the bootloader points LD_LIBRARY_PATH at
+the bundle, where a strange program would pick up our libraries; and a child `yak` that must outlive us needs an
+unpacked bundle of its own, which PYINSTALLER_RESET_ENVIRONMENT asks for.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
+_KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER")
+_LOG_ROTATE_BYTES = 16 * 1024 * 1024
+_RUN_MAIN = "import sys; from yak.commands.main import main; sys.exit(main())"
+
+
+def is_frozen() -> bool:
+    """Whether this is the PyInstaller executable and not Python running our sources."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def yak_argv(*arguments: str) -> list[str]:
+    """The command line that runs this very `yak` again.
+
+    `-P` keeps the caller's working directory off the child's module path, so that a folder there called `packaging`
+    or `redis` cannot stand in for a library.
+    """
+    if is_frozen():
+        return [sys.executable, *arguments]
+    return [sys.executable, "-P", "-c", _RUN_MAIN, *arguments]
+
+
+def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a program that is not ours: without the library path of our bundle."""
+    result = dict(os.environ if environment is None else environment)
+    if is_frozen():
+        for name in _LIBRARY_PATHS:
+            original = result.pop(f"{name}_ORIG", None)
+            result.pop(name, None)
+            if original is not None:
+                result[name] = original
+    return result
+
+
+def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a child `yak` that gets all it needs by flags.
+
+    The caller's own YAK_* settings and their aliases are left out: YAK_ADVERTISED_HOST or REDIS_HOST meant for another
+    broker must not reach this one.
+    """
+    result = {
+        name: value
+        for name, value in foreign_environment(environment).items()
+        if name in _KEPT_SETTINGS or not (name.startswith("YAK_") or name in _SEED_ALIASES)
+    }
+    result["NO_COLOR"] = "1"
+    if is_frozen():
+        result["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
+    return result
+
+
+def open_log(path: str) -> int:
+    """A file descriptor that appends to a log; a log past 16 MiB is first put aside as `<name>.1`."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists() and file.stat().st_size > _LOG_ROTATE_BYTES:
+        file.replace(f"{path}.1")
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+
+
+def spawn_detached(argv: Sequence[str], *, log_path: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, with both outputs appended to a log file.
+
+    In a session of its own it gets no Ctrl+C of our terminal, and lives on when we end.
+    """
+    log = open_log(log_path)
+    try:
+        return subprocess.Popen(  # noqa: S603 - the argument list is ours, and no shell reads it
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=dict(environment),
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        os.close(log)

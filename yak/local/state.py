@@ -1,0 +1,164 @@
+"""What `yak up` remembers about a cluster: `<data-dir>/cluster.json`, written whole and put in place by a rename.
+
+The file says what was started; whether it still runs is asked of the system (`yak.local.processes`). `cluster.lock`
+lets one `yak up` command at a time change a cluster.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from yak.errors import StartRefused, YakError
+from yak.local.processes import ProcessId
+
+STATE_FILE: Final = "cluster.json"
+LOCK_FILE: Final = "cluster.lock"
+_VERSION: Final = 1
+
+
+@dataclass(slots=True)
+class RedisState:
+    """The metadata store: our own Redis server with its process, or the address of someone else's."""
+
+    url: str
+    process: ProcessId | None = None
+    port: int | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this cluster started the server itself, and so stops it."""
+        return self.port is not None
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """One broker as it was last started. `wanted` is False once it was stopped on purpose."""
+
+    node_id: int
+    role: str
+    host: str
+    port: int
+    data_dir: str
+    configs: tuple[str, ...] = ()
+    process: ProcessId | None = None
+    is_ready: bool = False
+    wanted: bool = True
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients are told."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """One local cluster. `supervisor` is the `yak up` in the foreground that stops it on Ctrl+C, if there is one."""
+
+    data_dir: str
+    redis: RedisState
+    cluster_id: str | None = None
+    ephemeral: bool = False
+    brokers: list[BrokerState] = field(default_factory=list)
+    supervisor: ProcessId | None = None
+
+
+def state_path(data_dir: str) -> Path:
+    """Where the cluster of a data directory is remembered."""
+    return Path(data_dir) / STATE_FILE
+
+
+def load(data_dir: str) -> ClusterState | None:
+    """Read a cluster's state; None when no cluster was ever started there.
+
+    Raises StartRefused when the file is there and cannot be understood.
+    """
+    path = state_path(data_dir)
+    try:
+        text = path.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StartRefused("cluster-state", f"cannot read {path}", why=os.strerror(error.errno or 0)) from error
+    try:
+        raw = json.loads(text)
+        if raw["version"] != _VERSION:
+            raise ValueError(f"version {raw['version']}, this yak knows {_VERSION}")
+        return _decode(raw)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StartRefused(
+            "cluster-state",
+            f"{path} does not describe a cluster",
+            why=f"{type(error).__name__}: {error}",
+            try_=(f"rm {path}          forget what was started; the data stays",),
+        ) from error
+
+
+def save(state: ClusterState) -> None:
+    """Write the state; a reader sees the old file or the new one, never half of one."""
+    path = state_path(state.data_dir)
+    temporary = path.with_name(f"{STATE_FILE}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump({"version": _VERSION, **asdict(state)}, file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+@contextlib.contextmanager
+def locked(data_dir: str) -> Iterator[None]:
+    """Hold the cluster's lock. Raises YakError at once when another command holds it."""
+    path = Path(data_dir) / LOCK_FILE
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise YakError(
+                "cluster-busy",
+                f"another yak command is changing the cluster in {data_dir}",
+                why=f"it holds {path}",
+                try_=(f"yak up --status --data-dir {data_dir}          look without changing",),
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _decode(raw: dict[str, Any]) -> ClusterState:
+    redis = raw["redis"]
+    return ClusterState(
+        data_dir=str(raw["data_dir"]),
+        redis=RedisState(str(redis["url"]), _process(redis["process"]), _optional_int(redis["port"])),
+        cluster_id=None if raw["cluster_id"] is None else str(raw["cluster_id"]),
+        ephemeral=bool(raw["ephemeral"]),
+        brokers=[
+            BrokerState(
+                node_id=int(broker["node_id"]),
+                role=str(broker["role"]),
+                host=str(broker["host"]),
+                port=int(broker["port"]),
+                data_dir=str(broker["data_dir"]),
+                configs=tuple(str(config) for config in broker["configs"]),
+                process=_process(broker["process"]),
+                is_ready=bool(broker["is_ready"]),
+                wanted=bool(broker["wanted"]),
+            )
+            for broker in raw["brokers"]
+        ],
+        supervisor=_process(raw["supervisor"]),
+    )
+
+
+def _process(raw: dict[str, Any] | None) -> ProcessId | None:
+    return None if raw is None else ProcessId(int(raw["pid"]), str(raw["mark"]))
+
+
+def _optional_int(raw: object) -> int | None:
+    return int(raw) if isinstance(raw, (int, str)) else None
