@@ -1,0 +1,78 @@
+# `make help` lists what there is. Only make and Python 3.11 or newer are needed; everything else lands in .venv.
+#
+#   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
+#   WORKERS=2           pytest processes of `make test`
+#   ARGS="..."          more words for `yak demo`, pytest, or the benchmark
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+WORKERS ?= 2
+ARGS ?=
+BIN := .venv/bin
+
+# 3.14 comes last: the pinned versions are tested on 3.11 to 3.13.
+CANDIDATES := python3.13 python3.12 python3.11 python3.14 python3
+
+# Shell text, run by the recipes that need it: `make help` works without any Python.
+define bootstrap
+python='$(PYTHON)'; \
+if [ -z "$$python" ]; then \
+  for candidate in $(CURDIR)/$(BIN)/python $(CANDIDATES); do \
+    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$candidate; break; fi; \
+  done; \
+fi; \
+if [ -z "$$python" ]; then \
+  echo 'error[no-python]: Python 3.11 or newer was not found' >&2; \
+  echo '  why:  looked for $(CANDIDATES) on PATH' >&2; \
+  echo '  try:  install it, or name it: make setup PYTHON=/path/to/python3' >&2; \
+  exit 2; \
+fi; \
+"$$python" packaging/bootstrap.py
+endef
+
+.PHONY: help
+help:  ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: setup
+setup:  ## make .venv with everything for development (well under a second when nothing changed)
+	@$(bootstrap) dev
+
+.PHONY: demo
+demo:  ## the whole story: real clients, a broker killed and recovered, every acknowledged message read back
+	@$(bootstrap) runtime
+	@$(BIN)/yak demo $(ARGS)
+
+.PHONY: lint
+lint: setup  ## ruff, mypy --strict, and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy packaging/bootstrap.py packaging/notices.py packaging/smoke_test.py
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: test
+test: lint  ## lint, then every test: unit, simulator, then real brokers and clients
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+.PHONY: wheel
+wheel: setup  ## build/wheel/*.whl
+	@rm -rf build/wheel build/lib build/bdist.*
+	$(BIN)/python -m pip wheel -q --no-deps -w build/wheel .
+	@ls build/wheel/*.whl
+
+.PHONY: dist
+dist: setup  ## dist/: the one-folder and the one-file executable, tried in an environment without Python
+	$(BIN)/python packaging/build.py
+	$(BIN)/python packaging/smoke_test.py
+
+.PHONY: bench-kafka
+bench-kafka: setup  ## the same load on YAK and on Apache Kafka, side by side (needs Java and mvn)
+	$(BIN)/python tests/bench/bench_kafka.py $(ARGS)
+
+.PHONY: clean
+clean:  ## remove what was built (not .venv, not yak-data)
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find yak commands tui spark tests packaging docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,8 @@
+"""Where the executable starts. A frozen YAK starts its brokers by calling itself again, so this is all there is."""
+
+import sys
+
+from yak.commands.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
