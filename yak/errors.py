@@ -14,7 +14,10 @@ An assertion is for our own bugs and stops the node. Shells turn YakError into t
 (`yak.commands.output`), and PeerError into an error code for a client (`yak.broker`).
 """
 
-from kio.schema.errors import ErrorCode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
 
 __all__ = [
     "CheckFailed",
@@ -28,6 +31,16 @@ __all__ = [
     "UsageError",
     "YakError",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import kio's ErrorCode when it is first asked for: the client commands use this module and never kio."""
+    if name == "ErrorCode":
+        from kio.schema.errors import ErrorCode
+
+        globals()["ErrorCode"] = ErrorCode
+        return ErrorCode
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class YakError(Exception):
@@ -79,7 +92,7 @@ class NothingInTime(YakError):
 class PeerError(Exception):
     """A request item that a client got wrong, or that cannot be served now, as a Kafka error code with words."""
 
-    def __init__(self, error_code: ErrorCode, message: str = "") -> None:
+    def __init__(self, error_code: "ErrorCode", message: str = "") -> None:
         super().__init__(message or error_code.name)
         self.error_code = error_code
         self.message = message

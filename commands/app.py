@@ -1,0 +1,167 @@
+"""How a subcommand is made: `@command` for one function, `CommandGroup` for several under one word.
+
+A decorated function takes `g: Globals` first, then its own Typer parameters; the global options (`yak.commands.options`)
+are added to it, so they work after the command as well as before. Help is laid out here: examples first, then the
+options by panel. A name the caller's own parameters use (`topics create --config`) is theirs.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+from yak.commands import options
+
+if TYPE_CHECKING:
+    import typer
+
+WHAT = "What"
+START = "Where to start"
+STOP = "When to stop"
+OUTPUT = "Output"
+CONNECTION = "Connection"
+PANELS = (WHAT, START, STOP, OUTPUT, CONNECTION)
+"""The option groups of the help, in order; pass one as `rich_help_panel`. Others follow in order of appearance."""
+
+
+@dataclass(slots=True)
+class Leaf:
+    """One runnable command: the function as written, its examples, and what it takes from the globals."""
+
+    function: Callable[..., object]
+    examples: tuple[str, ...]
+    allow_unknown: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
+
+
+@dataclass(slots=True)
+class CommandGroup:
+    """Several commands under one word. `rewrite` may turn another tool's spelling of the arguments into ours."""
+
+    name: str
+    summary: str
+    examples: tuple[str, ...] = ()
+    rewrite: Callable[[list[str]], list[str]] | None = None
+    default: str | None = None
+    """The subcommand meant when none is named; without it the help is shown."""
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+
+    def command(
+        self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False
+    ) -> Callable[[Callable[..., object]], Callable[..., object]]:
+        """Register the function below as `yak <group> <name>`."""
+
+        def register(function: Callable[..., object]) -> Callable[..., object]:
+            self.leaves[name] = Leaf(function, examples)
+            if hidden:
+                self.hidden.add(name)
+            return function
+
+        return register
+
+    def visible(self) -> dict[str, Leaf]:
+        """The subcommands that the help lists."""
+        return {name: leaf for name, leaf in self.leaves.items() if name not in self.hidden}
+
+
+def command(*, examples: tuple[str, ...] = (), allow_unknown: bool = False) -> Callable[[Callable[..., object]], Leaf]:
+    """Make a `Leaf` of a function whose first parameter is `g: Globals`."""
+
+    def make(function: Callable[..., object]) -> Leaf:
+        return Leaf(function, examples, allow_unknown)
+
+    return make
+
+
+def load(module: str, attribute: str) -> Leaf | CommandGroup:
+    """Import a registry entry."""
+    found = getattr(import_module(module), attribute)
+    assert isinstance(found, Leaf | CommandGroup), f"{module}.{attribute} was not made by yak.commands.app"
+    return found
+
+
+def _own_names(parameter: inspect.Parameter) -> set[str]:
+    """The `-x` and `--xxx` that a Typer parameter declares, or would get from its name."""
+    names: set[str] = set()
+    if get_origin(parameter.annotation) is Annotated:
+        for info in get_args(parameter.annotation)[1:]:
+            if declared := getattr(info, "param_decls", None):
+                names.update(part for decl in declared for part in decl.split("/"))
+            elif type(info).__name__ == "OptionInfo":
+                names.add("--" + parameter.name.replace("_", "-"))
+    return names
+
+
+def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"]) -> Callable[..., object]:
+    """The function that Typer is given: the leaf's own parameters plus the global ones, merged over `before`.
+
+    The `Globals` it makes is left in `made`, so that an error later is shown in the format that was asked for.
+    """
+    signature = inspect.signature(leaf.function, eval_str=True)
+    own = list(signature.parameters.values())[1:]
+    taken = {name for parameter in own for name in _own_names(parameter)} | {
+        "--" + p.name.replace("_", "-") for p in own
+    }
+    shared = options.global_parameters(taken)
+
+    def run(**values: Any) -> object:
+        after = options.Flags(**{name: values.pop(options.PREFIX + name) for name in shared})
+        g = options.Globals.resolve(before.overlaid_by(after))
+        made.append(g)
+        return leaf.function(g, **values)
+
+    parameters = [
+        *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own),
+        *(
+            inspect.Parameter(options.PREFIX + name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            for name, (hint, default) in shared.items()
+        ),
+    ]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = leaf.function.__doc__
+    run.__name__ = getattr(leaf.function, "__name__", "run")
+    return run
+
+
+def typer_app(
+    leaf: Leaf, before: "options.Flags | None" = None, made: list["options.Globals"] | None = None
+) -> "typer.Typer":
+    """A Typer application of this one command."""
+    import typer
+
+    from yak.commands.help_format import YakCommand
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    add_leaf(app, None, leaf, before or options.Flags(), made if made is not None else [], YakCommand)
+    return app
+
+
+def add_leaf(
+    app: "typer.Typer",
+    name: str | None,
+    leaf: Leaf,
+    before: "options.Flags",
+    made: list["options.Globals"],
+    cls: Any,
+    *,
+    hidden: bool = False,
+) -> None:
+    """Put a command into a Typer application, with `-h`, 100 columns and our help layout."""
+    app.command(
+        name,
+        cls=cls,
+        hidden=hidden,
+        epilog="\n".join(leaf.examples),
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            "ignore_unknown_options": leaf.allow_unknown,
+        },
+    )(callback(leaf, before, made))

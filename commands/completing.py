@@ -1,0 +1,70 @@
+"""Words that the shell completes after: topics of the cluster, contexts of the file.
+
+A completion must never print an error nor make the shell wait: 300 ms for the broker, answers kept on disk for a while.
+"""
+
+import hashlib
+import json
+import os
+import time
+
+BUDGET_S = 0.3
+FRESH_S = 10.0
+
+
+def complete_context(incomplete: str) -> list[str]:
+    """Contexts that begin like this."""
+    try:
+        from yak.commands.settings import Settings
+
+        names = sorted(Settings.load({}).contexts)
+    except Exception:  # noqa: BLE001  (a shell completion stays silent whatever is wrong)
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_topic(incomplete: str) -> list[str]:
+    """Topics that begin like this, from the broker or, when it does not answer in time, from the last answer."""
+    try:
+        from yak.commands.options import Flags, Globals
+
+        servers = Globals.resolve(Flags()).bootstrap_servers
+        return [name for name in _topics(servers) if name.startswith(incomplete)]
+    except Exception:  # noqa: BLE001  (as above)
+        return []
+
+
+def _topics(servers: str) -> list[str]:
+    path = _cache_path(servers)
+    known, age_s = _read(path)
+    if known is not None and age_s < FRESH_S:
+        return known
+    try:
+        from yak.client.metadata import topic_names
+
+        names = topic_names(servers, timeout_s=BUDGET_S)
+    except Exception:  # noqa: BLE001  (an old answer is better than none)
+        return known or []
+    _write(path, names)
+    return names
+
+
+def _cache_path(servers: str) -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "yak", f"topics-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.json")
+
+
+def _read(path: str) -> tuple[list[str] | None, float]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [str(name) for name in json.load(file)], time.time() - os.stat(path).st_mtime
+    except (OSError, ValueError):
+        return None, 0.0
+
+
+def _write(path: str, names: list[str]) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(names, file)
+    os.replace(temporary, path)

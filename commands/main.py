@@ -1,0 +1,224 @@
+"""The `yak` program: finds the subcommand, imports only that, and turns whatever happens into an exit code.
+
+0 done, 1 failed, 2 wrong usage, 3 nobody answered, 4 a check did not hold, 5 nothing in time, 130 Ctrl+C, 143 SIGTERM.
+A traceback is never printed; it goes to `last-error.txt` under `XDG_STATE_HOME`.
+"""
+
+import os
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from yak.commands.app import CommandGroup, Leaf
+    from yak.commands.options import Flags, Globals
+    from yak.commands.output import Output
+    from yak.errors import YakError
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run one command line and exit."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words == ["--version"] or words == ["-V"]:
+        from yak import __version__
+
+        print(f"yak {__version__}")
+        sys.exit(0)
+    sys.exit(run(words))
+
+
+def run(words: list[str]) -> int:
+    """Run one command line; the exit code."""
+    made: list[Globals] = []
+    try:
+        try:
+            code = _dispatch(words, made)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (`yak … | head`). Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 1
+    except Exception as error:  # noqa: BLE001  (the border of the program)
+        return _report(error, words, made)
+    return code
+
+
+def _dispatch(words: list[str], made: "list[Globals]") -> int:
+    if "_YAK_COMPLETE" in os.environ or words[:1] in (["--install-completion"], ["--show-completion"]):
+        from yak.commands.tree import full_app
+
+        full_app()(args=words, prog_name="yak")
+        return 0
+    from yak.commands.options import split_before
+
+    before, rest = split_before(words)
+    if not rest or rest[0] in ("-h", "--help"):
+        from yak.commands.overview import overview
+
+        print(overview())
+        return 0
+    if rest[0] == "--version":
+        return _dispatch(["version"], made)
+    if rest[0].startswith("-"):
+        from yak.errors import UsageError
+
+        raise UsageError("usage", f"no such option: {rest[0]}", try_=("yak --help",))
+    return _run_command(rest, before, made)
+
+
+def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int:
+    from yak.commands import registry
+    from yak.commands.app import CommandGroup, load
+
+    name, *after = rest
+    entry = registry.find(name)
+    if entry is None:
+        raise _unknown_command(name, [entry.name for entry in registry.available()], "yak")
+    _terminate_in_order()
+    found = load(entry.module, entry.attribute)
+    if isinstance(found, CommandGroup):
+        return _run_group(found, after, before, made)
+    return _run_leaf(found, f"yak {name}", after, before, made)
+
+
+def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "list[Globals]") -> int:
+    from yak.commands.options import split_before
+
+    if group.rewrite is not None:
+        after = group.rewrite(after)
+    between, rest = split_before(after)
+    if rest[:1] in (["-h"], ["--help"]) or (not rest and group.default is None):
+        from yak.commands.overview import group_overview
+
+        print(group_overview(group))
+        return 0 if rest else 2
+    name = rest[0] if rest and not rest[0].startswith("-") else group.default
+    if name is None:
+        from yak.errors import UsageError
+
+        raise UsageError("usage", f"no such option: {rest[0]}", try_=(f"yak {group.name} --help",))
+    if rest and rest[0] == name:
+        rest = rest[1:]
+    leaf = group.leaves.get(name)
+    if leaf is None:
+        raise _unknown_command(name, list(group.visible()), f"yak {group.name}")
+    return _run_leaf(leaf, f"yak {group.name} {name}", rest, before.overlaid_by(between), made)
+
+
+def _run_leaf(leaf: "Leaf", program: str, words: list[str], before: "Flags", made: "list[Globals]") -> int:
+    from typer.main import get_command
+
+    from yak.commands.app import typer_app
+
+    command = get_command(typer_app(leaf, before, made))
+    code = command.main(args=words, prog_name=program, standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def _unknown_command(name: str, known: list[str], program: str) -> "YakError":
+    from yak.commands.settings import closest
+    from yak.errors import UsageError
+
+    guess = closest(name, known)
+    return UsageError(
+        "unknown-command",
+        f'"{program} {name}" is not a command',
+        why=f'closest: "{guess}"' if guess else f"commands are {', '.join(known)}",
+        try_=((f"{program} {guess}",) if guess else ()) + (f"{program} --help",),
+    )
+
+
+def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
+    """Print an error in our style; its exit code."""
+    from yak.errors import YakError
+
+    out = made[-1].out if made else _early_output(words)
+    path = _keep_traceback(error, words)
+    if isinstance(error, YakError):
+        out.error(error)
+        shown: YakError = error
+    else:
+        shown = _translate(error)
+        out.error(shown)
+    if path and out.verbose and out.quiet < 2:
+        out.stderr.write(f"  traceback: {path}\n")
+    return shown.exit_code
+
+
+def _translate(error: Exception) -> "YakError":
+    """A YakError for what Typer, the system or a bug raised."""
+    from yak.errors import UsageError, YakError
+
+    describe = getattr(error, "format_message", None)
+    if callable(describe):
+        context = getattr(error, "ctx", None)
+        program = context.command_path if context is not None else "yak"
+        return UsageError("usage", _sentence(describe()), try_=(f"{program} --help",))
+    if type(error).__name__ == "Abort":
+        return UsageError("not-confirmed", "nothing was changed", why="the question was not answered")
+    if isinstance(error, OSError):
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return YakError("system", what, why=f"the operating system refused ({type(error).__name__})")
+    words = f"{type(error).__name__}: {error}".splitlines()[0]
+    return YakError(
+        "internal", "yak has a bug", why=words, try_=("run it again with -v: it names the traceback's file",)
+    )
+
+
+def _sentence(text: str) -> str:
+    """Typer's message in our manner: no full stop, small first letter, one line."""
+    line = " ".join(text.split()).rstrip(".")
+    return line[:1].lower() + line[1:]
+
+
+def _early_output(words: list[str]) -> "Output":
+    """Where to print before the options were resolved: look for the few that matter by hand."""
+    from yak.commands.output import Output
+
+    wants_json = os.environ.get("YAK_OUTPUT") == "json"
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in ("-ojson", "--output=json") or (word in ("-o", "--output") and following == "json"):
+            wants_json = True
+    verbose = sum(word in ("-v", "--verbose", "-vv") for word in words)
+    quiet = 2 if "-qq" in words else 0
+    return Output("json" if wants_json else "table", verbose=verbose, quiet=quiet)
+
+
+def state_dir() -> str:
+    """`~/.local/state/yak`, or under XDG_STATE_HOME."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(base, "yak")
+
+
+def _keep_traceback(error: Exception, words: list[str]) -> str | None:
+    """Write the traceback to last-error.txt; its path, or None where that cannot be written."""
+    import traceback
+
+    path = os.path.join(state_dir(), "last-error.txt")
+    try:
+        os.makedirs(state_dir(), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("yak " + " ".join(words) + "\n\n")
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        return None
+    return path
+
+
+def _terminate_in_order() -> None:
+    """SIGTERM ends a client command like an exception would, so that `finally` blocks run. `serve` sets its own."""
+    import signal
+
+    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""The global options: read before the command and after it, and resolved into one `Globals`."""
+
+import os
+import time
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Annotated, Any
+
+from yak.commands.settings import Settings
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.commands.output import Output
+
+PREFIX = "global_"
+FORMATS = ("table", "json", "yaml", "wide", "csv", "raw")
+
+
+@dataclass(slots=True)
+class Flags:
+    """The global options as typed; None (or 0) is "not given"."""
+
+    context: str | None = None
+    bootstrap_server: str | None = None
+    output: str | None = None
+    quiet: int = 0
+    verbose: int = 0
+    no_color: bool | None = None
+    no_headers: bool | None = None
+    timeout: str | None = None
+    readonly: bool | None = None
+    yes: bool | None = None
+    local: bool | None = None
+    config: str | None = None
+    context_alias: str | None = None
+    bootstrap_alias: str | None = None
+
+    def overlaid_by(self, later: "Flags") -> "Flags":
+        """These, with what was given later on the line in their place; counts add up."""
+        merged = Flags()
+        for each in fields(Flags):
+            mine, theirs = getattr(self, each.name), getattr(later, each.name)
+            if each.name in ("quiet", "verbose"):
+                setattr(merged, each.name, mine + theirs)
+            else:
+                setattr(merged, each.name, mine if theirs is None else theirs)
+        merged.context = merged.context if merged.context is not None else merged.context_alias
+        merged.bootstrap_server = (
+            merged.bootstrap_server if merged.bootstrap_server is not None else merged.bootstrap_alias
+        )
+        return merged
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    name: str
+    declarations: tuple[str, ...]
+    help: str
+    kind: str = "value"
+    metavar: str | None = None
+    hidden: bool = False
+
+
+OPTIONS: tuple[_Option, ...] = (
+    _Option("output", ("--output", "-o"), "Format: table, json, yaml, wide, csv or raw.", metavar="FORMAT"),
+    _Option("quiet", ("--quiet", "-q"), "Print nothing on success; -qq: nothing at all.", "count"),
+    _Option("verbose", ("--verbose", "-v"), "Say more; -vv shows the client library's log.", "count"),
+    _Option("no_color", ("--no-color",), "No colours, as with NO_COLOR.", "flag"),
+    _Option("no_headers", ("--no-headers",), "No header line in tables and CSV.", "flag"),
+    _Option("local", ("--local",), "Read and print times in this machine's zone, not UTC.", "flag"),
+    _Option("context", ("--context", "-C"), "Use this named cluster (yak context list).", metavar="NAME"),
+    _Option("bootstrap_server", ("--bootstrap-server", "-b"), "Ask these brokers first.", metavar="HOST:PORT,..."),
+    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m.", metavar="DURATION"),
+    _Option("readonly", ("--readonly",), "Refuse to change anything in the cluster.", "flag"),
+    _Option("yes", ("--yes", "-y"), "Do not ask before changing or deleting.", "flag"),
+    _Option("config", ("--config",), "Read contexts from this file.", metavar="FILE"),
+    _Option("context_alias", ("--cluster", "--profile"), "", metavar="NAME", hidden=True),
+    _Option(
+        "bootstrap_alias", ("--bootstrap-servers", "--brokers", "--broker-list"), "", metavar="HOST:PORT", hidden=True
+    ),
+)
+_OUTPUT_PANEL = {"output", "quiet", "verbose", "no_color", "no_headers", "local"}
+
+
+def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
+    """Typer annotation and default of each global option, without the names a command uses itself."""
+    import typer
+
+    from yak.commands.completing import complete_context
+
+    parameters: dict[str, tuple[Any, Any]] = {}
+    for option in OPTIONS:
+        declarations = [name for name in option.declarations if name not in taken]
+        if not declarations:
+            continue
+        info = typer.Option(
+            *declarations,
+            help=option.help,
+            hidden=option.hidden,
+            metavar=option.metavar,
+            count=option.kind == "count",
+            is_flag=True if option.kind == "flag" else None,
+            show_default=False,
+            autocompletion=complete_context if option.name == "context" else None,
+            rich_help_panel="Output" if option.name in _OUTPUT_PANEL else "Connection",
+        )
+        hint: Any = {"count": int, "flag": bool | None, "value": str | None}[option.kind]
+        parameters[option.name] = (Annotated[hint, info], 0 if option.kind == "count" else None)
+    return parameters
+
+
+def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
+    """Read the global options in front of the command; the rest begins with the command, or with an unknown option.
+
+    Raises UsageError (`usage`) when an option's value is missing.
+    """
+    flags = Flags()
+    by_name = {name: option for option in OPTIONS for name in option.declarations}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        word = rest[0]
+        name, equals, attached = word.partition("=")
+        option = by_name.get(name)
+        if option is None and not word.startswith("--") and len(word) > 2:
+            option, equals, attached = by_name.get(word[:2]), "short", word[2:]
+        if option is None:
+            break
+        rest.pop(0)
+        if option.kind == "value":
+            if not equals:
+                if not rest:
+                    raise UsageError("usage", f"{name} needs a value", try_=("yak --help",))
+                attached = rest.pop(0)
+            setattr(flags, option.name, attached)
+            continue
+        if option.kind == "count":
+            setattr(flags, option.name, getattr(flags, option.name) + 1)
+        else:
+            setattr(flags, option.name, True)
+        if equals == "short" and attached:
+            rest.insert(0, "-" + attached)
+    return Flags().overlaid_by(flags), rest
+
+
+@dataclass(slots=True)
+class Globals:
+    """What every command is given: resolved global options, settings, and where to print."""
+
+    settings: Settings
+    out: "Output"
+    output: str
+    """One of FORMATS."""
+    output_given: bool
+    bootstrap_servers: str
+    timeout_ms: int
+    timeout_given: bool
+    readonly: bool
+    yes: bool
+    quiet: int
+    verbose: int
+    zone: tzinfo
+    flags: Flags
+
+    @classmethod
+    def resolve(cls, flags: Flags) -> "Globals":
+        """Read the settings files and variables. Raises UsageError for any value that cannot be."""
+        from yak.commands.output import Output
+
+        given = {
+            "context": flags.context,
+            "bootstrap_servers": flags.bootstrap_server,
+            "output": flags.output,
+            "timeout": flags.timeout,
+            "readonly": None if flags.readonly is None else str(flags.readonly),
+            "tz": "local" if flags.local else None,
+        }
+        settings = Settings.load(
+            {name: value for name, value in given.items() if value is not None}, config_flag=flags.config
+        )
+        chosen = settings.value("output")
+        output = check_format(chosen) if chosen else "table"
+        timeout = settings.get("timeout")
+        color = not flags.no_color and wants_color(settings)
+        out = Output(
+            output,
+            quiet=flags.quiet,
+            verbose=flags.verbose,
+            color=color,
+            headers=not flags.no_headers,
+            explicit=chosen is not None,
+        )
+        resolved = cls(
+            settings=settings,
+            out=out,
+            output=output,
+            output_given=chosen is not None,
+            bootstrap_servers=settings.value("bootstrap_servers"),
+            timeout_ms=timeout.value,
+            timeout_given=timeout.origin != "default",
+            readonly=settings.value("readonly"),
+            yes=bool(flags.yes),
+            quiet=flags.quiet,
+            verbose=flags.verbose,
+            zone=find_zone(settings.value("tz")),
+            flags=flags,
+        )
+        out.warn_once(settings.warnings)
+        return resolved
+
+    def now_ms(self) -> int:
+        """This machine's clock."""
+        return time.time_ns() // 1_000_000
+
+    def must_not_be_readonly(self, action: str) -> None:
+        """Raise UsageError (`readonly`) when `--readonly` or YAK_READONLY forbids this action."""
+        if self.readonly:
+            origin = self.settings.get("readonly").origin
+            raise UsageError(
+                "readonly",
+                f"{action} is refused",
+                why=f"read-only mode is on ({origin})",
+                try_=("YAK_READONLY=0 yak …",),
+            )
+
+    def confirm(self, question: str) -> None:
+        """Ask on the terminal unless `--yes`; without a terminal `--yes` is required.
+
+        Raises UsageError (`not-confirmed`).
+        """
+        import sys
+
+        if self.yes:
+            return
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            sys.stderr.write(f"{question} [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() in ("y", "yes"):
+                return
+            raise UsageError("not-confirmed", "nothing was changed", why="the answer was not yes")
+        raise UsageError(
+            "not-confirmed",
+            "nothing was changed",
+            why=f"{question} There is no terminal to ask on.",
+            try_=("add --yes",),
+        )
+
+
+def check_format(text: str) -> str:
+    """A format's name in small letters. Raises UsageError (`did-you-mean-offset`, `bad-format`)."""
+    lowered = text.lower()
+    if lowered in FORMATS:
+        return lowered
+    if _looks_like_offset(lowered):
+        raise UsageError(
+            "did-you-mean-offset",
+            f'"-o {text}" is not an output format',
+            why="in yak -o is --output; kcat and rpk use it for the offset",
+            try_=(f"--offset {text}",),
+        )
+    from yak.commands.settings import closest
+
+    guess = closest(lowered, list(FORMATS))
+    raise UsageError(
+        "bad-format",
+        f'"{text}" is not an output format',
+        why=f"formats are {', '.join(FORMATS)}" + (f'; closest: "{guess}"' if guess else ""),
+        try_=(f"-o {guess or 'json'}",),
+    )
+
+
+def _looks_like_offset(text: str) -> bool:
+    words = ("start", "end", "beginning", "earliest", "latest", "oldest", "newest", "stored")
+    return text in words or text[:1] in "+-@:" or text[:2] in ("s@", "e@") or text.replace(":", "").isdigit()
+
+
+def find_zone(name: str) -> tzinfo:
+    """UTC, this machine's zone for `local`, or an IANA zone. Raises UsageError (`bad-setting`)."""
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    if name.lower() == "local":
+        return datetime.now().astimezone().tzinfo or UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise UsageError(
+            "bad-setting", f'"{name}" is not a time zone', why="YAK_TZ is UTC, local, or a name such as Europe/Berlin"
+        ) from None
+
+
+def wants_color(settings: Settings) -> bool:
+    """NO_COLOR and FORCE_COLOR as no-color.org and force-color.org say; else whether stderr is a terminal."""
+    import sys
+
+    if settings.environment.get("NO_COLOR"):
+        return False
+    if settings.environment.get("FORCE_COLOR"):
+        return True
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

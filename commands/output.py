@@ -1,0 +1,273 @@
+"""What commands print: data on stdout in the chosen format, everything else on stderr.
+
+Tables are for people and may change; `-o json` is a contract (keys are covered by golden files).
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from yak.errors import YakError
+
+Row = Mapping[str, Any]
+NOTHING = "\u2013"
+"""A table cell without a value."""
+
+
+def to_json(value: object) -> str:
+    """One line of JSON, non-ASCII as is."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+class Output:
+    """The two streams of one command run."""
+
+    def __init__(
+        self,
+        format_: str = "table",
+        *,
+        quiet: int = 0,
+        verbose: int = 0,
+        color: bool = False,
+        headers: bool = True,
+        explicit: bool = False,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        self.format = format_
+        self.explicit = explicit
+        """Whether the format was asked for, by flag, variable or file."""
+        self.quiet = quiet
+        self.verbose = verbose
+        self.color = color
+        self.headers = headers
+        self._stdout = stdout
+        self._stderr = stderr
+        self._warned: set[str] = set()
+
+    @property
+    def stdout(self) -> TextIO:
+        """Where data goes."""
+        return self._stdout or sys.stdout
+
+    @property
+    def stderr(self) -> TextIO:
+        """Where everything else goes."""
+        return self._stderr or sys.stderr
+
+    @property
+    def for_people(self) -> bool:
+        """Whether the format is `table` or `wide`."""
+        return self.format in ("table", "wide")
+
+    def line(self, text: str = "") -> None:
+        """One line of data."""
+        self.stdout.write(text + "\n")
+
+    def json(self, value: object) -> None:
+        """One JSON document, indented for a terminal, one line for a pipe."""
+        indent = 2 if self.stdout.isatty() else None
+        self.line(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+
+    def object(self, value: object) -> None:
+        """A document in the chosen machine format: yaml or json. People's formats are the caller's to print."""
+        if self.format == "yaml":
+            import yaml
+
+            self.stdout.write(yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True))
+        else:
+            self.json(value)
+
+    def table(
+        self, rows: Sequence[Row], columns: Sequence[str], wide_columns: Sequence[str] = (), *, empty: str = ""
+    ) -> None:
+        """Rows in the chosen format. `table` shows `columns`, `wide` and CSV also `wide_columns`, JSON and YAML all keys.
+
+        `empty` is a note for people when there are no rows: what is missing and what to do.
+        """
+        if self.format in ("json", "yaml"):
+            self.object([dict(row) for row in rows])
+            return
+        shown = [*columns, *wide_columns] if self.format in ("wide", "csv") else list(columns)
+        if self.format == "csv":
+            self._csv(rows, shown)
+        elif self.format == "raw":
+            for row in rows:
+                self.line("\t".join(cell(row.get(name)) for name in shown))
+        elif rows:
+            for line in layout(rows, shown, headers=self.headers):
+                self.line(line)
+        elif empty:
+            self.note(empty)
+
+    def _csv(self, rows: Sequence[Row], shown: Sequence[str]) -> None:
+        import csv
+
+        writer = csv.writer(self.stdout, lineterminator="\n")
+        if self.headers:
+            writer.writerow(shown)
+        for row in rows:
+            writer.writerow([flat(row.get(name)) for name in shown])
+
+    def note(self, text: str) -> None:
+        """A line for people, on stderr; nothing with -q."""
+        if not self.quiet:
+            self.stderr.write(text + "\n")
+            self.stderr.flush()
+
+    def detail(self, text: str) -> None:
+        """A line that is only of interest with -v."""
+        if self.verbose and not self.quiet:
+            self.note(text)
+
+    def warn(self, text: str) -> None:
+        """A warning on stderr; nothing with -qq."""
+        if self.quiet < 2:
+            self.stderr.write(self.paint("warning:", "33") + f" {text}\n")
+            self.stderr.flush()
+
+    def warn_once(self, texts: Sequence[str]) -> None:
+        """Warnings that were not given yet."""
+        for text in texts:
+            if text not in self._warned:
+                self._warned.add(text)
+                self.warn(text)
+
+    def paint(self, text: str, ansi: str) -> str:
+        """The text in a colour, if colours are wanted; a colour never carries meaning alone."""
+        return f"\x1b[{ansi}m{text}\x1b[0m" if self.color else text
+
+    def progress(self, label: str, total: int | None = None) -> "Progress":
+        """A progress line on stderr: shown only on a terminal, without -q, and not in CI."""
+        shown = self.stderr.isatty() and not self.quiet and not os.environ.get("CI")
+        return Progress(self.stderr, label, total, shown=shown)
+
+    def error(self, error: YakError) -> None:
+        """Three parts on stderr, or one JSON object with -o json; nothing with -qq."""
+        if self.quiet >= 2:
+            return
+        if self.format == "json":
+            text = to_json(error_document(error))
+        else:
+            text = "\n".join(error_lines(error, self))
+        self.stderr.write(text + "\n")
+        self.stderr.flush()
+
+
+class Progress:
+    """A line that is written over: label, bar or count, rate, time left. Use as a context manager."""
+
+    EVERY_S = 0.1
+
+    def __init__(self, stream: TextIO, label: str, total: int | None, *, shown: bool) -> None:
+        self._stream = stream
+        self._label = label
+        self._total = total
+        self._shown = shown
+        self._started = time.monotonic()
+        self._drawn = 0.0
+        self._width = 0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+    def update(self, done: int, note: str = "") -> None:
+        """Draw, at most ten times a second."""
+        now = time.monotonic()
+        if not self._shown or now - self._drawn < self.EVERY_S:
+            return
+        self._drawn = now
+        rate = done / max(now - self._started, 1e-6)
+        parts = [self._label]
+        if self._total:
+            filled = min(20, 20 * done // self._total)
+            parts.append("█" * filled + "░" * (20 - filled))
+            parts.append(f"{done:,}/{self._total:,}".replace(",", " "))
+        else:
+            parts.append(f"{done:,}".replace(",", " "))
+        parts.append(f"{rate:,.0f}/s".replace(",", " "))
+        if self._total and rate > 0:
+            parts.append(f"{max(self._total - done, 0) / rate:.0f} s left")
+        text = "  ".join([*parts, note] if note else parts)
+        self._stream.write("\r" + text.ljust(self._width))
+        self._stream.flush()
+        self._width = len(text)
+
+
+def fail(error: YakError) -> None:
+    """Raise: `main` prints the error and ends with its exit code."""
+    raise error
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(cell(part) for part in value) or NOTHING
+    if isinstance(value, dict):
+        return to_json(value)
+    return str(value)
+
+
+def flat(value: object) -> str:
+    """A value as CSV holds it: nothing for None, lists by comma, `true` and `false`."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(flat(part) for part in value) if isinstance(value, list | tuple) else cell(value)
+
+
+def layout(rows: Sequence[Row], columns: Sequence[str], *, headers: bool = True) -> list[str]:
+    """Columns side by side, two spaces apart, numbers to the right, never wrapped."""
+    right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in columns]
+    lines = [[cell(row.get(name)) for name in columns] for row in rows]
+    if headers:
+        lines.insert(0, [name.upper().replace("_", " ") for name in columns])
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    return [
+        "  ".join(
+            text.rjust(widths[index]) if right[index] else text.ljust(widths[index]) for index, text in enumerate(line)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def error_document(error: YakError) -> dict[str, object]:
+    """The JSON form of an error."""
+    return {
+        "error": {
+            "code": error.code,
+            "kafka_code": getattr(error, "kafka_code", None),
+            "message": error.message,
+            "why": error.why,
+            "try": list(error.try_),
+        }
+    }
+
+
+def error_lines(error: YakError, out: Output | None = None) -> list[str]:
+    """What, why, and what to try, in at most five lines."""
+    head = f"error[{error.code}]:"
+    lines = [f"{out.paint(head, '1;31') if out else head} {error.message}"]
+    if error.why:
+        lines.append("  why:  " + " ".join(error.why.split("\n")))
+    for index, step in enumerate(error.try_[:3]):
+        lines.append(("  try:  " if index == 0 else "        ") + step)
+    return lines
+
+
+def _plain(value: object) -> object:
+    """Only what YAML's safe dumper knows."""
+    return json.loads(json.dumps(value, default=str))

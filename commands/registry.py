@@ -1,0 +1,62 @@
+"""All subcommands: where each lives and the line that `yak --help` shows for it.
+
+The list is static so that `yak --help` imports nothing; `test_registry.py` compares each line with the first line of
+the command's docstring. A command whose module is not installed (a slim build) is not listed.
+"""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One subcommand: `attribute` of `module` is a function made by `@command`, or a `CommandGroup`."""
+
+    name: str
+    module: str
+    attribute: str
+    summary: str
+    section: str
+
+    def is_there(self) -> bool:
+        """Whether the command's module exists; looks at the file system, imports nothing but `yak.commands`."""
+        return find_spec(self.module) is not None
+
+
+SECTIONS = ("Messages", "Cluster", "On this machine", "Settings and help")
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry("produce", "yak.commands.produce", "produce", "Write records to a topic.", "Messages"),
+    Entry("consume", "yak.commands.consume", "consume", "Read records from topics.", "Messages"),
+    Entry("bench", "yak.commands.bench", "bench", "Measure a cluster's throughput and latency.", "Messages"),
+    Entry("topics", "yak.commands.topics", "topics", "List, describe, create and change topics.", "Cluster"),
+    Entry("brokers", "yak.commands.brokers", "brokers", "List, describe and configure brokers.", "Cluster"),
+    Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store.", "Cluster"),
+    Entry("log", "yak.commands.log", "log", "Show the cluster's metadata records, now or as of a time.", "Cluster"),
+    Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),
+    Entry("up", "yak.commands.up", "up", "Start a cluster on this machine.", "On this machine"),
+    Entry(
+        "demo", "yak.commands.demo", "demo", "Store real data, kill the broker, count what survived.", "On this machine"
+    ),
+    Entry("serve", "yak.commands.serve", "serve", "Run one broker in the foreground.", "On this machine"),
+    Entry("sim", "yak.commands.sim", "sim", "Run the broker in the deterministic simulator.", "On this machine"),
+    Entry("context", "yak.commands.context", "context", "Name clusters and switch between them.", "Settings and help"),
+    Entry("config", "yak.commands.config", "config", "Show settings and where each came from.", "Settings and help"),
+    Entry(
+        "version", "yak.commands.version", "version", "Show the versions of yak and what it uses.", "Settings and help"
+    ),
+    Entry("help", "yak.commands.help", "help_", "Explain a command, an error or a topic.", "Settings and help"),
+)
+
+
+def available() -> tuple[Entry, ...]:
+    """The commands of this installation, in the order of the help."""
+    return tuple(entry for entry in ENTRIES if entry.is_there())
+
+
+def find(name: str) -> Entry | None:
+    """The command of this name, if it is installed."""
+    for entry in ENTRIES:
+        if entry.name == name and entry.is_there():
+            return entry
+    return None

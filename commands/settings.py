@@ -1,0 +1,327 @@
+"""Settings and where each comes from.
+
+flag > YAK_* > alias variable > ./yak.toml > context > default. A context that was named by `--context` ranks as a
+flag: who names a cluster means it, whatever the environment says.
+
+The context file is `--config`, `YAK_CONFIG`, or `yak/config.toml` under `XDG_CONFIG_HOME` (`~/.config`):
+
+    current = "local"
+    [contexts.local]
+    bootstrap_servers = "127.0.0.1:9092"
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from yak.commands.units import parse_duration_ms
+from yak.errors import UsageError
+
+PROJECT_FILE = "yak.toml"
+TRUE_WORDS = ("1", "true", "yes", "on")
+FALSE_WORDS = ("", "0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name in files, its flag, its variable, other programs' variables for it, and its default."""
+
+    name: str
+    flag: str
+    variable: str
+    default: object
+    summary: str
+    parse: Callable[[str], object] = str
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A setting's value and, in words, where it came from."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+def parse_bool(text: str) -> bool:
+    """`1 true yes on` and their opposites. Raises ValueError."""
+    lowered = text.strip().lower()
+    if lowered in TRUE_WORDS:
+        return True
+    if lowered in FALSE_WORDS:
+        return False
+    raise ValueError(f'"{text}" is neither true nor false')
+
+
+def parse_port(text: str) -> int:
+    """A TCP port; 0 lets the system choose. Raises ValueError."""
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise ValueError(f"{port} is not between 0 and 65535")
+    return port
+
+
+def parse_addresses(text: str) -> str:
+    """`host:port,host:port`, blanks dropped, port 9092 added where it is missing. Raises ValueError."""
+    addresses = [part.strip() for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise ValueError("no address given")
+    return ",".join(_with_port(address) for address in addresses)
+
+
+def _with_port(address: str) -> str:
+    bare_ipv6 = address.count(":") > 1 and not address.startswith("[")
+    host, _, port = ("[" + address + "]", "", "") if bare_ipv6 else address.rpartition(":")
+    if not host or address.endswith("]"):
+        return f"{address if not bare_ipv6 else host}:9092"
+    if not port.isdigit() or not 0 < int(port) <= 65_535:
+        raise ValueError(f'"{port}" in {address} is not a port')
+    return address
+
+
+def _seconds(text: str) -> float:
+    return parse_duration_ms(text, bare_unit="s") / 1000
+
+
+def _timeout_ms(text: str) -> int:
+    return parse_duration_ms(text, bare_unit="s")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("context", "--context", "YAK_CONTEXT", None, "the named cluster in use"),
+    Setting(
+        "bootstrap_servers",
+        "--bootstrap-server",
+        "YAK_BOOTSTRAP_SERVERS",
+        "127.0.0.1:9092",
+        "addresses that clients ask first",
+        parse_addresses,
+    ),
+    Setting("output", "--output", "YAK_OUTPUT", None, "output format"),
+    Setting("timeout", "--timeout", "YAK_TIMEOUT", 10_000, "how long a command may wait, in ms", _timeout_ms),
+    Setting("readonly", "--readonly", "YAK_READONLY", False, "refuse every command that changes a cluster", parse_bool),
+    Setting("tz", "--local", "YAK_TZ", "UTC", "time zone of times read and printed: UTC, local, or an IANA name"),
+    Setting("role", "--role", "YAK_ROLE", "leader", "what this broker prefers to be: leader or follower"),
+    Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", int, ("BROKER_ID",)),
+    Setting("host", "--host", "YAK_HOST", "127.0.0.1", "address the broker listens on"),
+    Setting("port", "--port", "YAK_PORT", 9092, "port the broker listens on", parse_port),
+    Setting("advertised_host", "--advertised", "YAK_ADVERTISED_HOST", None, "host that clients are told"),
+    Setting("advertised_port", "--advertised", "YAK_ADVERTISED_PORT", None, "port that clients are told", parse_port),
+    Setting(
+        "redis_url",
+        "--redis-url",
+        "YAK_REDIS_URL",
+        "redis://127.0.0.1:6379/0",
+        "metadata store",
+        str,
+        ("REDIS_HOST", "REDIS_PORT"),
+    ),
+    Setting("data_dir", "--data-dir", "YAK_DATA_DIR", "./yak-data", "where the broker keeps its log"),
+    Setting(
+        "lease_time_seconds",
+        "--lease-time",
+        "YAK_LEASE_TIME_SECONDS",
+        3.0,
+        "how long the controller's lease lasts",
+        _seconds,
+        ("LEASE_TIME_SECONDS",),
+    ),
+    Setting(
+        "renew_interval_seconds",
+        "--renew-interval",
+        "YAK_RENEW_INTERVAL_SECONDS",
+        None,
+        "how often the lease is renewed; a third of it when not set",
+        _seconds,
+        ("RENEW_INTERVAL_SECONDS",),
+    ),
+    Setting("log_level", "--log-level", "YAK_LOG_LEVEL", "info", "least level of the broker's log"),
+    Setting("log_format", "--log-format", "YAK_LOG_FORMAT", "text", "text or json"),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def config_path(flag: str | None, environment: Mapping[str, str]) -> str:
+    """The file that holds the contexts."""
+    if flag:
+        return flag
+    if named := environment.get("YAK_CONFIG"):
+        return named
+    base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "yak", "config.toml")
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """The file's tables, or nothing when there is no file. Raises UsageError (`config-file`)."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "config-file", f"{path} cannot be read", why=str(error), try_=(f"correct or remove {path}",)
+        ) from None
+
+
+def closest(word: str, known: list[str]) -> str:
+    """The known word most like this one, or nothing."""
+    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return matches[0] if matches else ""
+
+
+@dataclass(slots=True)
+class Settings:
+    """All sources, read once; `get` resolves one setting and notes a warning when two variables disagree."""
+
+    flags: dict[str, str]
+    """By setting name: what the command line said, as typed."""
+    environment: Mapping[str, str]
+    project: dict[str, Any]
+    """./yak.toml"""
+    config_file: str
+    contexts: dict[str, dict[str, Any]]
+    current: str | None
+    previous: str | None
+    warnings: list[str] = field(default_factory=list)
+
+    @classmethod
+    def load(
+        cls, flags: dict[str, str], *, config_flag: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> "Settings":
+        """Read the files. Raises UsageError (`config-file`, `unknown-setting`)."""
+        environment = os.environ if environment is None else environment
+        path = config_path(config_flag, environment)
+        document = read_toml(path)
+        project = {key.replace("-", "_"): value for key, value in read_toml(PROJECT_FILE).items()}
+        _refuse_unknown(project, PROJECT_FILE)
+        contexts = document.get("contexts", {})
+        if not isinstance(contexts, dict) or not all(isinstance(context, dict) for context in contexts.values()):
+            raise UsageError("config-file", f"{path} cannot be read", why="[contexts.NAME] must be tables")
+        for name, context in contexts.items():
+            _refuse_unknown(context, f"context {name} in {path}")
+        return cls(
+            flags,
+            environment,
+            project,
+            path,
+            contexts,
+            document.get("current") or None,
+            document.get("previous") or None,
+        )
+
+    def context_name(self) -> str | None:
+        """The context in use. Raises UsageError (`unknown-context`) when it was named and does not exist."""
+        return self._context()[0]
+
+    def _context(self) -> tuple[str | None, str]:
+        for value, origin in (
+            (self.flags.get("context"), "flag --context"),
+            (self.environment.get("YAK_CONTEXT"), "env YAK_CONTEXT"),
+            (self.project.get("context"), f"./{PROJECT_FILE}"),
+            (self.current, self.config_file),
+        ):
+            if value:
+                if value not in self.contexts:
+                    raise unknown_context(str(value), sorted(self.contexts), self.config_file)
+                return str(value), origin
+        return None, "default"
+
+    def get(self, name: str, flag: object = None) -> Resolved:
+        """The value of one setting; `flag` is what the command's own option gave, if it was given.
+
+        Raises UsageError (`bad-setting`) when a source holds a value that the setting cannot have.
+        """
+        setting = BY_NAME[name]
+        if name == "context":
+            return Resolved(name, *self._context())
+        for value, origin in self._sources(setting, flag):
+            if value is not None:
+                return Resolved(name, _parsed(setting, value, origin), origin)
+        return Resolved(name, setting.default, "default")
+
+    def value(self, name: str, flag: object = None) -> Any:
+        """`get` without the origin."""
+        return self.get(name, flag).value
+
+    def all(self) -> list[Resolved]:
+        """Every setting, in the table's order."""
+        return [self.get(setting.name) for setting in SETTINGS]
+
+    def _sources(self, setting: Setting, flag: object) -> list[tuple[object, str]]:
+        context, context_origin = self._context()
+        from_context = (self.contexts[context].get(setting.name) if context else None, f"context {context}")
+        sources: list[tuple[object, str]] = [
+            (flag if flag is not None else self.flags.get(setting.name), f"flag {setting.flag}")
+        ]
+        if context_origin == "flag --context":
+            sources.append(from_context)
+        variable = self.environment.get(setting.variable) or None
+        alias, alias_names = self._alias(setting)
+        if variable is not None and alias is not None and variable != alias:
+            warning = f"{setting.variable}={variable} and {alias_names} differ; {setting.variable} is used"
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+        sources += [
+            (variable, f"env {setting.variable}"),
+            (alias, f"env {alias_names}"),
+            (self.project.get(setting.name), f"./{PROJECT_FILE}"),
+            from_context,
+        ]
+        return sources
+
+    def _alias(self, setting: Setting) -> tuple[str | None, str]:
+        """What other programs' variables say, with their names and values."""
+        given = {name: self.environment[name] for name in setting.aliases if self.environment.get(name)}
+        if not given:
+            return None, ""
+        words = ", ".join(f"{name}={value}" for name, value in given.items())
+        if setting.name == "redis_url":
+            host, port = given.get("REDIS_HOST", "127.0.0.1"), given.get("REDIS_PORT", "6379")
+            return f"redis://{host}:{port}/0", words
+        return next(iter(given.values())), words
+
+
+def unknown_context(name: str, known: list[str], path: str) -> UsageError:
+    """The error for a context that is not in the file."""
+    guess = closest(name, known)
+    return UsageError(
+        "unknown-context",
+        f'context "{name}" does not exist',
+        why=f"{path} has: {', '.join(known) or 'none'}" + (f'; closest: "{guess}"' if guess else ""),
+        try_=(f"yak context use {guess}" if guess else f"yak context add {name} -b HOST:PORT", "yak context list"),
+    )
+
+
+def _refuse_unknown(values: Mapping[str, object], where: str) -> None:
+    for name in values:
+        if name.replace("-", "_") not in BY_NAME:
+            guess = closest(name, list(BY_NAME))
+            raise UsageError(
+                "unknown-setting",
+                f'"{name}" in {where} is not a setting',
+                why=f'closest: "{guess}"' if guess else f"settings are: {', '.join(BY_NAME)}",
+                try_=("yak config show",),
+            )
+
+
+def _parsed(setting: Setting, value: object, origin: str) -> object:
+    if not isinstance(value, str):
+        if setting.parse is parse_bool or isinstance(value, bool):
+            return bool(value)
+        value = str(value)
+    try:
+        return setting.parse(value)
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise UsageError(
+            "bad-setting",
+            f'"{value}" cannot be the value of {setting.name}',
+            why=f"{error} (from {origin})",
+            try_=(f"{setting.flag} {setting.default}" if setting.default is not None else f"yak help {setting.name}",),
+        ) from None
