@@ -13,19 +13,26 @@ from yak.ids import MetadataOffset
 
 @dataclass(slots=True, frozen=True)
 class TailedRecord:
-    """One record of the metadata log: its offset, chain hash (hex), kind, time in ms, and JSON payload as a dict."""
+    """One record of the metadata log: its offset, chain hash (hex), kind, time in ms, and JSON payload as a dict.
+
+    `previous_hash` is the chain hash of the record before it: with it a reader sees that what it holds and what it
+    gets are one history. A record of kind `Snapshot` stands for all records up to its offset and follows anything.
+    """
 
     offset: MetadataOffset
     chain_hash: str
     kind: str
     timestamp_ms: int
     payload: dict[str, object] = field(default_factory=dict)
+    previous_hash: str = ""
 
 
 @dataclass(slots=True, frozen=True)
 class StoreRequest:
     """One call: the script's name and its arguments by name (JSON values only).
 
+    Every call also carries who asks, in `arguments`: `cluster_id` and `incarnation_id` (empty when not known yet),
+    `node_id`, `broker_epoch`, and for controller scripts `controller_epoch`.
     `known_offset` and `known_hash` are the newest record the caller has on its disk: a store that does not have it was
     rolled back (`REGRESSED`) or forked (`FORKED`).
     """
@@ -41,8 +48,9 @@ class StoreOutcome:
     """What a script answered.
 
     `code` is `OK` or a refusal's name: NO_CLUSTER, WRONG_CLUSTER, WRONG_INCARNATION, SEEDING, REGRESSED, FORKED,
-    STALE_BROKER_EPOCH, FENCED_CONTROLLER, and what the script adds. `offset` and `chain_hash` are the log's end after
-    the call. `value` is the script's own answer, JSON.
+    TRIMMED, STALE_BROKER_EPOCH, FENCED_CONTROLLER, BAD_REQUEST, STORE_ERROR (the store itself refused: out of memory,
+    read only), and what the script adds. `offset` and `chain_hash` are the log's end after the call. `value` is the
+    script's own answer, JSON.
     """
 
     code: str

@@ -1,0 +1,309 @@
+"""Folding records into an image: one pass, each map copied at its first change, each topic rebuilt once at the end."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from yak.cluster.image import BrokerInfo, ChainBroken, Delta, Image, PartitionInfo, PendingTopic, TopicInfo
+from yak.cluster.payload import IsrMember
+from yak.cluster.records import (
+    BrokerChange,
+    BrokerState,
+    ChangedPartition,
+    Cluster,
+    Config,
+    ControllerChange,
+    Kind,
+    NewPartition,
+    PartitionChange,
+    Partitions,
+    ProducerIds,
+    RegisterBroker,
+    RemoveTopic,
+    Snapshot,
+    Topic,
+    UnregisterBroker,
+    parse,
+)
+from yak.cluster.snapshot import read_snapshot
+from yak.ids import NodeId
+from yak.seams.metadata_store import TailedRecord
+
+
+class Fold:
+    """A run of records on its way into an image."""
+
+    def __init__(self, image: Image) -> None:
+        self._take(image)
+        self._topics_changed: dict[str, None] = {}
+        self._topics_removed: list[tuple[str, uuid.UUID]] = []
+        self._brokers_changed: dict[NodeId, None] = {}
+        self._configs_changed: dict[tuple[str, str], None] = {}
+        self._controller_changed = False
+
+    def _take(self, image: Image) -> None:
+        self._base = image
+        self._set: dict[str, Any] = {}
+        self._open: dict[str, list[PartitionInfo]] = {}
+        """Partitions of the topics changed so far, by name, as lists that may be written."""
+        self._growing: dict[uuid.UUID, dict[int, PartitionInfo]] = {}
+        self._offset = image.offset
+        self._chain_hash = image.chain_hash
+        self._timestamp_ms = image.timestamp_ms
+
+    def add(self, record: TailedRecord) -> None:
+        """Take one more record. Raises ChainBroken or BadRecord; the fold must then be thrown away."""
+        if record.kind != Kind.SNAPSHOT:
+            if record.offset != self._offset + 1:
+                raise ChainBroken(f"record {record.offset} does not follow {self._offset}")
+            if record.previous_hash != self._chain_hash:
+                raise ChainBroken(f"record {record.offset} follows another record {self._offset} than the one known")
+        content = parse(record)
+        _HANDLERS[type(content)](self, content)
+        if isinstance(content, Snapshot):
+            self._load(record)
+        self._offset = record.offset
+        self._chain_hash = record.chain_hash
+        self._timestamp_ms = record.timestamp_ms
+
+    def finish(self) -> tuple[Image, Delta]:
+        """The image and the delta."""
+        for name in list(self._open):
+            self._close_topic(name)
+        for topic_id in list(self._growing):
+            self._close_growing(topic_id)
+        image = replace(
+            self._base,
+            offset=self._offset,
+            chain_hash=self._chain_hash,
+            timestamp_ms=self._timestamp_ms,
+            **self._set,
+        )
+        removed = tuple(self._topics_removed)
+        changed = tuple(name for name in self._topics_changed if name in image.topics)
+        delta = Delta(
+            changed, removed, tuple(self._brokers_changed), tuple(self._configs_changed), self._controller_changed
+        )
+        return image, delta
+
+    def _map(self, name: str) -> dict[Any, Any]:
+        """A map of the image, as a copy that may be written."""
+        if name not in self._set:
+            self._set[name] = dict(getattr(self._base, name))
+        copy: dict[Any, Any] = self._set[name]
+        return copy
+
+    def _get(self, name: str) -> Any:
+        return self._set[name] if name in self._set else getattr(self._base, name)
+
+    # ------------------------------------------------------------------------------------------------ topics
+
+    def topic(self, record: Topic) -> None:
+        topics = self._get("topics")
+        old: TopicInfo | None = topics.get(record.name)
+        partitions: dict[int, PartitionInfo] = {}
+        configs = record.configs
+        if old is not None and old.topic_id == record.topic_id:
+            self._close_topic(record.name)
+            old = self._get("topics")[record.name]
+            partitions = {p.partition: p for p in old.partitions}
+            configs = old.configs if configs is None else configs
+        elif configs is None and record.topic_id in self._get("pending"):
+            configs = self._get("pending")[record.topic_id].configs
+        if record.topic_id in self._growing:
+            partitions = self._growing[record.topic_id]
+        pending = PendingTopic(record.name, record.topic_id, record.partitions, partitions, configs or {})
+        self._map("pending")[record.topic_id] = pending
+        self._growing[record.topic_id] = partitions
+
+    def partitions(self, record: Partitions) -> None:
+        pending: PendingTopic | None = self._get("pending").get(record.topic_id)
+        if pending is None:
+            return
+        partitions = self._growing.get(record.topic_id)
+        if partitions is None:
+            partitions = self._growing[record.topic_id] = dict(pending.partitions)
+        for new in record.partitions:
+            partitions[new.partition] = _created(new)
+        if len(partitions) >= pending.total:
+            self._complete(pending, partitions)
+
+    def _complete(self, pending: PendingTopic, partitions: dict[int, PartitionInfo]) -> None:
+        del self._map("pending")[pending.topic_id]
+        del self._growing[pending.topic_id]
+        # A growing topic may have been changed meanwhile: its old partitions are taken as they are now.
+        self._close_topic(pending.name)
+        old: TopicInfo | None = self._get("topics").get(pending.name)
+        configs = pending.configs
+        if old is not None and old.topic_id == pending.topic_id:
+            configs = old.configs
+            partitions = partitions | {p.partition: p for p in old.partitions}
+        ordered = tuple(partitions[number] for number in sorted(partitions))
+        self._map("topics")[pending.name] = TopicInfo(pending.name, pending.topic_id, ordered, configs)
+        self._map("topic_names")[pending.topic_id] = pending.name
+        self._topics_changed[pending.name] = None
+
+    def remove_topic(self, record: RemoveTopic) -> None:
+        if record.topic_id in self._get("pending"):
+            del self._map("pending")[record.topic_id]
+            self._growing.pop(record.topic_id, None)
+        old = self._get("topics").get(record.name)
+        if old is None or old.topic_id != record.topic_id:
+            return
+        self._open.pop(record.name, None)
+        del self._map("topics")[record.name]
+        del self._map("topic_names")[record.topic_id]
+        self._topics_removed.append((record.name, record.topic_id))
+
+    def partition_change(self, record: PartitionChange) -> None:
+        names = self._get("topic_names")
+        for change in record.changes:
+            growing = self._growing_partitions(change.topic_id)
+            if growing is not None and change.partition in growing:
+                growing[change.partition] = _changed(growing[change.partition], change)
+            name = names.get(change.topic_id)
+            if name is None:
+                continue
+            partitions = self._open.get(name)
+            if partitions is None:
+                partitions = self._open[name] = list(self._get("topics")[name].partitions)
+            if change.partition < len(partitions):
+                partitions[change.partition] = _changed(partitions[change.partition], change)
+                self._topics_changed[name] = None
+
+    def _growing_partitions(self, topic_id: uuid.UUID) -> dict[int, PartitionInfo] | None:
+        if topic_id in self._growing:
+            return self._growing[topic_id]
+        pending = self._get("pending").get(topic_id)
+        if pending is None:
+            return None
+        self._growing[topic_id] = dict(pending.partitions)
+        return self._growing[topic_id]
+
+    def _close_topic(self, name: str) -> None:
+        partitions = self._open.pop(name, None)
+        if partitions is not None:
+            topics = self._map("topics")
+            topics[name] = replace(topics[name], partitions=tuple(partitions))
+
+    def _close_growing(self, topic_id: uuid.UUID) -> None:
+        partitions = self._growing.pop(topic_id)
+        pending = self._map("pending")
+        pending[topic_id] = replace(pending[topic_id], partitions=partitions)
+
+    # -------------------------------------------------------------------------------- brokers and the rest
+
+    def cluster(self, record: Cluster) -> None:
+        self._set["cluster_id"] = record.cluster_id
+        self._set["incarnation"] = record.incarnation
+        self._set["incarnation_id"] = record.incarnation_id
+
+    def register(self, record: RegisterBroker) -> None:
+        old: BrokerInfo | None = self._get("brokers").get(record.node_id)
+        lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
+        self._map("brokers")[record.node_id] = BrokerInfo(
+            node_id=record.node_id,
+            broker_epoch=record.broker_epoch,
+            boot_id=record.boot_id,
+            directories=record.directories,
+            host=record.host,
+            port=record.port,
+            rack=record.rack,
+            role=record.role,
+            state=BrokerState.FENCED,
+            lossy_epoch=lossy_epoch,
+        )
+        self._brokers_changed[record.node_id] = None
+
+    def unregister(self, record: UnregisterBroker) -> None:
+        self._map("brokers").pop(record.node_id, None)
+        self._brokers_changed[record.node_id] = None
+
+    def broker_change(self, record: BrokerChange) -> None:
+        old: BrokerInfo | None = self._get("brokers").get(record.node_id)
+        if old is not None and old.broker_epoch == record.broker_epoch:
+            self._map("brokers")[record.node_id] = replace(old, state=record.state)
+            self._brokers_changed[record.node_id] = None
+
+    def config(self, record: Config) -> None:
+        if record.resource_type == "topic":
+            self._topic_config(record)
+        elif record.resource_name == "":
+            self._set["default_broker_configs"] = record.configs
+        else:
+            self._map("broker_configs")[int(record.resource_name)] = record.configs
+        self._configs_changed[record.resource_type, record.resource_name] = None
+
+    def _topic_config(self, record: Config) -> None:
+        if record.resource_name in self._get("topics"):
+            topics = self._map("topics")
+            topics[record.resource_name] = replace(topics[record.resource_name], configs=record.configs)
+            self._topics_changed[record.resource_name] = None
+
+    def producer_ids(self, record: ProducerIds) -> None:
+        self._set["next_producer_id"] = record.next_producer_id
+
+    def controller(self, record: ControllerChange) -> None:
+        self._set["controller_id"] = record.controller_id
+        self._set["controller_epoch"] = record.controller_epoch
+        self._set["controller_broker_epoch"] = record.broker_epoch
+        self._controller_changed = True
+
+    def _load(self, record: TailedRecord) -> None:
+        # What stood before and is not in the snapshot was removed in between.
+        before_topics, before_brokers = self._get("topics"), self._get("brokers")
+        image = read_snapshot(record)
+        for name, topic in before_topics.items():
+            if image.topics.get(name) is None or image.topics[name].topic_id != topic.topic_id:
+                self._topics_removed.append((name, topic.topic_id))
+        self._topics_changed |= dict.fromkeys(image.topics)
+        self._brokers_changed |= dict.fromkeys([*before_brokers, *image.brokers])
+        self._configs_changed[("broker", "")] = None
+        self._configs_changed |= dict.fromkeys(("broker", str(node_id)) for node_id in image.broker_configs)
+        self._controller_changed = True
+        self._take(image)
+
+    def snapshot(self, record: Snapshot) -> None:
+        """`add` loads it: it needs the position too."""
+
+
+def _split(isr: tuple[IsrMember, ...]) -> tuple[tuple[NodeId, ...], tuple[int, ...]]:
+    return tuple(member.node_id for member in isr), tuple(member.broker_epoch for member in isr)
+
+
+def _created(new: NewPartition) -> PartitionInfo:
+    isr, isr_epochs = _split(new.isr)
+    return PartitionInfo(
+        new.partition, new.replicas, isr, isr_epochs, (), new.leader, new.leader_epoch, new.partition_epoch
+    )
+
+
+def _changed(old: PartitionInfo, change: ChangedPartition) -> PartitionInfo:
+    isr, isr_epochs = _split(change.isr)
+    return PartitionInfo(
+        old.partition,
+        old.replicas,
+        isr,
+        isr_epochs,
+        change.elr,
+        change.leader,
+        change.leader_epoch,
+        change.partition_epoch,
+    )
+
+
+_HANDLERS: dict[type, Callable[[Fold, Any], None]] = {
+    Topic: Fold.topic,
+    Partitions: Fold.partitions,
+    RemoveTopic: Fold.remove_topic,
+    PartitionChange: Fold.partition_change,
+    Cluster: Fold.cluster,
+    RegisterBroker: Fold.register,
+    UnregisterBroker: Fold.unregister,
+    BrokerChange: Fold.broker_change,
+    Config: Fold.config,
+    ProducerIds: Fold.producer_ids,
+    ControllerChange: Fold.controller,
+    Snapshot: Fold.snapshot,
+}

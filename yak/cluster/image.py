@@ -1,0 +1,154 @@
+"""The image: what the metadata log says, folded into one immutable object.
+
+`Image.apply_all(records)` gives a new image and a `Delta` that names what changed; parts that did not change are the
+same objects in both. Applying needs the chain unbroken: each record follows the image's offset and hash, else
+`ChainBroken`. The maps are plain dicts for speed and are never changed after they were put into an image.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from yak.cluster.records import BrokerState
+from yak.ids import (
+    BrokerEpoch,
+    ControllerEpoch,
+    LeaderEpoch,
+    MetadataOffset,
+    NodeId,
+    PartitionEpoch,
+    ProducerId,
+)
+from yak.seams.metadata_store import TailedRecord
+
+
+class ChainBroken(Exception):
+    """A record does not follow what the image holds: a gap, or another history."""
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerInfo:
+    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0."""
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    boot_id: str
+    directories: tuple[str, ...]
+    host: str
+    port: int
+    rack: str | None
+    role: str
+    state: BrokerState
+    lossy_epoch: BrokerEpoch = 0
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionInfo:
+    """A partition's state. `isr_epochs` has the broker epoch of each ISR member; `leader` is -1 when there is none."""
+
+    partition: int
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    isr_epochs: tuple[BrokerEpoch, ...]
+    elr: tuple[NodeId, ...]
+    leader: NodeId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+
+
+@dataclass(slots=True, frozen=True)
+class TopicInfo:
+    """A topic with all its partitions, by number, and the configs set on it."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: tuple[PartitionInfo, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class PendingTopic:
+    """A topic of which not all partitions are in yet: new, or growing. `total` is how many it will have."""
+
+    name: str
+    topic_id: uuid.UUID
+    total: int
+    partitions: Mapping[int, PartitionInfo]
+    configs: Mapping[str, str]
+
+
+@dataclass(slots=True, frozen=True)
+class Delta:
+    """What a run of records changed. Topics that appeared are in `topics_changed`."""
+
+    topics_changed: tuple[str, ...] = ()
+    topics_removed: tuple[tuple[str, uuid.UUID], ...] = ()
+    brokers_changed: tuple[NodeId, ...] = ()
+    configs_changed: tuple[tuple[str, str], ...] = ()
+    controller_changed: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Image:
+    """The cluster's metadata as of `offset`."""
+
+    cluster_id: str = ""
+    incarnation: int = 0
+    incarnation_id: str = ""
+    controller_id: NodeId = -1
+    controller_epoch: ControllerEpoch = 0
+    controller_broker_epoch: BrokerEpoch = 0
+    brokers: Mapping[NodeId, BrokerInfo] = field(default_factory=dict)
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    topic_names: Mapping[uuid.UUID, str] = field(default_factory=dict)
+    pending: Mapping[uuid.UUID, PendingTopic] = field(default_factory=dict)
+    broker_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
+    default_broker_configs: Mapping[str, str] = field(default_factory=dict)
+    next_producer_id: ProducerId = 0
+    offset: MetadataOffset = 0
+    chain_hash: str = ""
+    timestamp_ms: int = 0
+
+    def apply(self, record: TailedRecord) -> "Image":
+        """The image after one record. Raises ChainBroken, or BadRecord when it cannot be read."""
+        return self.apply_all((record,))[0]
+
+    def apply_all(self, records: Iterable[TailedRecord]) -> tuple["Image", Delta]:
+        """The image after records in order, and what they changed; each map is copied once at most, for all of them.
+
+        Raises ChainBroken, or BadRecord when one cannot be read; the image itself is untouched then.
+        """
+        from yak.cluster.fold import Fold
+
+        fold = Fold(self)
+        for record in records:
+            fold.add(record)
+        return fold.finish()
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
+        """The topic of that id, or None."""
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def active_brokers(self) -> list[BrokerInfo]:
+        """The brokers that may lead and hold replicas, by node id."""
+        return [self.brokers[n] for n in sorted(self.brokers) if self.brokers[n].state is BrokerState.ACTIVE]
+
+    def without_position(self) -> "Image":
+        """The same content at no offset: to compare what two histories came to."""
+        return replace(self, offset=0, chain_hash="", timestamp_ms=0)
+
+
+def image_at_offset(records: Iterable[TailedRecord], offset: MetadataOffset) -> Image:
+    """The image as of `offset` (that record included), from records that begin at 1 or with a snapshot."""
+    return Image().apply_all(record for record in records if record.offset <= offset)[0]
+
+
+def image_at_time(records: Iterable[TailedRecord], timestamp_ms: int) -> Image:
+    """The image as of a time in ms since the epoch; records are taken in order up to the first later one."""
+    chosen = []
+    for record in records:
+        if record.timestamp_ms > timestamp_ms:
+            break
+        chosen.append(record)
+    return Image().apply_all(chosen)[0]

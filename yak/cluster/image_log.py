@@ -1,0 +1,181 @@
+"""This broker's copy of the metadata log, on its own disk.
+
+Records are here, synced, before the broker acts on them: so it knows what it acted on after a crash, and notices a
+metadata store that was rolled back. The directory holds `<offset>.log` files, named after the first record they may
+hold, and at most one `snapshot`. Each entry is framed as length and CRC-32C (both big endian, 4 bytes) and JSON.
+
+The log stays small: past `MAX_RECORDS` or `MAX_BYTES` the driver runs `compaction`, which writes the image as a snapshot
+and removes the files it covers.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+
+from crc32c import crc32c
+
+from yak.cluster.image import ChainBroken, Image
+from yak.cluster.payload import BadRecord
+from yak.cluster.snapshot import write_snapshot
+from yak.ids import MetadataOffset
+from yak.seams.disk import Disk, File
+from yak.seams.metadata_store import TailedRecord
+
+MAX_RECORDS = 5_000
+"""Records after the snapshot; replaying that many takes well under a second."""
+MAX_BYTES = 8 * 1024 * 1024
+_FRAME_HEADER_BYTES = 8
+_SNAPSHOT = "snapshot"
+_SUFFIX = ".log"
+
+
+class ImageLog:
+    """The open log. `append` runs in the step; the callables it returns run in threads, in the order they came."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """For `open`; use that."""
+        self._disk = disk
+        self._directory = directory
+        self._file: File | None = None
+        self._old_files: list[str] = []
+        self._records = 0
+        self._bytes = 0
+        self._last: MetadataOffset = 0
+        self._directory_unsynced = False
+        self.cut_bytes = 0
+        """Bytes of a torn tail that `open` cut away."""
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str) -> tuple["ImageLog", Image]:
+        """Read all of it; may wait for the device. A torn tail is cut, and what follows a damaged entry with it.
+
+        Raises OSError, and BadRecord when a whole entry cannot be understood (written by a newer version).
+        """
+        log = cls(disk, directory)
+        disk.make_directory(directory)
+        image = log._read_snapshot()
+        for name in sorted(name for name in disk.names(directory) if name.endswith(_SUFFIX)):
+            image = log._read_log(f"{directory}/{name}", image)
+        log._last = image.offset
+        return log, image
+
+    def append(self, records: Sequence[TailedRecord]) -> Callable[[], None]:
+        """Write records behind those before; returns what makes them durable, to be called in a thread.
+
+        Raises OSError.
+        """
+        if self._file is None:
+            self._file = self._disk.open(f"{self._directory}/{self._last + 1:020d}{_SUFFIX}", create=True)
+            self._directory_unsynced = True
+        frames = [_frame(record) for record in records]
+        self._bytes += self._file.append(frames)
+        self._records += len(records)
+        self._last = records[-1].offset
+        file, sync_directory = self._file, self._directory_unsynced
+        self._directory_unsynced = False
+
+        def sync() -> None:
+            file.sync()
+            if sync_directory:
+                self._disk.sync_directory(self._directory)
+
+        return sync
+
+    def compaction(self, image: Image) -> Callable[[], None] | None:
+        """When the log is long and `image` holds all of it: what replaces it by a snapshot, to be called in a thread."""
+        if (self._records < MAX_RECORDS and self._bytes < MAX_BYTES) or image.offset != self._last:
+            return None
+        if self._file is not None:
+            self._old_files.append(self._file.path)
+            self._file.close()
+            self._file = None
+        old_files, self._old_files = self._old_files, []
+        self._records = self._bytes = 0
+
+        def compact() -> None:
+            self._disk.write_file(f"{self._directory}/{_SNAPSHOT}", _frame(write_snapshot(image)))
+            for path in old_files:
+                self._disk.remove(path)
+
+        return compact
+
+    def close(self) -> None:
+        """Give back the descriptor."""
+        if self._file is not None:
+            self._file.close()
+
+    def _read_snapshot(self) -> Image:
+        path = f"{self._directory}/{_SNAPSHOT}"
+        if not self._disk.exists(path):
+            return Image()
+        entries, good_bytes = _entries(self._disk.read_file(path))
+        if not entries or good_bytes == 0:
+            raise BadRecord(f"{path}: the checksum does not match")
+        return Image().apply(entries[0])
+
+    def _read_log(self, path: str, image: Image) -> Image:
+        file = self._disk.open(path)
+        data = _read_all(file)
+        entries, good_bytes = _entries(data)
+        fresh = [entry for entry in entries if entry.offset > image.offset]
+        try:
+            image = image.apply_all(fresh)[0]
+        except ChainBroken as error:
+            raise BadRecord(f"{path}: {error}") from error
+        if good_bytes < len(data):
+            self.cut_bytes += len(data) - good_bytes
+            file.truncate(good_bytes)
+            file.sync()
+        if self._file is not None:
+            self._old_files.append(self._file.path)
+            self._file.close()
+        self._file = file
+        self._records += len(entries)
+        self._bytes += good_bytes
+        return image
+
+
+def _read_all(file: File) -> bytes:
+    parts = []
+    position = 0
+    while part := file.read(1 << 20, position):
+        parts.append(part)
+        position += len(part)
+    return b"".join(parts)
+
+
+def _frame(record: TailedRecord) -> bytes:
+    entry = {
+        "offset": record.offset,
+        "hash": record.chain_hash,
+        "previous_hash": record.previous_hash,
+        "kind": str(record.kind),
+        "timestamp_ms": record.timestamp_ms,
+        "payload": record.payload,
+    }
+    body = json.dumps(entry, separators=(",", ":")).encode()
+    return len(body).to_bytes(4, "big") + crc32c(body).to_bytes(4, "big") + body
+
+
+def _entries(data: bytes) -> tuple[list[TailedRecord], int]:
+    """The whole entries at the front, and how many bytes they take."""
+    records = []
+    position = 0
+    while position + _FRAME_HEADER_BYTES <= len(data):
+        start = position + _FRAME_HEADER_BYTES
+        end = start + int.from_bytes(data[position : position + 4], "big")
+        body = data[start:end]
+        if end > len(data) or crc32c(body) != int.from_bytes(data[position + 4 : start], "big"):
+            break
+        entry = json.loads(body)
+        records.append(
+            TailedRecord(
+                offset=entry["offset"],
+                chain_hash=entry["hash"],
+                kind=entry["kind"],
+                timestamp_ms=entry["timestamp_ms"],
+                payload=entry["payload"],
+                previous_hash=entry["previous_hash"],
+            )
+        )
+        position = end
+    return records, position

@@ -1,0 +1,142 @@
+"""An image as one JSON payload, and back: the head of a broker's local log, and of a trimmed metadata log."""
+
+import uuid
+from collections.abc import Mapping
+
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, TopicInfo
+from yak.cluster.payload import Fields, IsrMember, format_isr, format_nodes
+from yak.cluster.records import NO_LEADER, RECORD_VERSION, Kind, broker_state, register_broker
+from yak.seams.metadata_store import TailedRecord
+
+
+def write_snapshot(image: Image) -> TailedRecord:
+    """A record of kind Snapshot that holds all of `image`."""
+    payload: dict[str, object] = {
+        "version": RECORD_VERSION,
+        "cluster_id": image.cluster_id,
+        "incarnation": image.incarnation,
+        "incarnation_id": image.incarnation_id,
+        "controller_id": image.controller_id,
+        "controller_epoch": image.controller_epoch,
+        "controller_broker_epoch": image.controller_broker_epoch,
+        "next_producer_id": image.next_producer_id,
+        "brokers": [_write_broker(image.brokers[node_id]) for node_id in sorted(image.brokers)],
+        "broker_configs": [{"node_id": n, "configs": dict(c)} for n, c in sorted(image.broker_configs.items())],
+        "default_broker_configs": dict(image.default_broker_configs),
+        "topics": [_write_topic(image.topics[name]) for name in sorted(image.topics)],
+        "pending": [_write_pending(p) for p in sorted(image.pending.values(), key=lambda p: p.topic_id.int)],
+    }
+    return TailedRecord(image.offset, image.chain_hash, Kind.SNAPSHOT, image.timestamp_ms, payload)
+
+
+def read_snapshot(record: TailedRecord) -> Image:
+    """The image that `write_snapshot` wrote. Raises BadRecord."""
+    f = Fields(record.payload, f"metadata snapshot at {record.offset}")
+    topics = {topic.name: topic for topic in map(_read_topic, f.items("topics"))}
+    pending = {topic.topic_id: topic for topic in map(_read_pending, f.items("pending"))}
+    return Image(
+        cluster_id=f.text("cluster_id"),
+        incarnation=f.integer("incarnation"),
+        incarnation_id=f.text("incarnation_id"),
+        controller_id=f.integer("controller_id", minimum=-1),
+        controller_epoch=f.integer("controller_epoch"),
+        controller_broker_epoch=f.integer("controller_broker_epoch"),
+        brokers={broker.node_id: broker for broker in map(_read_broker, f.items("brokers"))},
+        topics=topics,
+        topic_names={topic.topic_id: topic.name for topic in topics.values()},
+        pending=pending,
+        broker_configs={c.integer("node_id"): c.texts("configs") for c in f.items("broker_configs")},
+        default_broker_configs=f.texts("default_broker_configs"),
+        next_producer_id=f.integer("next_producer_id"),
+        offset=record.offset,
+        chain_hash=record.chain_hash,
+        timestamp_ms=record.timestamp_ms,
+    )
+
+
+def _write_broker(broker: BrokerInfo) -> dict[str, object]:
+    return {
+        "node_id": broker.node_id,
+        "broker_epoch": broker.broker_epoch,
+        "boot_id": broker.boot_id,
+        "directories": ",".join(broker.directories),
+        "host": broker.host,
+        "port": broker.port,
+        "rack": broker.rack,
+        "role": broker.role,
+        "state": broker.state.value,
+        "lossy_epoch": broker.lossy_epoch,
+    }
+
+
+def _read_broker(f: Fields) -> BrokerInfo:
+    registration = register_broker(f)
+    return BrokerInfo(
+        node_id=registration.node_id,
+        broker_epoch=registration.broker_epoch,
+        boot_id=registration.boot_id,
+        directories=registration.directories,
+        host=registration.host,
+        port=registration.port,
+        rack=registration.rack,
+        role=registration.role,
+        state=broker_state(f),
+        lossy_epoch=f.integer("lossy_epoch"),
+    )
+
+
+def _write_topic(topic: TopicInfo) -> dict[str, object]:
+    return {
+        "name": topic.name,
+        "topic_id": str(topic.topic_id),
+        "configs": dict(topic.configs),
+        "partitions": [_write_partition(partition) for partition in topic.partitions],
+    }
+
+
+def _read_topic(f: Fields) -> TopicInfo:
+    partitions = tuple(_read_partition(p) for p in f.items("partitions"))
+    return TopicInfo(f.text("name"), f.id("topic_id"), partitions, f.texts("configs"))
+
+
+def _write_pending(topic: PendingTopic) -> dict[str, object]:
+    return {
+        "name": topic.name,
+        "topic_id": str(topic.topic_id),
+        "total": topic.total,
+        "configs": dict(topic.configs),
+        "partitions": [_write_partition(topic.partitions[number]) for number in sorted(topic.partitions)],
+    }
+
+
+def _read_pending(f: Fields) -> PendingTopic:
+    partitions: Mapping[int, PartitionInfo] = {p.partition: p for p in map(_read_partition, f.items("partitions"))}
+    topic_id: uuid.UUID = f.id("topic_id")
+    return PendingTopic(f.text("name"), topic_id, f.integer("total"), partitions, f.texts("configs"))
+
+
+def _write_partition(partition: PartitionInfo) -> dict[str, object]:
+    isr = tuple(IsrMember(n, e) for n, e in zip(partition.isr, partition.isr_epochs, strict=True))
+    return {
+        "partition": partition.partition,
+        "replicas": format_nodes(partition.replicas),
+        "isr": format_isr(isr),
+        "elr": format_nodes(partition.elr),
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+    }
+
+
+def _read_partition(f: Fields) -> PartitionInfo:
+    isr = f.isr("isr")
+    return PartitionInfo(
+        partition=f.integer("partition"),
+        replicas=f.nodes("replicas"),
+        isr=tuple(member.node_id for member in isr),
+        isr_epochs=tuple(member.broker_epoch for member in isr),
+        elr=f.nodes("elr"),
+        leader=f.integer("leader", minimum=NO_LEADER),
+        leader_epoch=f.integer("leader_epoch"),
+        partition_epoch=f.integer("partition_epoch"),
+    )
