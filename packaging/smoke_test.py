@@ -1,0 +1,118 @@
+"""Try the built executables where nothing of Python is: no PATH, no variables, an empty home and working folder.
+
+    python packaging/smoke_test.py [EXECUTABLE ...]      default: both that `make dist` builds
+
+Each must say its version, start a cluster with its own metadata server, take a message, give it back, and stop.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXECUTABLES = (ROOT / "dist" / "yak" / "yak", ROOT / "dist" / "yak-onefile")
+STEP_SECONDS = 60.0
+MESSAGE = "hello from an empty room"
+
+
+class StepFailed(Exception):
+    """A command of the executable did not do what it should."""
+
+
+class EmptyRoom:
+    """A folder with nothing in it, in which an executable is run with nothing but HOME, TMPDIR and an empty PATH."""
+
+    def __init__(self, executable: Path, folder: Path) -> None:
+        self.executable = executable
+        self.data_dir = folder / "data"
+        self._home = folder / "home"
+        self._temporary = folder / "tmp"
+        self._path = folder / "bin"
+        for made in (self._home, self._temporary, self._path):
+            made.mkdir()
+
+    def run(self, *arguments: str, expect: str = "") -> str:
+        """Run one command; returns its standard output. Raises `StepFailed` if it fails or lacks `expect`."""
+        started = time.monotonic()
+        environment = {"HOME": str(self._home), "TMPDIR": str(self._temporary), "PATH": str(self._path)}
+        try:
+            done = subprocess.run(
+                [str(self.executable), *arguments],
+                env=environment,
+                cwd=self._home,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=STEP_SECONDS,
+            )
+        except subprocess.TimeoutExpired as expired:
+            raise StepFailed(
+                f"yak {' '.join(arguments)}: no end in {STEP_SECONDS:.0f} s"
+            ) from expired
+        if done.returncode != 0 or expect not in done.stdout:
+            raise StepFailed(
+                f"yak {' '.join(arguments)}: exit code {done.returncode}, expected 0 and {expect!r}\n"
+                f"{done.stdout}{done.stderr}{self._logs()}"
+            )
+        print(f"  ok  {time.monotonic() - started:5.2f} s  yak {' '.join(arguments)}", flush=True)
+        return done.stdout
+
+    def leftovers(self) -> list[int]:
+        """Processes that still run this executable or its copies, told by /proc (none where there is no /proc)."""
+        pids = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(os.fsencode(self.data_dir) in word for word in words):
+                pids.append(int(entry.name))
+        return sorted(pids)
+
+    def _logs(self) -> str:
+        text = ""
+        for log in sorted(self.data_dir.rglob("*.log")) if self.data_dir.exists() else ():
+            if not log.name[:20].isdigit():
+                text += f"--- {log}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:]) + "\n"
+        return text
+
+
+def try_out(executable: Path) -> None:
+    """The whole story with one executable. Raises `StepFailed`."""
+    with tempfile.TemporaryDirectory(prefix="yak-smoke-") as folder:
+        room = EmptyRoom(executable, Path(folder))
+        room.run("--version", expect="yak")
+        room.run("--help", expect="produce")
+        data_dir = ("--data-dir", str(room.data_dir))
+        try:
+            room.run("up", "-d", *data_dir)
+            status = json.loads(room.run("up", "--status", "-o", "json", *data_dir, expect="bootstrap"))
+            where = ("-b", status["bootstrap"])
+            room.run("produce", "smoke", "-m", MESSAGE, *where)
+            room.run("consume", "smoke", "--from-beginning", "--exit", *where, expect=MESSAGE)
+            room.run("topics", "list", *where, expect="smoke")
+        finally:
+            room.run("up", "--down", *data_dir)
+        leftovers = room.leftovers()
+        if leftovers:
+            raise StepFailed(f"`yak up --down` left processes behind: {leftovers}")
+
+
+def main(argv: list[str]) -> int:
+    """Try each executable; returns 0 if all are well, else 1."""
+    for executable in [Path(word).resolve() for word in argv] or EXECUTABLES:
+        print(f"{executable}, alone in an empty room", flush=True)
+        try:
+            try_out(executable)
+        except StepFailed as failed:
+            print(f"  FAILED  {failed}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+"""Who may import whom, beyond what `make lint` says: the contracts are alive, and the core throws no dice of its own."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LINT_IMPORTS = Path(sys.executable).parent / "lint-imports"
+CORE = ("protocol", "seams", "storage", "replication", "cluster", "groups", "transactions", "broker", "config")
+SHELL = {"server", "sim", "client", "local", "testing", "commands", "tui", "spark"}
+REAL_WORLD_CALLS = {
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "datetime.datetime.now",
+    "date.today",
+    "uuid.uuid1",
+    "uuid.uuid4",
+    "uuid4",
+    "id",
+    "hash",
+    "open",
+    "print",
+}
+
+
+def contracts() -> dict[str, dict[str, list[str]]]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return {contract["id"]: contract for contract in tomllib.load(file)["tool"]["importlinter"]["contracts"]}
+
+
+def core_files() -> list[Path]:
+    return sorted(path for name in CORE for path in (ROOT / "yak" / name).rglob("*.py"))
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` for a chain of names, else an empty string."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""
+
+
+def real_world(tree: ast.Module) -> list[str]:
+    """Lines of a module that ask the machine, and not a seam, for something: files, clock, dice, addresses."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and dotted(node.func) in REAL_WORLD_CALLS:
+            found.append(f"{node.lineno}: {dotted(node.func)}()")
+        elif (
+            isinstance(node, ast.Attribute)
+            and dotted(node).startswith("os.")
+            and not dotted(node).startswith("os.path")
+        ):
+            found.append(f"{node.lineno}: {dotted(node)}")
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            found.append(f"{node.lineno}: from os import")
+        elif isinstance(node, ast.For) and isinstance(node.iter, ast.Set):
+            found.append(f"{node.lineno}: the order of a set")
+    return found
+
+
+def imports_of(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def loaded_by(statement: str) -> set[str]:
+    """What `sys.modules` holds after a statement in a fresh Python, started in the repo's root as a developer would."""
+    program = f"import sys; {statement}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize("path", core_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_core_module_asks_only_the_seams(path: Path) -> None:
+    assert real_world(ast.parse(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "t = datetime.now()",
+        "u = uuid.uuid4()",
+        "os.remove(p)",
+        "n = os.path.join(a, b); os.rename(a, b)",
+        "f = open(p)",
+        "k = id(x)",
+        "for x in {1, 2}: pass",
+    ],
+)
+def test_a_line_that_asks_the_machine_is_found(line: str) -> None:
+    assert len(real_world(ast.parse(line))) == 1
+
+
+def test_every_package_of_the_core_is_under_the_ban_list() -> None:
+    listed = set(contracts()["pure-core"]["source_modules"])
+    there = {
+        f"yak.{path.stem}"
+        for path in (ROOT / "yak").iterdir()
+        if path.stem not in SHELL and not path.name.startswith(("_", ".")) and (path.is_dir() or path.suffix == ".py")
+    }
+    assert there - listed == set()
+
+
+def test_the_contracts_see_through_the_symlinks_and_catch_what_they_forbid(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("yak", "commands", "tui", "spark"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "yak" / "storage" / "planted.py").write_text("import time\nimport yak.broker.events\n")
+    (tmp_path / "commands" / "planted.py").write_text("import asyncio\n")
+    run = subprocess.run(
+        [str(LINT_IMPORTS), "--no-logo", "--no-cache"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 1
+    said = " ".join(run.stdout.split())
+    assert "yak.storage.planted -> time" in said
+    assert "yak.storage.planted -> yak.broker.events" in said
+    assert "yak.commands.planted -> asyncio" in said
+
+
+def test_the_broker_talks_to_redis_in_one_file() -> None:
+    speakers = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "yak" / "server").rglob("*.py")
+        if imports_of(path) & {"hiredis", "redis"}
+    ]
+    assert len(speakers) <= 1, speakers
+
+
+def test_the_symlinked_packages_load_under_one_name_only() -> None:
+    assert loaded_by("import yak.commands.main") & {"commands", "tui", "spark"} == set()
+
+
+def test_the_command_line_starts_without_the_heavy_libraries() -> None:
+    heavy = {"trio", "redis", "hiredis", "kio", "confluent_kafka", "rich", "typer", "pydantic", "psutil", "asyncio"}
+    assert loaded_by("import yak.commands.main") & heavy == set()

@@ -1,0 +1,180 @@
+"""The repo's manners, as tests. A rule here is a ratchet: what stands in a list may shrink and never grow."""
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("yak", "commands", "tui", "spark")
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+
+# Longer than the rule, for a reason one can defend: path -> its length when it was let in.
+LONG_FILES: dict[str, int] = {}
+# "path::function" -> the length of its body when it was let in.
+LONG_FUNCTIONS: dict[str, int] = {}
+# Modules that no test names, because something else proves them: path -> what.
+PROVEN_ELSEWHERE: dict[str, str] = {}
+
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "misc", "common", "stuff"}
+
+
+def python_files(*folders: str) -> list[Path]:
+    """Every .py file under these folders, each once (the symlinked packages are visited under their real name)."""
+    found: list[Path] = []
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            through_link = any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(ROOT))
+            if not through_link and "__pycache__" not in path.parts:
+                found.append(path)
+    return sorted(found)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def module_name(path: Path) -> str:
+    """`commands/produce.py` is `yak.commands.produce`, `yak/ids.py` is `yak.ids`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "yak" else ("yak", *parts))
+
+
+def imported_names(tree: ast.Module) -> set[str]:
+    """Every dotted name that a file imports, with `from a import b` counted as `a` and `a.b`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function's body, its docstring left out (a command's signature is its table of flags)."""
+    first = 1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0
+    return (node.end_lineno or node.lineno) - node.body[first].lineno + 1
+
+
+def too_long(lengths: dict[str, int], limit: int, let_in: dict[str, int]) -> list[str]:
+    """What is over its limit, and what was let in and no longer needs to be."""
+    wrong = [f"{name}: {lines} lines" for name, lines in lengths.items() if lines > let_in.get(name, limit)]
+    wrong += [f"{name}: take it off the list" for name in let_in if lengths.get(name, 0) <= limit]
+    return wrong
+
+
+def test_files_stay_short() -> None:
+    lengths = {
+        name_of(path): len(path.read_text().splitlines()) for path in python_files(*PRODUCT, "packaging", "docs")
+    }
+    assert too_long(lengths, FILE_LINES_MAX, LONG_FILES) == []
+
+
+def test_functions_stay_short() -> None:
+    lengths = {
+        f"{name_of(path)}::{node.name}": function_lines(node)
+        for path in python_files(*PRODUCT, "packaging", "docs")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert too_long(lengths, FUNCTION_LINES_MAX, LONG_FUNCTIONS) == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        name_of(path)
+        for path in python_files(*PRODUCT, "packaging", "docs", "tests")
+        if not ast.get_docstring(tree_of(path))
+    ]
+    # A test's sentences say what it is about; shared parts of tests must say so themselves.
+    assert [name for name in silent if not Path(name).name.startswith("test_")] == []
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [name_of(path) for path in python_files(*PRODUCT, "packaging") if path.stem in VAGUE_NAMES] == []
+
+
+def test_packaging_is_not_a_package_for_it_would_hide_the_real_one() -> None:
+    assert not (ROOT / "packaging" / "__init__.py").exists()
+
+
+def test_tests_are_no_packages_and_their_names_are_unique() -> None:
+    files = python_files("tests")
+    assert [name_of(path) for path in files if path.name == "__init__.py"] == []
+    names = Counter(path.name for path in files if path.name.startswith("test_"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_symlinked_packages_are_imported_by_their_one_name() -> None:
+    wrong = [
+        f"{name_of(path)} imports {name}"
+        for path in python_files(*PRODUCT, "packaging", "docs", "tests")
+        for name in imported_names(tree_of(path))
+        if name.split(".")[0] in {"tui", "commands", "spark"}
+    ]
+    assert wrong == []
+
+
+def test_imports_are_absolute() -> None:
+    relative = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in python_files(*PRODUCT)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
+def test_nothing_is_left_for_later_in_the_code() -> None:
+    mark = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK)\b")
+    marked = [
+        f"{name_of(path)}:{number}"
+        for path in python_files(*PRODUCT, "packaging")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if mark.search(line)
+    ]
+    assert marked == []
+
+
+def test_every_module_has_a_test_that_knows_it() -> None:
+    tests = python_files("tests")
+    known = {name for path in tests for name in imported_names(tree_of(path))}
+    known |= {name for path in tests for name in re.findall(r"yak(?:\.\w+)+", path.read_text())}
+    words = " ".join(path.stem for path in tests)
+    unknown = []
+    for path in python_files(*PRODUCT):
+        if path.name in {"__init__.py", "__main__.py"} or name_of(path) in PROVEN_ELSEWHERE:
+            continue
+        if module_name(path) not in known and path.stem not in words:
+            unknown.append(name_of(path))
+    assert unknown == []
+
+
+def test_what_is_proven_elsewhere_exists() -> None:
+    assert [name for name in PROVEN_ELSEWHERE if not (ROOT / name).exists()] == []
+
+
+def test_assertions_are_on() -> None:
+    # Our own bugs must stop a node; `python -O` would let them pass, here and in the executable.
+    assert __debug__
+    assert "optimize=0," in (ROOT / "packaging" / "yak.spec").read_text()
+
+
+@pytest.mark.parametrize("folder", ["yak", "docs", "packaging", "tests"])
+def test_no_file_names_a_place_on_someones_machine(folder: str) -> None:
+    place = re.compile(r"/(home|Users)/[a-z]+/|/work/")
+    files = [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".lua", ".spec"}]
+    assert [
+        name_of(path) for path in files if path.name != Path(__file__).name and place.search(path.read_text())
+    ] == []
