@@ -1,0 +1,108 @@
+"""Every bound that keeps a peer's mistake, or its malice, small. One line each for why; asserts tie neighbours.
+
+What a person may want to change is a broker config (`yak.config.broker_configs`); its default stands here when the
+default is ours rather than Kafka's.
+"""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# ------------------------------------------------------------------------------------------------ frames and sockets
+
+REQUEST_BYTES_MAX: Final = 100 * MIB
+"""A larger length prefix closes the connection unread; Kafka's `socket.request.max.bytes`."""
+REQUEST_BYTES_MIN: Final = 8
+"""API key, version and correlation id: no request is shorter (ControlledShutdown v0 is exactly that)."""
+CLIENT_ID_BYTES_MAX: Final = 2**15 - 1
+"""The header's length field cannot say more."""
+FIRST_BYTE_MS_MAX: Final = 10_000
+"""A client that connects and says nothing is gone or hostile; clients speak first in Kafka."""
+FRAME_MS_MAX: Final = 30_000
+"""Time for a frame to arrive whole, before its size is counted."""
+FRAME_BYTES_PER_SECOND_MIN: Final = 64 * KIB
+"""What a slow but honest link brings; each such portion adds a second to the time for a frame."""
+IDLE_MS_MAX: Final = 600_000
+"""Kafka's `connections.max.idle.ms`: clients expect to be dropped after it, and reconnect quietly."""
+CONNECTIONS_PER_IP_MAX: Final = 1000
+"""One host with a leak must not take all file handles; a test machine with hundreds of clients still fits."""
+CONNECTIONS_MAX: Final = 2**31 - 1
+"""Kafka's default for `max.connections`: the process's file handles are the real bound."""
+REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX: Final = 1000
+"""Stepped but unanswered requests of one connection; beyond it the socket is not read. librdkafka sends up to 1000."""
+UNSENT_REPLY_BYTES_MAX: Final = 1 * MIB
+"""Answers that a client does not read; beyond it the socket is not read, so that it must."""
+RECEIVE_BUFFER_BYTES: Final = 256 * KIB
+"""First buffer of a connection that sends: holds hundreds of small requests of one read."""
+REQUEST_MEMORY_SHARE_MAX: Final = 0.25
+"""All partly received requests together may take this share of the machine's memory."""
+REQUEST_MEMORY_BYTES_MIN: Final = REQUEST_BYTES_MAX
+"""And never less than one request of the largest size, or no such request could ever be read."""
+
+# ---------------------------------------------------------------------------------------------------- what is decoded
+
+REQUEST_ELEMENTS_MAX: Final = 250_000
+"""Array elements of one request, all arrays together. Decoding that many takes about 0.2 s, and no real request has
+them: a fetch of 100,000 partitions fits twice."""
+TAGGED_FIELDS_MAX: Final = 1000
+"""Tagged fields of one structure. Kafka's schemas use at most four; the rest is a newer client's, or an attack."""
+TOPIC_IDS_CACHED_MAX: Final = 10_000
+"""Topic ids kept as objects between requests, so that a hot request need not build them anew."""
+RECOMPRESSED_BYTES_MAX: Final = 128 * MIB
+"""What a batch may grow to when its records must be looked at: a kilobyte of zeros can claim gigabytes."""
+RECOMPRESSED_RATIO_MAX: Final = 1000
+"""No codec of Kafka's packs real records tighter; more is a bomb."""
+
+# ------------------------------------------------------------------------------------------------------------- topics
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+"""Kafka's: a directory name `<topic>-<partition>` with suffixes must stay within 255 (Topic.java)."""
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+"""More in one request would stop the broker for seconds while their files are made; Kafka allows about as many."""
+TOPICS_PER_CREATE_MAX: Final = 1_000
+"""Topics in one CreateTopics; the rest can come in the next."""
+CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
+"""Bytes of one config value: it is stored, logged and sent whole."""
+
+# --------------------------------------------------------------------------------------------------------- fetch side
+
+FETCH_BYTES_MAX: Final = 55 * MIB
+"""Kafka's `fetch.max.bytes` of the broker: one answer never holds more, but always one whole batch."""
+FETCH_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX
+"""No answer is larger, whatever `fetch.max.bytes` and the client say: what a receiver of Kafka frames accepts."""
+FETCH_SESSION_PARTITIONS_MAX: Final = 100_000
+"""Partitions that one fetch session remembers; a session of more is refused and the client sends full fetches."""
+FETCH_SESSIONS_MAX: Final = 1000
+"""Kafka's `max.incremental.fetch.session.cache.slots`."""
+FETCH_SESSION_KEPT_MS_MIN: Final = 120_000
+"""A session idle for less is not evicted for another (Kafka's FetchSession.MIN_INCREMENTAL_FETCH_SESSION_EVICTION)."""
+
+# ---------------------------------------------------------------------------------------------------------- producers
+
+PRODUCERS_PER_PARTITION_MAX: Final = 100_000
+"""Idempotent producers remembered by one partition: about 40 MB; the longest silent one is forgotten first."""
+PRODUCER_BATCHES_REMEMBERED: Final = 5
+"""Batches of one producer whose repetition is recognised (ProducerStateEntry.java); the client's in-flight bound."""
+PRODUCER_IDS_PER_BLOCK: Final = 1000
+"""Producer ids taken from the metadata store at a time, as Kafka does; a crash wastes at most that many."""
+
+assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is an int32"
+assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
+assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"
+assert FETCH_BYTES_MAX <= FETCH_ANSWER_BYTES_MAX <= 2**31 - 1
+assert FETCH_SESSION_PARTITIONS_MAX <= REQUEST_ELEMENTS_MAX
+assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
+assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"
+assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= REQUEST_ELEMENTS_MAX
+assert 0 < REQUEST_MEMORY_SHARE_MAX < 1
+
+
+def frame_deadline_ms(size_bytes: int) -> int:
+    """Milliseconds a frame of this size may take to arrive: a fixed time plus its size at the slowest honest rate."""
+    return FRAME_MS_MAX + size_bytes * 1000 // FRAME_BYTES_PER_SECOND_MIN
+
+
+def request_memory_bytes_max(memory_total_bytes: int) -> int:
+    """Bytes that all requests being received may take together, on a machine with this much memory."""
+    return max(REQUEST_MEMORY_BYTES_MIN, int(memory_total_bytes * REQUEST_MEMORY_SHARE_MAX))

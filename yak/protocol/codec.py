@@ -1,0 +1,181 @@
+"""The one door to kio: request frames to objects, answers to bytes, for every API version.
+
+    read_request_header   who asks for what (own parser: `request_header`)
+    decode_request        body to object: Produce and Fetch by hand (`hot_requests`), all else checked
+                          (`request_check`) and then decoded by kio
+    encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot answers have
+                          encoders of their own (`hot`)
+
+The work for a version is prepared at its first use, which takes milliseconds: `preload` does it at start for the hot
+ones, `preload_rest` for the others between requests.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+from yak.errors import ProtocolViolation
+from yak.protocol.hot_requests import decode_fetch_request, decode_produce_request
+from yak.protocol.request_check import apply_edits, check_body
+from yak.protocol.request_header import RequestHeader, read_request_header
+from yak.protocol.response_encoder import Fields, Writer, struct_writer
+from yak.protocol.schema_fields import EntityClass, schema_fields
+from yak.protocol.versions import (
+    API_NAMES,
+    API_VERSIONS,
+    FETCH,
+    PRODUCE,
+    VersionRange,
+    decodable_range,
+    is_decodable,
+    supported_ranges,
+)
+from yak.seams.disk import Buffer
+
+__all__ = [
+    "API_NAMES",
+    "RequestHeader",
+    "VersionRange",
+    "decode_request",
+    "encode_response",
+    "encode_response_body",
+    "is_decodable",
+    "preload",
+    "preload_rest",
+    "read_request_header",
+    "supported_ranges",
+]
+
+BodyDecoder: TypeAlias = Callable[[Buffer, int], Any]
+
+_PREFIX: Final = struct.Struct(">ii")
+_LENGTH: Final = struct.Struct(">i")
+_KIO_ERRORS: Final = (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error)
+
+
+def decode_request(api_key: int, api_version: int, frame: Buffer, offset: int) -> Any:
+    """The body of a request that starts at `offset` of its frame.
+
+    Produce and Fetch give `hot_requests.ProduceRequest` and `FetchRequest`, the same for all versions, whose `records`
+    are views into the frame and valid as long as it is. All others give kio's dataclass of the version.
+
+    Raises ProtocolViolation when the version is not one that can be decoded, or the bytes are not exactly one such
+    body. `frame` must be read-only.
+    """
+    return _decoder(api_key, api_version)(frame, offset)
+
+
+@cache
+def _decoder(api_key: int, api_version: int) -> BodyDecoder:
+    if not is_decodable(api_key, api_version):
+        # A raised exception is not cached, so a peer cannot fill the cache.
+        raise ProtocolViolation(f"api key {api_key} has no version {api_version} here")
+    if api_key == PRODUCE:
+        return lambda frame, offset: decode_produce_request(api_version, frame, offset)
+    if api_key == FETCH:
+        return lambda frame, offset: decode_fetch_request(api_version, frame, offset)
+    return _checked_kio_decoder(load_request_schema(api_key, api_version))
+
+
+def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
+    read = entity_reader(entity)
+
+    def decode(frame: Buffer, offset: int) -> Any:
+        edits = check_body(entity, frame, offset)
+        if edits:
+            frame, offset = apply_edits(frame, offset, edits), 0
+        try:
+            body, consumed = read(frame, offset)
+        except _KIO_ERRORS as error:
+            raise ProtocolViolation(f"{entity.__name__} v{entity.__version__}: {error}") from None
+        if consumed != len(frame) - offset:
+            raise ProtocolViolation(f"{len(frame) - offset - consumed} bytes after the end of {entity.__name__}")
+        return body
+
+    return decode
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, fields: Mapping[str, object]) -> list[Buffer]:
+    """A whole answer, length prefix and header included, as parts to send one after the other.
+
+    `fields` is version-independent (see `response_encoder`). Raises TypeError for a field that no version of this API
+    has or a value that its kind cannot hold: both are our bugs.
+    """
+    out = bytearray(_PREFIX.pack(0, correlation_id))
+    # ApiVersions answers never have tagged fields in the header: the client does not know yet what we speak (KIP-511).
+    if api_key != API_VERSIONS and _response_class(api_key, api_version).__flexible__:
+        out.append(0)
+    _writer(api_key, api_version)(out, fields)
+    _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
+    return [out]
+
+
+def encode_response_body(api_key: int, api_version: int, fields: Fields) -> bytes:
+    """Only the body, without length and header."""
+    out = bytearray()
+    _writer(api_key, api_version)(out, fields)
+    return bytes(out)
+
+
+@cache
+def _response_class(api_key: int, api_version: int) -> EntityClass:
+    return load_response_schema(api_key, api_version)
+
+
+@cache
+def _writer(api_key: int, api_version: int) -> Writer:
+    def refuse_unknown(path: tuple[str, ...], names: frozenset[str]) -> None:
+        for name in sorted(names):
+            if not _known_in_any_version(api_key, path, name):
+                place = ".".join((API_NAMES[api_key], *path))
+                raise TypeError(f"{place} has no field {name!r} in any version")
+
+    return struct_writer(_response_class(api_key, api_version), (), refuse_unknown)
+
+
+@cache
+def _known_in_any_version(api_key: int, path: tuple[str, ...], name: str) -> bool:
+    versions = decodable_range(api_key)
+    assert versions is not None
+    return any(
+        name in _names_at(_response_class(api_key, version), path)
+        for version in range(versions.maximum, versions.minimum - 1, -1)
+    )
+
+
+def _names_at(entity: EntityClass, path: tuple[str, ...]) -> frozenset[str]:
+    for step in path:
+        inner = next((field.struct for field in schema_fields(entity) if field.name == step), None)
+        if inner is None:
+            return frozenset()
+        entity = inner
+    return frozenset(field.name for field in schema_fields(entity))
+
+
+def preload(hot: Iterable[tuple[int, Iterable[int]]]) -> None:
+    """Prepare these (key, versions) now, so that no request pays for it."""
+    for api_key, versions in hot:
+        for version in versions:
+            if is_decodable(api_key, version):
+                _decoder(api_key, version)
+                _writer(api_key, version)
+
+
+def preload_rest(api_keys: Iterable[int] | None = None) -> Iterator[tuple[int, int]]:
+    """Prepare one more (key, version) at each step, newest versions first; yields what it just prepared.
+
+    `api_keys` are those that are served (default: all). A step takes 1 to 5 ms the first time and nothing after.
+    """
+    keys = sorted(API_NAMES) if api_keys is None else sorted(api_keys)
+    for api_key in keys:
+        versions = decodable_range(api_key)
+        if versions is None:
+            continue
+        for version in range(versions.maximum, versions.minimum - 1, -1):
+            preload([(api_key, [version])])
+            yield api_key, version

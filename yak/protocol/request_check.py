@@ -1,0 +1,268 @@
+"""Every request body is walked once before kio decodes it, and nothing in it is believed before it is checked.
+
+kio's native reader allocates an array from its count alone: ten bytes that claim 2^35 elements abort the whole process
+(an allocation failure in Rust cannot be caught). It also takes a null where the schema has none, tagged fields that
+repeat or lie about their size, and refuses those it does not know. So this walk
+- holds every length and count to the bytes that are left, and the elements of one request to a limit;
+- refuses nulls, falling tags and wrong sizes;
+- notes unknown tagged fields, so that they can be cut out.
+
+A checker is compiled from kio's classes once for each version. What strings hold is left to kio.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Final, TypeAlias
+
+from yak.errors import ProtocolViolation
+from yak.limits import REQUEST_ELEMENTS_MAX
+from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
+from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
+from yak.protocol.varint import read_uvarint, uvarint
+from yak.seams.disk import Buffer
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_ENDS_EARLY: Final = "the request ends early"
+
+
+class Walk:
+    """One pass over one body: the bytes, where they end, and what was found."""
+
+    __slots__ = ("data", "edits", "elements", "end")
+
+    def __init__(self, data: Buffer) -> None:
+        self.data = data
+        self.end = len(data)
+        self.elements = 0
+        self.edits: list[tuple[int, int, bytes]] = []
+        """(start, end, replacement) of what must change for kio to read it; not in order."""
+
+    def bound_array(self, count: int, position: int, element_bytes_min: int) -> None:
+        """Refuse a count that cannot be true, or too many elements in one request."""
+        if count * element_bytes_min > self.end - position:
+            raise ProtocolViolation(f"an array of {count} with {self.end - position} bytes left")
+        self.elements += count
+        if self.elements > REQUEST_ELEMENTS_MAX:
+            raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one request")
+
+
+Step: TypeAlias = Callable[[Walk, int], int]
+"""Checks one field that starts at a position; returns the position after it. Raises ProtocolViolation."""
+
+
+def check_body(entity: EntityClass, data: Buffer, offset: int) -> list[tuple[int, int, bytes]]:
+    """Walk the body of `entity` from `offset` to the end of `data`; returns the edits kio needs (mostly none).
+
+    Raises ProtocolViolation when the bytes are not exactly one such body.
+    """
+    walk = Walk(data)
+    try:
+        position = struct_step(entity)(walk, offset)
+    except struct.error:
+        raise ProtocolViolation(_ENDS_EARLY) from None
+    if position != walk.end:
+        raise ProtocolViolation(f"{walk.end - position} bytes after the end of the request")
+    return walk.edits
+
+
+def apply_edits(data: Buffer, offset: int, edits: list[tuple[int, int, bytes]]) -> bytes:
+    """The body from `offset` on with the edits made."""
+    pieces: list[Buffer] = []
+    position = offset
+    for start, end, replacement in sorted(edits):
+        pieces += (data[position:start], replacement)
+        position = end
+    pieces.append(data[position:])
+    return b"".join(pieces)
+
+
+@cache
+def struct_step(entity: EntityClass) -> Step:
+    """The checker of one structure, its block of tagged fields included."""
+    steps: list[Step] = []
+    fixed = 0
+    for field in schema_fields(entity):
+        if field.tag is not None:
+            continue
+        size = field.fixed_size
+        if size is not None:
+            fixed += size
+            continue
+        if fixed:
+            steps.append(_fixed_step(fixed))
+            fixed = 0
+        steps.append(_field_step(field, flexible=entity.__flexible__))
+    if fixed:
+        steps.append(_fixed_step(fixed))
+    if entity.__flexible__:
+        steps.append(_tags_step(entity))
+    if len(steps) == 1:
+        return steps[0]
+
+    def check_struct(walk: Walk, position: int) -> int:
+        for step in steps:
+            position = step(walk, position)
+        return position
+
+    return check_struct
+
+
+@cache
+def _bytes_min(entity: EntityClass) -> int:
+    """The fewest bytes that a structure can take."""
+    flexible = entity.__flexible__
+    total = sum(_field_bytes_min(field, flexible) for field in schema_fields(entity) if field.tag is None)
+    return max(1, total + (1 if flexible else 0))
+
+
+def _field_bytes_min(field: SchemaField, flexible: bool) -> int:
+    if field.fixed_size is not None:
+        return field.fixed_size
+    if not field.is_array and field.struct is not None:
+        return 1 if field.nullable else _bytes_min(field.struct)
+    if flexible:
+        return 1
+    return 2 if field.kind == "string" and not field.is_array else 4
+
+
+def _fixed_step(size: int) -> Step:
+    def skip_fixed(walk: Walk, position: int) -> int:
+        position += size
+        if position > walk.end:
+            raise ProtocolViolation(_ENDS_EARLY)
+        return position
+
+    return skip_fixed
+
+
+def _field_step(field: SchemaField, *, flexible: bool) -> Step:
+    if field.is_array:
+        return _array_step(field, flexible=flexible)
+    if field.kind == STRUCT_KIND:
+        assert field.struct is not None
+        inner = struct_step(field.struct)
+        return _nullable_struct_step(inner) if field.nullable else inner
+    if field.fixed_size is not None:
+        return _fixed_step(field.fixed_size)
+    length_of = _compact_length if flexible else _short_length if field.kind == "string" else _long_length
+    return _sized_step(field.name, length_of, nullable=field.nullable)
+
+
+def _compact_length(data: Buffer, position: int) -> tuple[int, int]:
+    value, position = read_uvarint(data, position)
+    return value - 1, position
+
+
+def _short_length(data: Buffer, position: int) -> tuple[int, int]:
+    return _INT16.unpack_from(data, position)[0], position + 2
+
+
+def _long_length(data: Buffer, position: int) -> tuple[int, int]:
+    return _INT32.unpack_from(data, position)[0], position + 4
+
+
+def _refuse_negative(name: str, length: int, nullable: bool) -> None:
+    if length < -1:
+        raise ProtocolViolation(f"{name} has length {length}")
+    if not nullable:
+        raise ProtocolViolation(f"{name} is null")
+
+
+def _sized_step(name: str, length_of: Callable[[Buffer, int], tuple[int, int]], *, nullable: bool) -> Step:
+    def skip_sized(walk: Walk, position: int) -> int:
+        length, position = length_of(walk.data, position)
+        if length < 0:
+            _refuse_negative(name, length, nullable)
+            return position
+        position += length
+        if position > walk.end:
+            raise ProtocolViolation(f"{name} of {length} bytes goes past the end")
+        return position
+
+    return skip_sized
+
+
+def _array_step(field: SchemaField, *, flexible: bool) -> Step:
+    name, nullable = field.name, field.nullable
+    count_of = _compact_length if flexible else _long_length
+    element = SchemaField(name, field.kind, field.struct, False, False, None, None)
+    element_bytes_min = _field_bytes_min(element, flexible)
+    fixed = element.fixed_size
+    step = _field_step(element, flexible=flexible)
+
+    def check_array(walk: Walk, position: int) -> int:
+        count, position = count_of(walk.data, position)
+        if count < 0:
+            _refuse_negative(name, count, nullable)
+            return position
+        walk.bound_array(count, position, element_bytes_min)
+        if fixed is not None:
+            return position + count * fixed
+        for _ in range(count):
+            position = step(walk, position)
+        return position
+
+    return check_array
+
+
+def _nullable_struct_step(inner: Step) -> Step:
+    def check_nullable(walk: Walk, position: int) -> int:
+        if position >= walk.end:
+            raise ProtocolViolation(_ENDS_EARLY)
+        marker = walk.data[position]
+        if marker == 0xFF:
+            return position + 1
+        if marker != 1:
+            raise ProtocolViolation(f"a nullable structure starts with {marker}")
+        return inner(walk, position + 1)
+
+    return check_nullable
+
+
+def _tags_step(entity: EntityClass) -> Step:
+    known = {
+        # A tagged value is never null on the wire: absence says that.
+        field.tag: _field_step(
+            SchemaField(field.name, field.kind, field.struct, field.is_array, field.kind == "string", None, None),
+            flexible=True,
+        )
+        for field in schema_fields(entity)
+        if field.tag is not None
+    }
+
+    def check_tags(walk: Walk, position: int) -> int:
+        data = walk.data
+        if position < walk.end and data[position] == 0:
+            return position + 1
+        count_start = position
+        count, position = read_tag_count(data, position, walk.end)
+        count_end, unknown = position, 0
+        for tagged in iterate_tags(data, position, walk.end, count):
+            position = tagged.value_end
+            step = known.get(tagged.tag)
+            if step is None:
+                unknown += 1
+                walk.edits.append((tagged.start, tagged.value_end, b""))
+            else:
+                _check_tagged_value(walk, step, tagged)
+        if unknown:
+            walk.edits.append((count_start, count_end, uvarint(count - unknown)))
+        return position
+
+    return check_tags
+
+
+def _check_tagged_value(walk: Walk, step: Step, tagged: TaggedField) -> None:
+    """The value must take exactly the size it was announced with; edits inside it change that size."""
+    outer_end, walk.end = walk.end, tagged.value_end
+    edits_before = len(walk.edits)
+    reached = step(walk, tagged.value_start)
+    walk.end = outer_end
+    size = tagged.value_end - tagged.value_start
+    if reached != tagged.value_end:
+        raise ProtocolViolation(f"tagged field {tagged.tag} says {size} bytes and has {reached - tagged.value_start}")
+    cut = sum(end - start - len(replacement) for start, end, replacement in walk.edits[edits_before:])
+    if cut:
+        walk.edits.append((tagged.size_start, tagged.value_start, uvarint(size - cut)))

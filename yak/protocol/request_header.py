@@ -1,0 +1,66 @@
+"""The header in front of every request, versions 1 and 2 (and 0 for ControlledShutdown).
+
+kio refuses tagged fields that it does not know, Kafka skips them; so this parser is our own. It also reads the header
+of API versions that we do not serve: the answer to an ApiVersions request from the future needs its correlation id.
+"""
+
+import struct
+from typing import NamedTuple
+
+from yak.errors import ProtocolViolation
+from yak.protocol.tagged_fields import skip_tags
+from yak.protocol.versions import CONTROLLED_SHUTDOWN, FIRST_FLEXIBLE, NEVER_FLEXIBLE
+from yak.seams.disk import Buffer
+
+_FIXED = struct.Struct(">hhih")
+_FIXED_V0 = struct.Struct(">hhi")
+_unpack_fixed = _FIXED.unpack_from
+_FIXED_BYTES = _FIXED.size
+_first_flexible = FIRST_FLEXIBLE.get
+
+
+class RequestHeader(NamedTuple):
+    """Which API and version, the number to answer under, who asks, and where the body starts in the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def read_request_header(frame: Buffer) -> RequestHeader:
+    """The header of one frame (without its length prefix). Raises ProtocolViolation."""
+    try:
+        api_key, api_version, correlation_id, length = _unpack_fixed(frame)
+    except struct.error:
+        return _read_short(frame)
+    if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+        return RequestHeader(api_key, api_version, correlation_id, None, _FIXED_V0.size)
+    position = _FIXED_BYTES
+    client_id = None
+    if length >= 0:
+        start, position = position, position + length
+        if position > len(frame):
+            raise ProtocolViolation(f"client id of {length} bytes in a request of {len(frame)}")
+        try:
+            client_id = str(frame[start:position], "utf-8")
+        except UnicodeDecodeError:
+            shown = bytes(frame[start : start + 64]).decode("ascii", "backslashreplace")
+            raise ProtocolViolation(f"client id is not UTF-8: {shown}") from None
+    elif length != -1:
+        raise ProtocolViolation(f"client id of {length} bytes")
+    if api_version >= _first_flexible(api_key, NEVER_FLEXIBLE):
+        if position < len(frame) and frame[position] == 0:
+            position += 1
+        else:
+            position = skip_tags(frame, position, len(frame))
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def _read_short(frame: Buffer) -> RequestHeader:
+    if len(frame) == _FIXED_V0.size:
+        api_key, api_version, correlation_id = _FIXED_V0.unpack(frame)
+        if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+            return RequestHeader(api_key, api_version, correlation_id, None, _FIXED_V0.size)
+    raise ProtocolViolation(f"a request of {len(frame)} bytes has no header")

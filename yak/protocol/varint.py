@@ -1,0 +1,42 @@
+"""Unsigned variable-length integers (KIP-482): seven bits a byte, low ones first, at most five bytes."""
+
+from yak.errors import ProtocolViolation
+from yak.seams.disk import Buffer
+
+UVARINT_MAX = 2**32 - 1
+"""Lengths and counts are 32-bit numbers plus one; five bytes could say more, and nobody may."""
+
+
+def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
+    """(value, position after it). Raises ProtocolViolation when it has no end, is too long, or is cut off."""
+    value = shift = 0
+    try:
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 28:
+                raise ProtocolViolation("a variable-length integer of more than five bytes")
+    except IndexError:
+        raise ProtocolViolation("the request ends inside a variable-length integer") from None
+    if value > UVARINT_MAX:
+        raise ProtocolViolation("a variable-length integer over 32 bits")
+    return value, position
+
+
+def append_uvarint(out: bytearray, value: int) -> None:
+    """Write `value` (not negative) at the end of `out`."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def uvarint(value: int) -> bytes:
+    """`value` (not negative) as bytes."""
+    out = bytearray()
+    append_uvarint(out, value)
+    return bytes(out)

@@ -1,0 +1,72 @@
+"""Which API versions there are, which of them are flexible (KIP-482), and which YAK may advertise.
+
+kio knows both, but only by importing every schema module (a second); the table of first flexible versions is therefore
+written down here, and a test holds it to kio's `__flexible__`.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kio.schema.index import api_key_map, schema_name_map
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+API_VERSIONS: Final = 18
+INIT_PRODUCER_ID: Final = 22
+CONTROLLED_SHUTDOWN: Final = 7
+
+API_NAMES: Final[Mapping[int, str]] = api_key_map
+"""Kafka's API keys to names in snake_case, as kio spells them."""
+
+NEVER_FLEXIBLE: Final = 1 << 15
+_FIRST_FLEXIBLE_NOT_0: Final = """
+    0:9 1:12 2:6 3:9 8:8 9:6 10:3 11:6 12:4 13:4 14:4 15:5 16:3 18:3 19:5 20:4 21:2 22:2 23:4 24:3 25:3 26:3 27:1
+    28:3 29:2 30:2 31:2 32:4 33:2 34:2 35:2 36:2 37:2 38:2 39:2 40:2 41:2 42:2 43:2 44:1 48:1 49:1 53:1 54:1 56:2
+    76:1 77:1 78:1 79:1
+"""
+FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
+    **dict.fromkeys(range(93), 0),
+    **{int(key): int(version) for key, version in (pair.split(":") for pair in _FIRST_FLEXIBLE_NOT_0.split())},
+    **dict.fromkeys((4, 5, 6, 7, 17, 47), NEVER_FLEXIBLE),
+}
+"""First version of each API whose header carries tagged fields. Keys 4 to 7 were between brokers and are gone."""
+
+
+class VersionRange(NamedTuple):
+    """Lowest and highest version of one API, both included."""
+
+    minimum: int
+    maximum: int
+
+
+def is_flexible(api_key: int, api_version: int) -> bool:
+    """Whether requests of this version have header v2; true also for versions too new for us (KIP-511 needs that)."""
+    return api_version >= FIRST_FLEXIBLE.get(api_key, NEVER_FLEXIBLE)
+
+
+def decodable_range(api_key: int) -> VersionRange | None:
+    """The versions that can be decoded and encoded here, or None for an unknown API."""
+    name = api_key_map.get(api_key)
+    if name is None:
+        return None
+    versions = schema_name_map[name]
+    return VersionRange(min(versions), max(versions))
+
+
+def is_decodable(api_key: int, api_version: int) -> bool:
+    """Whether requests of this version can be read."""
+    name = api_key_map.get(api_key)
+    return name is not None and api_version in schema_name_map[name]
+
+
+def supported_ranges() -> dict[int, VersionRange]:
+    """What ApiVersions may list, by API key: all that kio knows, with two corrections.
+
+    Produce is listed from 0 although 0 to 2 are refused: librdkafka before 2.11.1 else silently sends gzip batches
+    uncompressed (KAFKA-18659). InitProducerId stops at 5: version 6 is marked unstable in Kafka's schema.
+    """
+    ranges = {key: decodable_range(key) for key in sorted(api_key_map)}
+    listed = {key: found for key, found in ranges.items() if found is not None}
+    listed[PRODUCE] = listed[PRODUCE]._replace(minimum=0)
+    listed[INIT_PRODUCER_ID] = listed[INIT_PRODUCER_ID]._replace(maximum=5)
+    return listed
