@@ -50,7 +50,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test

@@ -1,0 +1,69 @@
+"""Write docs/kafka-apis.md from the broker's own table of APIs, or check that it is what the table says.
+
+    python docs/generate_kafka_apis.py            write it
+    python docs/generate_kafka_apis.py --check    exit code 4 if it is out of date
+
+The names and versions of what Kafka has come from kio, which generates them from Kafka's message definitions.
+"""
+
+import sys
+from pathlib import Path
+
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
+
+from yak.broker.apis import TABLE
+
+PAGE = Path(__file__).resolve().parent / "kafka-apis.md"
+CHECK_FAILED = 4
+HEAD = """# Kafka APIs
+
+What a client finds here. This page is written by `docs/generate_kafka_apis.py` from the table that drives the broker's dispatch and its ApiVersions answer; a test keeps it true.
+An API that is not in the first table is not offered to clients. Message formats before magic 2 are refused.
+
+| key | API | versions | Kafka's message definitions | absent on purpose |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def span(versions: range) -> str:
+    """`range(3, 14)` is `3 to 13`."""
+    first, last = versions[0], versions[-1]
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def known_versions(key: int) -> range:
+    """The versions of an API that Kafka 4's message definitions have, as kio knows them."""
+    versions = sorted(schema_name_map[api_key_map[key]])
+    return range(versions[0], versions[-1] + 1)
+
+
+def kafka_name(key: int) -> str:
+    """Kafka's own name of an API: `ListOffsets`."""
+    paths = schema_name_map[api_key_map[key]][known_versions(key)[-1]]
+    return paths[EntityType.request].rsplit(":", 1)[1].removesuffix("Request")
+
+
+def page() -> str:
+    """The whole page."""
+    text = HEAD
+    for key, api in sorted(TABLE.items()):
+        absent = "; ".join(api.ABSENT).replace("|", "\\|") or "nothing"
+        text += f"| {key} | {api.NAME} | {span(api.VERSIONS)} | {span(known_versions(key))} | {absent} |\n"
+    missing = [f"{kafka_name(key)} ({key})" for key in sorted(api_key_map) if key not in TABLE]
+    return f"{text}\n## Not there\n\n{', '.join(missing)}.\n"
+
+
+def main(argv: list[str]) -> int:
+    """Write the page, or with `--check` compare it."""
+    if argv == ["--check"]:
+        return 0 if PAGE.exists() and PAGE.read_text() == page() else CHECK_FAILED
+    if argv:
+        print(__doc__, file=sys.stderr)
+        return 2
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

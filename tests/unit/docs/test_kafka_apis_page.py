@@ -1,0 +1,42 @@
+"""docs/kafka-apis.md says what the broker's table says."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from yak.broker.apis import TABLE
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_kafka_apis", ROOT / "docs" / "generate_kafka_apis.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(generator: ModuleType) -> None:
+    assert generator.PAGE.read_text() == generator.page(), "run: .venv/bin/python docs/generate_kafka_apis.py"
+
+
+def test_names_are_kafkas(generator: ModuleType) -> None:
+    assert {key: api.NAME for key, api in TABLE.items()} == {key: generator.kafka_name(key) for key in TABLE}
+
+
+def test_no_version_is_served_that_kafka_does_not_have(generator: ModuleType) -> None:
+    assert [api.NAME for key, api in TABLE.items() if not set(api.VERSIONS) <= set(generator.known_versions(key))] == []
+
+
+def test_a_version_that_kafka_has_and_the_broker_lacks_is_explained(generator: ModuleType) -> None:
+    short = [api for key, api in TABLE.items() if api.VERSIONS[-1] < generator.known_versions(key)[-1]]
+    assert [
+        api.NAME
+        for api in short
+        if not any("version" in said or f"v{api.VERSIONS[-1] + 1}" in said for said in api.ABSENT)
+    ] == []
