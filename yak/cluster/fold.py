@@ -100,6 +100,7 @@ class Fold:
     # ------------------------------------------------------------------------------------------------ topics
 
     def topic(self, record: Topic) -> None:
+        """A topic begins or grows."""
         topics = self._get("topics")
         old: TopicInfo | None = topics.get(record.name)
         partitions: dict[int, PartitionInfo] = {}
@@ -118,6 +119,7 @@ class Fold:
         self._growing[record.topic_id] = partitions
 
     def partitions(self, record: Partitions) -> None:
+        """Partitions of a topic that is not complete yet; others are late slices of a removed one."""
         pending: PendingTopic | None = self._get("pending").get(record.topic_id)
         if pending is None:
             return
@@ -145,6 +147,7 @@ class Fold:
         self._topics_changed[pending.name] = None
 
     def remove_topic(self, record: RemoveTopic) -> None:
+        """A topic goes, complete or not."""
         if record.topic_id in self._get("pending"):
             del self._map("pending")[record.topic_id]
             self._growing.pop(record.topic_id, None)
@@ -157,6 +160,7 @@ class Fold:
         self._topics_removed.append((record.name, record.topic_id))
 
     def partition_change(self, record: PartitionChange) -> None:
+        """New leaders, ISRs, epochs."""
         names = self._get("topic_names")
         for change in record.changes:
             growing = self._growing_partitions(change.topic_id)
@@ -195,11 +199,13 @@ class Fold:
     # -------------------------------------------------------------------------------- brokers and the rest
 
     def cluster(self, record: Cluster) -> None:
+        """The head of an incarnation."""
         self._set["cluster_id"] = record.cluster_id
         self._set["incarnation"] = record.incarnation
         self._set["incarnation_id"] = record.incarnation_id
 
     def register(self, record: RegisterBroker) -> None:
+        """A broker boots."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
         self._map("brokers")[record.node_id] = BrokerInfo(
@@ -217,16 +223,19 @@ class Fold:
         self._brokers_changed[record.node_id] = None
 
     def unregister(self, record: UnregisterBroker) -> None:
+        """A broker goes for good."""
         self._map("brokers").pop(record.node_id, None)
         self._brokers_changed[record.node_id] = None
 
     def broker_change(self, record: BrokerChange) -> None:
+        """A broker's state moves, unless it has booted again since."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         if old is not None and old.broker_epoch == record.broker_epoch:
             self._map("brokers")[record.node_id] = replace(old, state=record.state)
             self._brokers_changed[record.node_id] = None
 
     def config(self, record: Config) -> None:
+        """A resource's configs, all of them."""
         if record.resource_type == "topic":
             self._topic_config(record)
         elif record.resource_name == "":
@@ -242,9 +251,11 @@ class Fold:
             self._topics_changed[record.resource_name] = None
 
     def producer_ids(self, record: ProducerIds) -> None:
+        """A block of producer ids is given away."""
         self._set["next_producer_id"] = record.next_producer_id
 
     def controller(self, record: ControllerChange) -> None:
+        """The office changes hands."""
         self._set["controller_id"] = record.controller_id
         self._set["controller_epoch"] = record.controller_epoch
         self._set["controller_broker_epoch"] = record.broker_epoch
@@ -275,18 +286,20 @@ def _split(isr: tuple[IsrMember, ...]) -> tuple[tuple[NodeId, ...], tuple[int, .
 def _created(new: NewPartition) -> PartitionInfo:
     isr, isr_epochs = _split(new.isr)
     return PartitionInfo(
-        new.partition, new.replicas, isr, isr_epochs, (), new.leader, new.leader_epoch, new.partition_epoch
+        new.partition, new.replicas, isr, isr_epochs, (), (), new.leader, new.leader_epoch, new.partition_epoch
     )
 
 
 def _changed(old: PartitionInfo, change: ChangedPartition) -> PartitionInfo:
     isr, isr_epochs = _split(change.isr)
+    elr, elr_epochs = _split(change.elr)
     return PartitionInfo(
         old.partition,
         old.replicas,
         isr,
         isr_epochs,
-        change.elr,
+        elr,
+        elr_epochs,
         change.leader,
         change.leader_epoch,
         change.partition_epoch,

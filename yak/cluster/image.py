@@ -44,13 +44,18 @@ class BrokerInfo:
 
 @dataclass(slots=True, frozen=True)
 class PartitionInfo:
-    """A partition's state. `isr_epochs` has the broker epoch of each ISR member; `leader` is -1 when there is none."""
+    """A partition's state. `leader` is -1 when there is none.
+
+    `isr_epochs` and `elr_epochs` have the broker epoch of each member of `isr` and of `elr` (the eligible leaders that
+    left an ISR too small to commit anything since, KIP-966).
+    """
 
     partition: int
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
     isr_epochs: tuple[BrokerEpoch, ...]
     elr: tuple[NodeId, ...]
+    elr_epochs: tuple[BrokerEpoch, ...]
     leader: NodeId
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch

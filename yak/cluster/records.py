@@ -135,7 +135,7 @@ class ChangedPartition:
     topic_id: uuid.UUID
     partition: int
     isr: tuple[IsrMember, ...]
-    elr: tuple[NodeId, ...]
+    elr: tuple[IsrMember, ...]
     leader: NodeId
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
@@ -272,7 +272,7 @@ def _partition_change(f: Fields) -> Record:
             topic_id=p.id("topic_id"),
             partition=p.integer("partition"),
             isr=p.isr("isr"),
-            elr=p.nodes("elr"),
+            elr=p.isr("elr"),
             leader=p.integer("leader", minimum=NO_LEADER),
             leader_epoch=p.integer("leader_epoch"),
             partition_epoch=p.integer("partition_epoch"),

@@ -115,13 +115,16 @@ def _read_pending(f: Fields) -> PendingTopic:
     return PendingTopic(f.text("name"), topic_id, f.integer("total"), partitions, f.texts("configs"))
 
 
+def _members(nodes: tuple[int, ...], epochs: tuple[int, ...]) -> tuple[IsrMember, ...]:
+    return tuple(IsrMember(node_id, epoch) for node_id, epoch in zip(nodes, epochs, strict=True))
+
+
 def _write_partition(partition: PartitionInfo) -> dict[str, object]:
-    isr = tuple(IsrMember(n, e) for n, e in zip(partition.isr, partition.isr_epochs, strict=True))
     return {
         "partition": partition.partition,
         "replicas": format_nodes(partition.replicas),
-        "isr": format_isr(isr),
-        "elr": format_nodes(partition.elr),
+        "isr": format_isr(_members(partition.isr, partition.isr_epochs)),
+        "elr": format_isr(_members(partition.elr, partition.elr_epochs)),
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": partition.partition_epoch,
@@ -129,13 +132,14 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
 
 
 def _read_partition(f: Fields) -> PartitionInfo:
-    isr = f.isr("isr")
+    isr, elr = f.isr("isr"), f.isr("elr")
     return PartitionInfo(
         partition=f.integer("partition"),
         replicas=f.nodes("replicas"),
         isr=tuple(member.node_id for member in isr),
         isr_epochs=tuple(member.broker_epoch for member in isr),
-        elr=f.nodes("elr"),
+        elr=tuple(member.node_id for member in elr),
+        elr_epochs=tuple(member.broker_epoch for member in elr),
         leader=f.integer("leader", minimum=NO_LEADER),
         leader_epoch=f.integer("leader_epoch"),
         partition_epoch=f.integer("partition_epoch"),

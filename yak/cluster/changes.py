@@ -1,0 +1,110 @@
+"""Changes that clients asked for, on their way through the store and back into the image.
+
+A change is a run of requests, sent in order and repeated as they are after the store was lost: each carries what makes
+a repeat harmless (ids chosen by the caller, final values), so an answer that got lost costs nothing. It is done when
+the image on our disk holds what it did.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from yak.cluster.link import FREEZING_CODES, Link
+from yak.cluster.outputs import ChangeDone
+from yak.errors import ErrorCode, PeerError
+from yak.ids import MetadataOffset
+from yak.seams.metadata_store import StoreOutcome, StoreRequest
+
+STORE_AWAY = "The metadata store cannot be reached. Nothing was changed; try again."
+
+_ERRORS = {
+    "TOPIC_EXISTS": ErrorCode.topic_already_exists,
+    "NO_TOPIC": ErrorCode.unknown_topic_or_partition,
+    "INVALID_PARTITIONS": ErrorCode.invalid_partitions,
+    "INELIGIBLE_BROKER": ErrorCode.invalid_replica_assignment,
+    "BROKER_ACTIVE": ErrorCode.invalid_request,
+    "NO_BROKER": ErrorCode.broker_id_not_registered,
+    "FENCED_CONTROLLER": ErrorCode.not_controller,
+    "BAD_REQUEST": ErrorCode.invalid_request,
+}
+
+
+@dataclass(slots=True)
+class _Change:
+    change_id: int
+    requests: tuple[StoreRequest, ...]
+    outcomes: list[StoreOutcome] = field(default_factory=list)
+    needs_offset: MetadataOffset = 0
+    attempt: int = 0
+
+
+class Changes:
+    """The changes under way. `on_freeze` is called when a reply says that the store is not ours any more."""
+
+    def __init__(self, link: Link, on_freeze: Callable[[StoreOutcome, int], None]) -> None:
+        self._link = link
+        self._on_freeze = on_freeze
+        self._changes: dict[int, _Change] = {}
+        self._last_id = 0
+
+    def begin(self, requests: Sequence[StoreRequest]) -> int:
+        """Send a change; returns its id."""
+        self._last_id += 1
+        change = _Change(self._last_id, tuple(requests))
+        self._changes[change.change_id] = change
+        self._send(change)
+        return change.change_id
+
+    def abandon(self, change_id: int) -> None:
+        """Nobody waits for it any more: it is not repeated, and its end is not told."""
+        self._changes.pop(change_id, None)
+
+    def resend(self) -> None:
+        """The store is back: repeat what has no definite answer."""
+        for change in list(self._changes.values()):
+            if len(change.outcomes) < len(change.requests):
+                self._send(change)
+
+    def on_image(self) -> None:
+        """The image moved on: tell the changes it holds."""
+        if self._changes:
+            for change in list(self._changes.values()):
+                self._finish_if_held(change)
+
+    def _send(self, change: _Change) -> None:
+        change.outcomes.clear()
+        change.attempt += 1
+        attempt = change.attempt
+        for request in change.requests:
+            self._link.send(
+                request.script,
+                request.arguments,
+                lambda outcome, now_ms: self._on_reply(change, attempt, outcome, now_ms),
+            )
+
+    def _on_reply(self, change: _Change, attempt: int, outcome: StoreOutcome, now_ms: int) -> None:
+        if change.change_id not in self._changes or attempt != change.attempt:
+            return
+        if outcome.code == "OK":
+            change.outcomes.append(outcome)
+            change.needs_offset = max(change.needs_offset, outcome.offset)
+            self._finish_if_held(change)
+            return
+        del self._changes[change.change_id]
+        self._link.put(ChangeDone(change.change_id, _error(outcome)))
+        if outcome.code in FREEZING_CODES:
+            self._on_freeze(outcome, now_ms)
+
+    def _finish_if_held(self, change: _Change) -> None:
+        if len(change.outcomes) == len(change.requests) and self._link.image.offset >= change.needs_offset:
+            del self._changes[change.change_id]
+            values = tuple(outcome.value for outcome in change.outcomes)
+            self._link.put(ChangeDone(change.change_id, None, values))
+
+
+def _error(outcome: StoreOutcome) -> PeerError:
+    words = outcome.value.get("message")
+    message = words if isinstance(words, str) else ""
+    if outcome.code in FREEZING_CODES or outcome.code in ("STALE_BROKER_EPOCH", "STORE_ERROR"):
+        # Retriable: nothing was changed, and the broker is finding out where it stands.
+        return PeerError(ErrorCode.request_timed_out, f"The metadata store refused: {outcome.code}. {message}".strip())
+    return PeerError(_ERRORS.get(outcome.code, ErrorCode.unknown_server_error), message or outcome.code)

@@ -1,0 +1,45 @@
+"""High watermarks on their way to the store: for people, and a floor to check against; the authority is the log."""
+
+import uuid
+
+from yak.cluster.link import Link
+from yak.ids import LeaderEpoch, Offset
+from yak.seams.metadata_store import StoreOutcome
+
+MAX_PER_CALL = 2_000
+
+
+class HighWatermarks:
+    """The newest values not reported yet; one call under way at a time."""
+
+    def __init__(self, link: Link, interval_ms: int) -> None:
+        self._link = link
+        self._interval_ms = interval_ms
+        self._changed: dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset]] = {}
+        self._last_ms = 0
+        self._in_flight = False
+
+    def note(self, topic_id: uuid.UUID, partition: int, leader_epoch: LeaderEpoch, high_watermark: Offset) -> None:
+        """A high watermark moved."""
+        self._changed[topic_id, partition] = (leader_epoch, high_watermark)
+
+    def due_ms(self) -> int | None:
+        """When `report` is wanted; None while there is nothing to say or a call is under way."""
+        if not self._changed or self._in_flight:
+            return None
+        return self._last_ms + self._interval_ms
+
+    def report(self, now_ms: int) -> None:
+        """Send what changed."""
+        self._last_ms = now_ms
+        keys = list(self._changed)[:MAX_PER_CALL]
+        partitions = [[str(key[0]), key[1], *self._changed.pop(key)] for key in keys]
+        self._in_flight = True
+        self._link.send("report_hw", {"partitions": partitions}, self._on_reply)
+
+    def pause(self) -> None:
+        """The call under way will not be answered; its values are sent again when they move."""
+        self._in_flight = False
+
+    def _on_reply(self, outcome: StoreOutcome, now_ms: int) -> None:  # noqa: ARG002
+        self._in_flight = False

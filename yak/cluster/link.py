@@ -1,0 +1,69 @@
+"""What the parts of the membership share: who we are to the store, calls in flight, and the outputs being collected."""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from yak.cluster.image import Image
+from yak.cluster.outputs import Call, Output, Say
+from yak.ids import BrokerEpoch, ControllerEpoch, NodeId, Nonce
+from yak.seams.metadata_store import StoreOutcome, StoreRequest
+
+OnReply: TypeAlias = Callable[[StoreOutcome, int], None]
+"""Called with the outcome and the time in ms."""
+
+FREEZING_CODES = frozenset(
+    {"NO_CLUSTER", "WRONG_CLUSTER", "WRONG_INCARNATION", "SEEDING", "REGRESSED", "FORKED", "TRIMMED"}
+)
+"""Refusals that say: this store does not hold our history."""
+
+
+class Link:
+    """One broker's side of its talk with the metadata store."""
+
+    def __init__(self, node_id: NodeId, image: Image, next_nonce: Callable[[], Nonce]) -> None:
+        self.node_id = node_id
+        self.image = image
+        self.cluster_id = image.cluster_id
+        self.incarnation_id = image.incarnation_id
+        self.broker_epoch: BrokerEpoch = 0
+        """0 until registered."""
+        self.controller_epoch: ControllerEpoch = 0
+        """0 unless we hold the office."""
+        self._next_nonce = next_nonce
+        self._in_flight: dict[Nonce, OnReply] = {}
+        self._outputs: list[Output] = []
+
+    def send(self, script: str, arguments: dict[str, object], on_reply: OnReply) -> None:
+        """Call a script as this broker, with what it is known to hold."""
+        nonce = self._next_nonce()
+        self._in_flight[nonce] = on_reply
+        envelope: dict[str, object] = {
+            "cluster_id": self.cluster_id,
+            "incarnation_id": self.incarnation_id,
+            "node_id": self.node_id,
+            "broker_epoch": self.broker_epoch,
+            "controller_epoch": self.controller_epoch,
+        }
+        request = StoreRequest(script, envelope | arguments, self.image.offset, self.image.chain_hash)
+        self._outputs.append(Call(nonce, request))
+
+    def take_handler(self, nonce: Nonce) -> OnReply | None:
+        """Who waits for this reply; None when it was given up."""
+        return self._in_flight.pop(nonce, None)
+
+    def forget_calls(self) -> None:
+        """No reply will come for what is in flight."""
+        self._in_flight.clear()
+
+    def put(self, output: Output) -> None:
+        """Add an output."""
+        self._outputs.append(output)
+
+    def say(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: Any) -> None:
+        """Add a line for the log."""
+        self._outputs.append(Say(level, event, fields))
+
+    def take_outputs(self) -> list[Output]:
+        """The outputs since the last call, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs

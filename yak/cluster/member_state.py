@@ -1,0 +1,69 @@
+"""Who a broker is, the times it keeps, and the states of its membership with their allowed moves."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from yak.ids import NodeId
+
+
+class MemberState(StrEnum):
+    """Where the broker stands with the metadata store."""
+
+    DISCONNECTED = "DISCONNECTED"
+    VERIFYING = "VERIFYING"
+    BOOTSTRAPPING = "BOOTSTRAPPING"
+    REGISTERING = "REGISTERING"
+    CATCHING_UP = "CATCHING_UP"
+    ACTIVE = "ACTIVE"
+    FROZEN = "FROZEN"
+    REFUSED = "REFUSED"
+    LEFT = "LEFT"
+
+
+_S = MemberState
+_ENDS = {_S.FROZEN, _S.REFUSED, _S.DISCONNECTED, _S.LEFT}
+MOVES: dict[MemberState, set[MemberState]] = {
+    _S.DISCONNECTED: {_S.VERIFYING, _S.REFUSED, _S.LEFT},
+    _S.VERIFYING: {_S.BOOTSTRAPPING, _S.REGISTERING, _S.CATCHING_UP} | _ENDS,
+    _S.BOOTSTRAPPING: {_S.REGISTERING} | _ENDS,
+    _S.REGISTERING: {_S.CATCHING_UP} | _ENDS,
+    _S.CATCHING_UP: {_S.ACTIVE, _S.VERIFYING} | _ENDS,
+    _S.ACTIVE: {_S.CATCHING_UP, _S.VERIFYING} | _ENDS,
+    _S.FROZEN: {_S.VERIFYING, _S.DISCONNECTED, _S.REFUSED, _S.LEFT},
+    _S.REFUSED: set(),
+    _S.LEFT: set(),
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Identity:
+    """Who this broker is. `cluster_id` is what `meta.properties` says, None when there is none yet.
+
+    `boot_id` is new at each start; `directories` are the log directories' ids. `lossy` says that this boot may have lost
+    records that were acknowledged before (a crash of the machine without `flush`).
+    """
+
+    node_id: NodeId
+    boot_id: str
+    directories: tuple[str, ...]
+    host: str
+    port: int
+    rack: str | None = None
+    role: str = "leader"
+    cluster_id: str | None = None
+    lossy: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class MembershipSettings:
+    """Times in ms. The lease must be longer than the time between renewals."""
+
+    heartbeat_interval_ms: int = 500
+    session_timeout_ms: int = 6_000
+    lease_ms: int = 10_000
+    lease_renew_ms: int = 3_333
+    recheck_ms: int = 3_000
+    high_watermark_interval_ms: int = 200
+    takeover_wait_ms: int = 2_000
+    leave_timeout_ms: int = 2_000
+    refuse_unsafe_store: bool = False

@@ -1,0 +1,63 @@
+"""The words for a store that this broker must not work with: why it is frozen, or cannot join at all."""
+
+from collections.abc import Mapping
+
+from yak.cluster.image import Image
+from yak.cluster.outputs import Refuse
+from yak.seams.metadata_store import StoreOutcome
+
+
+def frozen(outcome: StoreOutcome, image: Image) -> str:
+    """Why the membership is frozen, in one line; ends with what brings it back."""
+    known = f"this broker holds metadata up to record {image.offset}"
+    words = {
+        "NO_CLUSTER": f"the metadata store is empty, but {known} of cluster {image.cluster_id or 'known before'}",
+        "WRONG_CLUSTER": f"the metadata store holds cluster {outcome.value.get('cluster_id')}, not {image.cluster_id}",
+        "WRONG_INCARNATION": "the metadata store holds another incarnation of this cluster",
+        "SEEDING": "the metadata store is being rebuilt from the brokers' images",
+        "REGRESSED": f"the metadata store was rolled back to record {outcome.offset}; {known}",
+        "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
+        "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
+    }
+    reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
+    return f"{reason}. Produce and fetch go on; restore the store's own data and the broker continues by itself"
+
+
+def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:
+    """The store's settings could lose acknowledged metadata."""
+    return Refuse(
+        code="metadata-store-unsafe",
+        message="the metadata store's settings are not safe",
+        why="; ".join(unsafe),
+        try_=("redis-cli config set appendonly yes; redis-cli config set appendfsync always",),
+    )
+
+
+def wrong_cluster(ours: str, theirs: object) -> Refuse:
+    """The data directory belongs to another cluster than the store."""
+    return Refuse(
+        code="wrong-cluster",
+        message=f"this data directory belongs to cluster {ours}, the metadata store holds cluster {theirs}",
+        why="a broker of one cluster must not join another: topics and offsets would be mixed",
+        try_=("start with the --redis-url of the cluster that the data belongs to", "or with another --data-dir"),
+    )
+
+
+def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refuse:
+    """Another broker with this id is alive."""
+    return Refuse(
+        code="node-id-in-use",
+        message=f"node id {node_id} is in use by a broker at {value.get('host')}:{value.get('port')}",
+        why="its heartbeats go on, and it has another data directory",
+        try_=("start this broker with another --node-id", "or stop the other one first"),
+    )
+
+
+def replaced(node_id: int, broker: Mapping[str, object]) -> Refuse:
+    """Another boot registered with our node id while the store was out of our sight."""
+    return Refuse(
+        code="broker-replaced",
+        message=f"another broker registered as node {node_id} (at {broker.get('host')}:{broker.get('port')})",
+        why="only one process may serve under a node id; this one stops so that the newer one can",
+        try_=("give each broker its own --node-id",),
+    )
