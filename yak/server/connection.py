@@ -1,0 +1,301 @@
+"""One client connection on a raw non-blocking socket: whole frames to the core, gathered replies to the peer."""
+
+import socket
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
+from yak.ids import ConnectionId
+from yak.seams.disk import Buffer
+from yak.server import log
+from yak.server.descriptors import IOV_MAX
+from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
+from yak.server.wrong_protocol import describe_bad_length
+
+if TYPE_CHECKING:
+    from yak.server.shell import Shell
+
+_JOIN_BELOW_BYTES: Final = 16 * 1024
+"""Replies that together are smaller leave as one joined buffer: cheaper than a gather list of hundreds."""
+_CHECK_BACKLOG_EVERY: Final = 64
+_CLOSE_DRAIN_SECONDS: Final = 5.0
+
+
+class Connection:
+    """One accepted socket. `run` is its task; the shell calls the rest within a turn."""
+
+    __slots__ = (
+        "_drained",
+        "_draining",
+        "_held_bytes",
+        "_scope",
+        "_shell",
+        "close_reason",
+        "closing",
+        "connection_id",
+        "frame_since_ms",
+        "has_sent",
+        "input",
+        "last_active_ms",
+        "opened_ms",
+        "peer",
+        "peer_ip",
+        "relief",
+        "replies",
+        "sock",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self, shell: "Shell", sock: socket.socket, connection_id: ConnectionId, peer_ip: str, peer: str
+    ) -> None:
+        self.sock = sock
+        self.connection_id = connection_id
+        self.peer_ip = peer_ip
+        self.peer = peer
+        self.input = ReceiveBuffer(shell.shared_buffer)
+        self.replies: list[Buffer] = []
+        self.unsent_bytes = 0
+        self.closing = False
+        self.close_reason = ""
+        self.has_sent = False
+        self.frame_since_ms = 0
+        self.opened_ms = self.last_active_ms = shell.clock.now_ms()
+        self._shell = shell
+        self._scope = trio.CancelScope()
+        self.relief: trio.Event | None = None
+        """Set while we do not read for now; whoever gives relief sets the event."""
+        self._drained: trio.Event | None = None
+        self._draining = False
+        self._held_bytes = 0
+
+    # ------------------------------------------------------------------------------------------------- the task
+
+    async def run(self) -> None:
+        """Serve the connection until either side ends it. Nothing a peer does escapes from here."""
+        shell = self._shell
+        try:
+            with self._scope:
+                await self._read_until_end()
+            if self._draining:
+                self._drained = trio.Event()
+                with trio.move_on_after(_CLOSE_DRAIN_SECONDS):
+                    await self._drained.wait()
+        except OSError as error:
+            self._because(error.strerror or type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - a bug in serving one connection must not end the others
+            shell.counters.bugs += 1
+            log.write("error", "connection-failed", {"peer": self.peer}, error=error)
+        finally:
+            self.closing = True
+            self._forget_replies()
+            self.input.release()
+            shell.memory.no_longer_exempt(self)
+            shell.connection_ended(self)
+            trio.lowlevel.notify_closing(self.sock)
+            self.sock.close()
+            shell.post(ConnectionClosed(self.connection_id))
+
+    async def _read_until_end(self) -> None:
+        shell = self._shell
+        sock = self.sock
+        frames_in = self.input
+        shell.post(ConnectionOpened(self.connection_id, self.peer))
+        while not self.closing:
+            if self._must_pause():
+                await self._pause()
+                continue
+            if frames_in.has_whole_frames:
+                frames_in.step_kept(self._step_frames)
+            else:
+                try:
+                    received = frames_in.receive(sock, self._step_frames)
+                except BlockingIOError:
+                    await trio.lowlevel.wait_readable(sock)
+                    continue
+                if received <= 0:
+                    self._because("peer closed")
+                    return
+                self._note_received(received)
+            await trio.lowlevel.checkpoint()
+
+    def _note_received(self, received: int) -> None:
+        shell = self._shell
+        shell.counters.received_bytes += received
+        now_ms = self.last_active_ms = shell.clock.now_ms()
+        self.has_sent = True
+        if not self.input.frame_bytes:
+            self.frame_since_ms = 0
+            if shell.memory.exempt is self:
+                shell.memory.no_longer_exempt(self)
+        elif not self.frame_since_ms:
+            self.frame_since_ms = now_ms
+
+    def _step_frames(self, buffer: bytearray, view: memoryview, end: int) -> int:
+        """A turn: step the whole frames in `buffer[:end]`; returns where it stopped."""
+        shell = self._shell
+        now_ms = shell.begin_turn()
+        step = shell.core.step
+        carry_out = shell.carry_out
+        unpack_length = FRAME_LENGTH.unpack_from
+        connection_id = self.connection_id
+        limits = shell.limits
+        length_min, length_max = limits.request_bytes_min, limits.request_bytes_max
+        unsent_max = limits.unsent_reply_bytes_max
+        start = frames = 0
+        try:
+            while end - start >= 4:
+                length = unpack_length(buffer, start)[0]
+                if length < length_min or length > length_max:
+                    self._refuse_length(length, bytes(buffer[start : min(end, start + 16)]))
+                    break
+                stop = start + 4 + length
+                if stop > end:
+                    break
+                effects = step(FrameReceived(connection_id, view[start + 4 : stop]), now_ms)
+                start = stop
+                frames += 1
+                if effects:
+                    carry_out(effects)
+                    if self.closing or self.unsent_bytes > unsent_max:
+                        break
+                if frames % _CHECK_BACKLOG_EVERY == 0 and shell.core.backlog(connection_id) >= limits.in_flight_max:
+                    break
+        except Exception as error:  # noqa: BLE001 - a bug in one request ends its connection, not the broker
+            shell.step_failed(error, self)
+        if frames:
+            self.frame_since_ms = 0
+            shell.counters.frames += frames
+        shell.end_turn()
+        return end if self.closing else start
+
+    def _refuse_length(self, length: int, head: bytes) -> None:
+        shell = self._shell
+        kind, hint = describe_bad_length(length, head, shell.limits.request_bytes_max)
+        shell.counters.bad(kind)
+        shell.rate_limit.write("warning", "bad-request", {"peer": self.peer, "kind": kind, "hint": hint})
+        self.close(kind)
+
+    # ------------------------------------------------------------------------------------------------- back-pressure
+
+    def _must_pause(self) -> bool:
+        shell = self._shell
+        limits = shell.limits
+        return (
+            self.unsent_bytes > limits.unsent_reply_bytes_max
+            or shell.core.backlog(self.connection_id) >= limits.in_flight_max
+            or not shell.memory.may_read(self, in_frame=self.input.frame_bytes > 0)
+        )
+
+    async def _pause(self) -> None:
+        """Wait until an answer was sent, or memory was given back; the caller looks again."""
+        shell = self._shell
+        self.relief = relief = trio.Event()
+        shell.memory.no_longer_exempt(self)
+        if shell.memory.is_full:
+            shell.memory.wait_in(relief)
+        shell.counters.pauses += 1
+        await relief.wait()
+        self.relief = None
+        if self.frame_since_ms:
+            self.frame_since_ms = shell.clock.now_ms()  # the time we did not read is not the peer's fault
+
+    # ------------------------------------------------------------------------------------------------- replies
+
+    def flush(self) -> None:
+        """Send what is queued as far as the socket takes it; a task sends the rest."""
+        if self._draining:
+            self._recount_held()
+        else:
+            try:
+                self._send()
+            except OSError as error:
+                self._because(error.strerror or type(error).__name__)
+                self._forget_replies()
+                self.closing = True
+            if self.unsent_bytes:
+                self._draining = True
+                self._recount_held()
+                self._shell.nursery.start_soon(self._drain)
+        if self.closing:
+            self._scope.cancel()
+
+    def close(self, reason: str, *, now: bool = False) -> None:
+        """Read no more; end after what is queued was sent, or `now`."""
+        self._because(reason)
+        self.closing = True
+        if now:
+            self._forget_replies()
+        self._shell.touched[self.connection_id] = self
+
+    def _send(self) -> None:
+        sock = self.sock
+        replies = self.replies
+        while replies:
+            try:
+                if len(replies) == 1:
+                    sent = sock.send(replies[0])
+                elif self.unsent_bytes <= _JOIN_BELOW_BYTES:
+                    joined = b"".join(replies)
+                    replies[:] = [joined]
+                    sent = sock.send(joined)
+                else:
+                    sent = sock.sendmsg(replies if len(replies) <= IOV_MAX else replies[:IOV_MAX])
+            except BlockingIOError:
+                return
+            self._shell.counters.sends += 1
+            self.unsent_bytes -= sent
+            if not self.unsent_bytes:
+                replies.clear()
+                return
+            _drop_front(replies, sent)
+
+    async def _drain(self) -> None:
+        """The task that sends what the socket did not take at once."""
+        shell = self._shell
+        try:
+            while self.replies:
+                await trio.lowlevel.wait_writable(self.sock)
+                before = self.unsent_bytes
+                self._send()
+                if self.unsent_bytes != before:
+                    self.last_active_ms = shell.clock.now_ms()
+                    self._recount_held()
+                    if self.relief is not None and self.unsent_bytes <= shell.limits.unsent_reply_bytes_max:
+                        self.relief.set()
+        except (OSError, trio.ClosedResourceError) as error:
+            self._because(getattr(error, "strerror", None) or "closed")
+            self._forget_replies()
+            self.closing = True
+        finally:
+            self._draining = False
+            if self._drained is not None:
+                self._drained.set()
+            if self.closing:
+                self._scope.cancel()
+
+    def _recount_held(self) -> None:
+        held = self.unsent_bytes
+        if held != self._held_bytes:
+            self._shell.memory.change(held - self._held_bytes)
+            self._held_bytes = held
+
+    def _forget_replies(self) -> None:
+        self.replies.clear()
+        self.unsent_bytes = 0
+        self._recount_held()
+
+    def _because(self, reason: str) -> None:
+        self.close_reason = self.close_reason or reason
+
+
+def _drop_front(replies: list[Buffer], sent: int) -> None:
+    """Take the first `sent` bytes off a list of buffers."""
+    index = 0
+    while sent >= len(replies[index]):
+        sent -= len(replies[index])
+        index += 1
+    del replies[:index]
+    if sent:
+        replies[0] = memoryview(replies[0])[sent:]

@@ -1,0 +1,188 @@
+"""The real file system behind `yak.seams.disk`."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import threading
+import weakref
+
+from yak.seams.disk import File, Lock
+from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit
+from yak.server.write_back import EVERY_BYTES, WriteBack, sync_data
+
+
+class RealDisk:
+    """See `yak.seams.disk.Disk`. Safe to use from several threads; one file is appended to by one of them at a time.
+
+    A name has one handle: opening it again while the first is held gives the same object, so that renames and removals
+    reach it.
+    """
+
+    def __init__(self, *, max_open_files: int | None = None, write_back_every_bytes: int = EVERY_BYTES) -> None:
+        if max_open_files is None:
+            _, max_open_files = raise_descriptor_limit()
+        self.pool = DescriptorPool(max_open_files)
+        self.write_back = WriteBack(self.pool, write_back_every_bytes)
+        self._names_lock = threading.Lock()
+        self._files: weakref.WeakValueDictionary[str, PooledFile] = weakref.WeakValueDictionary()
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """A file by name; FileNotFoundError when it is absent and `create` is false."""
+        with self._names_lock:
+            file = self._files.get(path)
+            if file is None:
+                file = PooledFile(path, self.pool, self.write_back)
+                self._files[path] = file
+        if create:
+            if file.fd < 0:
+                self.pool.open_for(file, pin=False, create=True)
+        elif file.fd < 0:
+            os.stat(path)
+        return file
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether the name is a directory."""
+        return os.path.isdir(path)
+
+    def names(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        return sorted(os.listdir(path))
+
+    def file_sizes(self, path: str) -> list[tuple[str, int]]:
+        """(name, bytes) of the plain files of a directory, sorted by name."""
+        with os.scandir(path) as entries:
+            return sorted((entry.name, entry.stat().st_size) for entry in entries if entry.is_file())
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; no error when it exists."""
+        os.makedirs(path, exist_ok=True)
+
+    def read_file(self, path: str) -> bytes:
+        """A whole small file."""
+        with open(path, "rb") as stream:
+            return stream.read()
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Replace a small file atomically and durably."""
+        self._replace(path, data, durable=True)
+
+    def write_file_lazily(self, path: str, data: bytes) -> None:
+        """Replace a small file atomically, without any sync."""
+        self._replace(path, data, durable=False)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory; handles of it, and below it, go on under the new name."""
+        with self._names_lock:
+            os.rename(old, new)
+            self._move_handle(old, new)
+            if os.path.isdir(new):
+                for directory, _, names in os.walk(new):
+                    below = directory[len(new) :]
+                    for name in names:
+                        self._move_handle(f"{old}{below}/{name}", f"{directory}/{name}")
+
+    def remove(self, path: str) -> None:
+        """Remove a file; no error when it is absent."""
+        with self._names_lock:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+            self._drop_handle(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it; no error when it is absent."""
+        for directory, _, names in os.walk(path):
+            with self._names_lock:
+                for name in names:
+                    self._drop_handle(f"{directory}/{name}")
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the directory's entries durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        """Bytes an ordinary process may still write there."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        """Size of the file system in bytes."""
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock file for this process; its text is the holder's process id.
+
+        Raises BlockingIOError, which names the holder, when another process (or another call here) has it.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 32).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise BlockingIOError(errno.EAGAIN, f"held by process {holder or 'unknown'}", path) from None
+        except OSError:
+            os.close(fd)
+            raise
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        return FileLock(fd)
+
+    def close(self) -> None:
+        """Close all descriptors and stop the write-back thread."""
+        self.write_back.stop()
+        self.pool.close_all()
+
+    def _replace(self, path: str, data: bytes, *, durable: bool) -> None:
+        temporary = f"{path}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            if durable:
+                sync_data(fd)
+        finally:
+            os.close(fd)
+        with self._names_lock:
+            os.rename(temporary, path)
+            self._drop_handle(path)
+        if durable:
+            self.sync_directory(os.path.dirname(path) or ".")
+
+    def _move_handle(self, old: str, new: str) -> None:
+        self._drop_handle(new)
+        file = self._files.pop(old, None)
+        if file is not None:
+            file.path = new
+            self._files[new] = file
+
+    def _drop_handle(self, path: str) -> None:
+        file = self._files.pop(path, None)
+        if file is not None:
+            self.pool.forget(file)
+
+
+class FileLock:
+    """A held flock; also released by the end of the process, however it ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let it go; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

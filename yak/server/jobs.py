@@ -1,0 +1,110 @@
+"""Jobs of the core in threads: a bounded number of each kind side by side, and a word when one takes too long."""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from yak.broker.events import JobDone, JobKind, RunJob
+from yak.server import log
+from yak.server.clock import Clock
+
+SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
+    "flush": 8,
+    "read": 8,
+    "checkpoint": 2,
+    "delete": 1,
+    "recompress": 2,
+    "image": 2,
+}
+"""Threads of each kind: one kind that is stuck (a sync of a dying disk) leaves the others theirs."""
+DEADLINE_MS: Final[dict[JobKind, int]] = {
+    "flush": 10_000,
+    "read": 10_000,
+    "checkpoint": 30_000,
+    "delete": 120_000,
+    "recompress": 30_000,
+    "image": 10_000,
+}
+"""After this a job counts as stuck: it is named in the log, and another may run in its place."""
+_STUCK_REPLACED_MAX: Final = 32
+
+
+class _Running:
+    """A job in its thread."""
+
+    __slots__ = ("job", "started_ms", "stuck")
+
+    def __init__(self, job: RunJob, started_ms: int) -> None:
+        self.job = job
+        self.started_ms = started_ms
+        self.stuck = False
+
+
+class JobRunner:
+    """Runs `RunJob` effects; each ends as one `JobDone` handed to `post`."""
+
+    def __init__(self, nursery: trio.Nursery, post: Callable[[JobDone], None], clock: Clock) -> None:
+        self._nursery = nursery
+        self._post = post
+        self._clock = clock
+        self._limiter = trio.CapacityLimiter(math.inf)
+        self._waiting: dict[JobKind, deque[RunJob]] = {kind: deque() for kind in SIDE_BY_SIDE}
+        self._workers: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
+        self._stuck: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
+        self._running: dict[int, _Running] = {}
+
+    @property
+    def running_count(self) -> int:
+        """Jobs in threads now."""
+        return len(self._running)
+
+    def submit(self, job: RunJob) -> None:
+        """Run a job as soon as its kind has a thread to spare."""
+        self._waiting[job.kind].append(job)
+        self._start_worker(job.kind)
+
+    def check_deadlines(self, now_ms: int) -> None:
+        """Name the jobs that are past their deadline, once each, and let others take their place."""
+        for running in list(self._running.values()):
+            kind = running.job.kind
+            took_ms = now_ms - running.started_ms
+            if not running.stuck and took_ms > DEADLINE_MS[kind]:
+                running.stuck = True
+                self._stuck[kind] += 1
+                fields: dict[str, object] = {"kind": kind, "job": running.job.job_id, "running_ms": took_ms}
+                log.write("warning", "job-stuck", fields)
+                self._start_worker(kind)
+
+    def _start_worker(self, kind: JobKind) -> None:
+        allowed = SIDE_BY_SIDE[kind] + min(self._stuck[kind], _STUCK_REPLACED_MAX)
+        if self._waiting[kind] and self._workers[kind] < allowed:
+            self._workers[kind] += 1
+            self._nursery.start_soon(self._work, kind)
+
+    async def _work(self, kind: JobKind) -> None:
+        waiting = self._waiting[kind]
+        try:
+            while waiting and self._workers[kind] <= SIDE_BY_SIDE[kind] + self._stuck[kind]:
+                await self._run(waiting.popleft())
+        finally:
+            self._workers[kind] -= 1
+
+    async def _run(self, job: RunJob) -> None:
+        running = self._running[job.job_id] = _Running(job, self._clock.now_ms())
+        result: object = None
+        failure: BaseException | None = None
+        try:
+            result = await trio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=self._limiter)
+        except Exception as error:  # noqa: BLE001 - whatever it raised is the core's to judge
+            failure = error
+        finally:
+            del self._running[job.job_id]
+            if running.stuck:
+                self._stuck[job.kind] -= 1
+        if running.stuck:
+            took_ms = self._clock.now_ms() - running.started_ms
+            log.write("warning", "job-unstuck", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
+        self._post(JobDone(job.job_id, result, failure))

@@ -1,0 +1,198 @@
+"""Listening sockets: bound at start, so that a port in use is known at once; open for clients only when ready."""
+
+import contextlib
+import errno
+import itertools
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import trio
+
+from yak.errors import UsageError
+from yak.server.connection import Connection
+from yak.server.shell import Shell
+
+_BACKLOG: Final = 1024
+_ACCEPTS_PER_TURN: Final = 64
+_OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
+_PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bind every address of a host to one port (0: any free one), without listening yet.
+
+    Raises UsageError: `bad-address` when the host is not this machine's, `address-in-use` when the port is taken.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in _addresses(host, port):
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            sockets.append(sock)
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if port == 0 and len(sockets) > 1:
+                address = (address[0], bound_port(sockets), *address[2:])
+            sock.bind(address)
+    except OSError as error:
+        close(sockets)
+        raise _explained(error, host, port) from error
+    return sockets
+
+
+def bound_port(sockets: Sequence[socket.socket]) -> int:
+    """The port they are bound to."""
+    return int(sockets[0].getsockname()[1])
+
+
+def close(sockets: Sequence[socket.socket]) -> None:
+    """Close them all."""
+    for sock in sockets:
+        sock.close()
+
+
+def start_listening(sockets: Sequence[socket.socket], host: str) -> None:
+    """Open them for clients. Raises UsageError `address-in-use` when another process was faster."""
+    for sock in sockets:
+        try:
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            raise _explained(error, host, bound_port([sock])) from error
+
+
+def _addresses(host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise UsageError(
+            "bad-address",
+            f"cannot listen on {host}:{port}",
+            why=f'the name "{host}" does not resolve ({error.strerror or error})',
+            try_=("yak serve --host 127.0.0.1",),
+        ) from error
+    return list(dict.fromkeys((int(family), tuple(address)) for family, _, _, _, address in found))
+
+
+def _explained(error: OSError, host: str, port: int) -> UsageError:
+    if error.errno == errno.EADDRINUSE:
+        return UsageError(
+            "address-in-use",
+            f"cannot listen on {host}:{port}",
+            why="another program listens on this port",
+            try_=("yak serve --port 0            take any free port", f"ss -ltnp 'sport = :{port}'   see who has it"),
+        )
+    if error.errno == errno.EACCES:
+        return UsageError(
+            "bad-address",
+            f"cannot listen on {host}:{port}",
+            why="ports below 1024 need more rights than this process has",
+            try_=("yak serve --port 9092",),
+        )
+    return UsageError(
+        "bad-address",
+        f"cannot listen on {host}:{port}",
+        why=f"{error.strerror or error}: not an address of this machine, or not a port",
+        try_=("yak serve --host 127.0.0.1",),
+    )
+
+
+class Listener:
+    """Accepts connections for the shell, within the bounds for each address and in total."""
+
+    def __init__(self, shell: Shell, sockets: Sequence[socket.socket]) -> None:
+        self._shell = shell
+        self._sockets = sockets
+        self._ids: Iterator[int] = itertools.count(1)
+        self._per_ip: dict[str, int] = {}
+        self._reserve = _open_reserve()
+
+    async def run(self) -> None:
+        """Accept until cancelled; the sockets are closed at the end."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for sock in self._sockets:
+                    nursery.start_soon(self._accept_all, sock)
+        finally:
+            close(self._sockets)
+            if self._reserve is not None:
+                os.close(self._reserve)
+                self._reserve = None
+
+    async def _accept_all(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                await trio.lowlevel.wait_readable(listening)
+                for _ in range(_ACCEPTS_PER_TURN):
+                    sock, address = listening.accept()
+                    self._accepted(sock, address)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                if error.errno in _PEER_GAVE_UP:
+                    continue
+                await self._accept_failed(listening, error)
+            except Exception as error:  # noqa: BLE001 - the accept loop outlives every bug
+                self._shell.counters.bugs += 1
+                self._shell.rate_limit.write("error", "accept-failed", {}, error=error)
+
+    def _accepted(self, sock: socket.socket, address: tuple[object, ...]) -> None:
+        shell = self._shell
+        ip, port = str(address[0]), address[1]
+        count = self._per_ip.get(ip, 0)
+        if count >= shell.limits.connections_per_ip_max:
+            self._turn_away(sock, ip, "too-many-connections-of-one-address")
+            return
+        if len(shell.connections) >= shell.limits.connections_max:
+            self._turn_away(sock, ip, "too-many-connections")
+            return
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError:  # the peer is gone already
+            sock.close()
+            return
+        peer = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        connection = Connection(shell, sock, next(self._ids), ip, peer)
+        shell.connections[connection.connection_id] = connection
+        self._per_ip[ip] = count + 1
+        shell.nursery.start_soon(self._serve, connection)
+
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        finally:
+            left = self._per_ip[connection.peer_ip] - 1
+            if left:
+                self._per_ip[connection.peer_ip] = left
+            else:
+                del self._per_ip[connection.peer_ip]
+
+    def _turn_away(self, sock: socket.socket, ip: str, kind: str) -> None:
+        sock.close()
+        self._shell.counters.bad(kind)
+        self._shell.rate_limit.write("warning", "connection-refused", {"peer": ip, "kind": kind})
+
+    async def _accept_failed(self, listening: socket.socket, error: OSError) -> None:
+        """Out of file handles: use the reserve to take and close one, so that the peer is told and the queue moves."""
+        self._shell.counters.bad("accept-failed")
+        fields: dict[str, object] = {"error": error.strerror, "connections": len(self._shell.connections)}
+        self._shell.rate_limit.write("error", "accept-failed", fields)
+        if error.errno in _OUT_OF_HANDLES and self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+            with contextlib.suppress(OSError):
+                listening.accept()[0].close()
+        if self._reserve is None:
+            self._reserve = _open_reserve()
+        await trio.sleep(0.01 if self._reserve is not None else 0.1)
+
+
+def _open_reserve() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None

@@ -1,0 +1,110 @@
+"""The broker's log: one line an event to stderr, as text or JSON, with rate limits for what a peer can provoke."""
+
+import json
+import logging
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Literal, TextIO, get_args
+
+from yak.errors import UsageError
+
+LogFormat = Literal["text", "json"]
+LOGGER = logging.getLogger("yak")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_FIELDS = "yak_fields"
+
+
+def set_up(log_format: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
+    """Send the `yak` logger to stderr. Raises UsageError for a format or level that does not exist."""
+    if log_format not in get_args(LogFormat):
+        raise UsageError("log-format", f"no such log format: {log_format}", why="formats are text and json")
+    if level.lower() not in _LEVELS:
+        raise UsageError("log-level", f"no such log level: {level}", why=f"levels are {', '.join(_LEVELS)}")
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    LOGGER.handlers[:] = [handler]
+    LOGGER.setLevel(_LEVELS[level.lower()])
+    LOGGER.propagate = False
+    logging.raiseExceptions = False  # a closed stderr must not stop a broker
+
+
+def write(
+    level: str, event: str, fields: dict[str, object] | None = None, *, error: BaseException | None = None
+) -> None:
+    """One line: a stable event name and its fields; with `error`, its traceback too."""
+    number = _LEVELS[level]
+    if LOGGER.isEnabledFor(number):
+        LOGGER.log(number, "%s", event, extra={_FIELDS: fields or {}}, exc_info=error)
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31T12:00:00.123Z INFO  event key=value`; values with blanks or control characters are quoted."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and the traceback's lines below it."""
+        fields = getattr(record, _FIELDS, {})
+        words = [_time(record), f"{record.levelname:<7}", record.getMessage()]
+        words += [f"{name}={_shown(value)}" for name, value in fields.items()]
+        line = " ".join(words)
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, event, and the fields beside them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; a traceback is the field `traceback`."""
+        line: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, _FIELDS, {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class RateLimit:
+    """Lets through `burst` lines of each key in `per_seconds`, and says how many it held back with the next one."""
+
+    def __init__(self, burst: int = 5, per_seconds: float = 10.0, keys_max: int = 1000) -> None:
+        self._burst = burst
+        self._per_seconds = per_seconds
+        self._keys_max = keys_max
+        self._windows: dict[str, tuple[float, int]] = {}
+
+    def held_back(self, key: str) -> int | None:
+        """None: say nothing now. Else how many lines of this key were held back before this one."""
+        now = time.monotonic()
+        started, count = self._windows.get(key, (now, 0))
+        if now - started >= self._per_seconds:
+            self._windows.pop(key, None)
+            self._windows[key] = (now, 1)
+            return max(0, count - self._burst)
+        if key not in self._windows and len(self._windows) >= self._keys_max:
+            del self._windows[next(iter(self._windows))]
+        self._windows[key] = (started, count + 1)
+        return 0 if count < self._burst else None
+
+    def write(self, level: str, event: str, fields: dict[str, object], *, error: BaseException | None = None) -> None:
+        """Write the line unless too many of its event were written lately."""
+        held_back = self.held_back(event)
+        if held_back is None:
+            return
+        if held_back:
+            fields = {**fields, "held_back": held_back}
+        write(level, event, fields, error=error)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z"
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    if text and text.isprintable() and not any(mark in text for mark in ' "='):
+        return text
+    return json.dumps(text)

@@ -1,0 +1,312 @@
+"""The shell around the core: one thread, one turn at a time.
+
+Sockets, threads, the clock and the metadata store bring events; `Shell` steps the core with them and carries out the
+effects it returns, in order. A turn is all frames of one read, or one other event; `TurnEnd` follows it, and then
+every connection that got replies is flushed once. Nothing here awaits within a turn.
+"""
+
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import trio
+
+from yak import limits as bounds
+from yak.broker.events import (
+    CallStore,
+    CloseConnection,
+    Effect,
+    Event,
+    JobDone,
+    Notice,
+    Ready,
+    Refused,
+    Reply,
+    RunJob,
+    Stopped,
+    StoreLost,
+    TailStore,
+    TimerDue,
+    TurnEnd,
+)
+from yak.ids import ConnectionId, Nonce
+from yak.seams.metadata_store import StoreRequest
+from yak.server import log
+from yak.server.clock import Clock
+from yak.server.connection import Connection
+from yak.server.jobs import JobRunner
+from yak.server.receive_buffer import Memory, SharedBuffer
+
+SLOW_TURN_MS: Final = 200
+"""A turn that takes longer held up every connection: it is worth a line."""
+_RETRY_AFTER_BUG_SECONDS: Final = 1.0
+
+
+class Core(Protocol):
+    """What the shell needs of `yak.broker.broker.Broker`."""
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        """Let one thing happen; what to do about it, in order."""
+
+    def next_due(self) -> int | None:
+        """When `TimerDue` is wanted next, on the clock of `step`; None: not at all."""
+
+    def backlog(self, connection_id: ConnectionId) -> int:
+        """Requests of a connection that were stepped and not answered."""
+
+
+class Store(Protocol):
+    """What the shell needs of the metadata store's client, `yak.server.redis_store`."""
+
+    def submit(self, nonce: Nonce, request: StoreRequest) -> None:
+        """Send one call; `StoreReplied` or `StoreLost` follows through `post`."""
+
+    def tail(self, after: int) -> None:
+        """(Re)start tailing after this metadata offset."""
+
+    async def run(self, post: Callable[[Event], None]) -> None:
+        """Connect, reconnect, and bring events, until cancelled."""
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """The bounds of `yak.limits` that concern sockets, changeable by configs and tests. Times in ms."""
+
+    request_bytes_min: int = bounds.REQUEST_BYTES_MIN
+    request_bytes_max: int = bounds.REQUEST_BYTES_MAX
+    unsent_reply_bytes_max: int = bounds.UNSENT_REPLY_BYTES_MAX
+    in_flight_max: int = bounds.REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+    first_byte_ms_max: int = bounds.FIRST_BYTE_MS_MAX
+    frame_ms_max: Callable[[int], int] = bounds.frame_deadline_ms
+    idle_ms_max: int = bounds.IDLE_MS_MAX
+    connections_max: int = bounds.CONNECTIONS_MAX
+    connections_per_ip_max: int = bounds.CONNECTIONS_PER_IP_MAX
+    memory_bytes_max: int = bounds.REQUEST_MEMORY_BYTES_MIN
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened since the start; read by metrics and tests."""
+
+    frames: int = 0
+    turns: int = 0
+    sends: int = 0
+    received_bytes: int = 0
+    pauses: int = 0
+    bugs: int = 0
+    slowest_turn_ms: float = 0.0
+    slowest_wake_ms: float = 0.0
+    bad_requests: dict[str, int] = field(default_factory=dict)
+
+    def bad(self, kind: str) -> None:
+        """One more request that made no sense."""
+        self.bad_requests[kind] = self.bad_requests.get(kind, 0) + 1
+
+
+class Shell:
+    """Turns events into effects and effects into I/O. Make it inside the nursery that it may start tasks in."""
+
+    def __init__(
+        self,
+        core: Core,
+        nursery: trio.Nursery,
+        *,
+        clock: Clock | None = None,
+        limits: ConnectionLimits | None = None,
+        store: Store | None = None,
+        on_ready: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.core = core
+        self.nursery = nursery
+        self.clock = clock or Clock()
+        self.limits = limits or ConnectionLimits()
+        self.counters = Counters()
+        self.rate_limit = log.RateLimit()
+        self.memory = Memory(self.limits.memory_bytes_max)
+        self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
+        self.jobs = JobRunner(nursery, self.post, self.clock)
+        self.connections: dict[ConnectionId, Connection] = {}
+        self.touched: dict[ConnectionId, Connection] = {}
+        self.turn_ms = self.clock.now_ms()
+        self.refusal: Refused | None = None
+        self.stopped = trio.Event()
+        self._store = store
+        self._on_ready = on_ready
+        self._in_turn = False
+        self._turn_started_ns = 0
+        self._posted: deque[Event] = deque()
+        self._turn_end = TurnEnd()
+        self._armed_ms: int | None = None
+        self._timer_scope: trio.CancelScope | None = None
+        self._on_effect: dict[type[Effect], Callable[..., None]] = {
+            CloseConnection: self._close_connection,
+            RunJob: self.jobs.submit,
+            CallStore: self._call_store,
+            TailStore: self._tail_store,
+            Notice: self._notice,
+            Ready: self._ready,
+            Refused: self._refused,
+            Stopped: self._stopped,
+        }
+
+    # ------------------------------------------------------------------------------------------------- turns
+
+    def post(self, event: Event) -> None:
+        """Step the core with one event that is no frame, as a turn of its own; at once, or after the current turn."""
+        self._posted.append(event)
+        if not self._in_turn:
+            self.begin_turn()
+            self.end_turn()
+
+    def begin_turn(self) -> int:
+        """Start a turn; the time of its steps in ms."""
+        self._in_turn = True
+        self._turn_started_ns = now_ns = self.clock.now_ns()
+        self.turn_ms = now_ms = now_ns // 1_000_000
+        return now_ms
+
+    def end_turn(self) -> None:
+        """Step what was posted, end the core's turn, flush the touched connections, set the timer."""
+        try:
+            posted = self._posted
+            while True:
+                while posted:
+                    self._step(posted.popleft())
+                self._step(self._turn_end)
+                touched = self.touched
+                if touched:
+                    self.touched = {}
+                    for connection in touched.values():
+                        connection.flush()
+                if not posted and not self.touched:
+                    break
+        finally:
+            self._in_turn = False
+        self.counters.turns += 1
+        self._arm_timer()
+        took_ms = (self.clock.now_ns() - self._turn_started_ns) / 1e6
+        if took_ms > self.counters.slowest_turn_ms:
+            self.counters.slowest_turn_ms = took_ms
+        if took_ms > SLOW_TURN_MS:
+            self.rate_limit.write("warning", "slow-turn", {"took_ms": round(took_ms)})
+
+    def _step(self, event: Event) -> None:
+        try:
+            effects = self.core.step(event, self.turn_ms)
+            if effects:
+                self.carry_out(effects)
+        except Exception as error:  # noqa: BLE001 - our bug: say so and live on
+            self.step_failed(error, None, type(event).__name__)
+
+    def step_failed(self, error: Exception, connection: Connection | None, event: str = "FrameReceived") -> None:
+        """A step raised, which is our own bug: log it, end the connection whose frame it was, go on."""
+        self.counters.bugs += 1
+        broken = isinstance(error, AssertionError)
+        fields: dict[str, object] = {"event": event, "what": "an assertion failed" if broken else type(error).__name__}
+        if connection is not None:
+            fields["peer"] = connection.peer
+            connection.close("internal error")
+        if broken:
+            log.write("error", "bug", fields, error=error)
+        else:
+            self.rate_limit.write("error", "bug", fields, error=error)
+
+    # ------------------------------------------------------------------------------------------------- effects
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        """Do what the core asks, in order."""
+        for effect in effects:
+            if type(effect) is Reply:
+                connection_id = effect.connection_id
+                connection = self.connections.get(connection_id)
+                if connection is not None:
+                    parts = effect.parts
+                    connection.replies += parts
+                    connection.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+                    self.touched[connection_id] = connection
+                    if connection.relief is not None:
+                        connection.relief.set()
+            else:
+                self._on_effect[type(effect)](effect)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None and not connection.closing:
+            self.counters.bad("closed-by-broker")
+            fields: dict[str, object] = {"peer": connection.peer, "reason": effect.reason}
+            self.rate_limit.write("info", "connection-closed", fields)
+            connection.close(effect.reason)
+
+    def _call_store(self, effect: CallStore) -> None:
+        if self._store is None:
+            self.post(StoreLost("there is no metadata store"))
+        else:
+            self._store.submit(effect.nonce, effect.request)
+
+    def _tail_store(self, effect: TailStore) -> None:
+        if self._store is not None:
+            self._store.tail(effect.after)
+
+    def _notice(self, effect: Notice) -> None:
+        log.write(effect.level, effect.event, effect.fields)
+
+    def _ready(self, _effect: Ready) -> None:
+        if self._on_ready is not None:
+            self.nursery.start_soon(self._on_ready)
+
+    def _refused(self, effect: Refused) -> None:
+        self.refusal = effect
+        self.stopped.set()
+
+    def _stopped(self, _effect: Stopped) -> None:
+        self.stopped.set()
+
+    # ------------------------------------------------------------------------------------------------- tasks
+
+    def connection_ended(self, connection: Connection) -> None:
+        """A connection's task is over."""
+        self.connections.pop(connection.connection_id, None)
+        self.touched.pop(connection.connection_id, None)
+
+    def _arm_timer(self) -> None:
+        due = self.core.next_due()
+        if due is not None and (self._armed_ms is None or due < self._armed_ms):
+            self._armed_ms = due
+            if self._timer_scope is not None:
+                self._timer_scope.deadline = trio.current_time() + max(1, due - self.clock.now_ms()) / 1000
+
+    async def run_timer(self) -> None:
+        """The task that brings `TimerDue`; sleeps until the nearest due time, for ever when there is none."""
+        while True:
+            self._armed_ms = due = self.core.next_due()
+            with trio.CancelScope() as scope:
+                if due is not None:
+                    scope.deadline = trio.current_time() + max(1, due - self.clock.now_ms()) / 1000
+                self._timer_scope = scope
+                await trio.sleep_forever()
+            self._timer_scope = None
+            bugs = self.counters.bugs
+            now_ms = self.clock.now_ms()
+            next_due = self.core.next_due()
+            if next_due is not None and next_due <= now_ms:
+                self.post(TimerDue())
+            if self.counters.bugs != bugs:
+                await trio.sleep(_RETRY_AFTER_BUG_SECONDS)
+
+    async def run_store(self) -> None:
+        """The task of the metadata store's client; begun again after a bug in it."""
+        if self._store is None:
+            return
+        while True:
+            try:
+                await self._store.run(self.post)
+            except Exception as error:  # noqa: BLE001 - the data path goes on without the store
+                self.counters.bugs += 1
+                log.write("error", "store-client-failed", {"what": type(error).__name__}, error=error)
+                self.post(StoreLost("".join(traceback.format_exception_only(error)).strip()))
+            await trio.sleep(_RETRY_AFTER_BUG_SECONDS)
+
+
+__all__ = ["ConnectionLimits", "Core", "Counters", "JobDone", "Shell", "Store"]

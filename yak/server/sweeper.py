@@ -1,0 +1,80 @@
+"""Once a second: connections past a deadline, jobs that are stuck, and how late the loop woke.
+
+Deadlines are timestamps that this one task compares, so they cost nothing on the way of a frame.
+"""
+
+from typing import Final
+
+import trio
+
+from yak.server.connection import Connection
+from yak.server.shell import SLOW_TURN_MS, Shell
+
+_EVERY_SECONDS: Final = 1.0
+_SPARES_KEPT_ROUNDS: Final = 5
+_STALLED_MS: Final = 30_000
+
+
+async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> None:
+    """The task; ends only by cancellation."""
+    rounds_without_frames = 0
+    frames = -1
+    while True:
+        asleep_since = trio.current_time()
+        await trio.sleep(every_seconds)
+        late_ms = (trio.current_time() - asleep_since - every_seconds) * 1000
+        _note_delay(shell, late_ms)
+        now_ms = shell.clock.now_ms()
+        shell.jobs.check_deadlines(now_ms)
+        for connection in list(shell.connections.values()):
+            reason = overdue(connection, shell, now_ms)
+            if reason is not None:
+                _close(shell, connection, reason)
+        if shell.memory.is_full:
+            _make_room(shell, now_ms)
+        rounds_without_frames = rounds_without_frames + 1 if frames == shell.counters.frames else 0
+        frames = shell.counters.frames
+        if rounds_without_frames == _SPARES_KEPT_ROUNDS:
+            shell.shared_buffer.drop_spares()
+
+
+def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
+    """Which deadline the connection is past, if any."""
+    limits = shell.limits
+    if connection.closing or connection.relief is not None:
+        return None
+    if not connection.has_sent:
+        return "first-byte-deadline" if now_ms - connection.opened_ms > limits.first_byte_ms_max else None
+    if connection.frame_since_ms and now_ms - connection.frame_since_ms > limits.frame_ms_max(
+        connection.input.frame_bytes
+    ):
+        return "frame-deadline"
+    if now_ms - connection.last_active_ms > limits.idle_ms_max:
+        return "idle"
+    return None
+
+
+def _make_room(shell: Shell, now_ms: int) -> None:
+    """Memory is full: end the connection that has let the most answers lie for some time, if there is one."""
+    stalled = [
+        connection
+        for connection in shell.connections.values()
+        if connection.unsent_bytes and now_ms - connection.last_active_ms > _STALLED_MS
+    ]
+    if stalled:
+        _close(shell, max(stalled, key=lambda connection: connection.unsent_bytes), "answers-not-read")
+
+
+def _close(shell: Shell, connection: Connection, reason: str) -> None:
+    if reason != "idle":
+        shell.counters.bad(reason)
+        shell.rate_limit.write("warning", "bad-request", {"peer": connection.peer, "kind": reason})
+    connection.close(reason, now=True)
+    connection.flush()
+
+
+def _note_delay(shell: Shell, late_ms: float) -> None:
+    if late_ms > shell.counters.slowest_wake_ms:
+        shell.counters.slowest_wake_ms = late_ms
+    if late_ms > SLOW_TURN_MS:
+        shell.rate_limit.write("warning", "loop-late", {"late_ms": round(late_ms)})

@@ -1,0 +1,16 @@
+"""What a length prefix that cannot be one tells about the peer."""
+
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+
+
+def describe_bad_length(length: int, head: bytes, length_max: int) -> tuple[str, str]:
+    """(kind for the counters, hint for the log) of the first bytes of a frame that is refused."""
+    if head.startswith(_HTTP_METHODS):
+        return "http", "HTTP on the Kafka port: use the HTTP port, or point a Kafka client here"
+    if head[:2] == b"\x16\x03":
+        return "tls", "TLS on the Kafka port: this listener is plain text (security.protocol=PLAINTEXT)"
+    if head.startswith(b"SSH-"):
+        return "ssh", "SSH on the Kafka port"
+    if length > length_max:
+        return "frame-too-large", f"a request of {length} bytes; socket.request.max.bytes is {length_max}"
+    return "bad-length", f"a request of {length} bytes cannot be"
