@@ -42,7 +42,7 @@ setup:  ## make .venv with everything for development (well under a second when 
 
 .PHONY: demo
 demo:  ## the whole story: real clients, a broker killed and recovered, every acknowledged message read back
-	@$(bootstrap) runtime
+	@$(bootstrap) demo
 	@$(BIN)/yak demo $(ARGS)
 
 .PHONY: lint

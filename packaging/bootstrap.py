@@ -1,7 +1,7 @@
 """Make `.venv`, or see in a moment that it is as it should be. Run by the Makefile with any Python 3.11 or newer.
 
-    python3 packaging/bootstrap.py runtime    what `yak` needs to run
-    python3 packaging/bootstrap.py dev        that, and everything to test, lint and package it
+    python3 packaging/bootstrap.py demo    what `yak` and its demo need to run
+    python3 packaging/bootstrap.py dev     that, and everything to test, lint and package it
 
 Standard library only. What was installed is remembered in `.venv/yak-<what>.stamp`, keyed by what decides it: the
 project's requirements, constraints.txt, the Python, and the place. pip is called with the user's own configuration.
@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
-EXTRAS = {"runtime": "", "dev": "[dev]"}
+EXTRAS = {"demo": "[demo]", "dev": "[dev]"}
+NEEDED_BY = {"demo": "the demo", "dev": "development"}
 SYSTEMS = ("linux", "darwin")
 MACHINES = ("x86_64", "aarch64", "arm64")
 
@@ -73,10 +74,10 @@ def stamp_key(what: str) -> str:
 
 
 def is_current(what: str) -> bool:
-    """Whether `.venv` holds `what` already; the development environment contains the runtime one."""
+    """Whether `.venv` holds `what` already; the development environment contains the demo's."""
     if not VENV_PYTHON.exists() or not (VENV / "bin" / "yak").exists():
         return False
-    enough = ["dev"] if what == "dev" else ["runtime", "dev"]
+    enough = ["dev"] if what == "dev" else ["demo", "dev"]
     return any(_read(VENV / f"yak-{name}.stamp") == stamp_key(name) for name in enough)
 
 
@@ -142,7 +143,7 @@ def install(pip: list[str], what: str) -> None:
     seen = 0
     live = sys.stderr.isatty()
     if not live:
-        print(f"installing what {what} needs ...", flush=True)
+        print(f"installing what {NEEDED_BY[what]} needs ...", flush=True)
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
     ) as process:
@@ -151,7 +152,7 @@ def install(pip: list[str], what: str) -> None:
             seen += line.lstrip().startswith(("Collecting ", "Requirement already satisfied"))
             if live:
                 doing = "unpacking" if line.startswith("Installing collected") else "collecting"
-                text = f"installing what {what} needs: {doing}, {seen} requirements, {time.monotonic() - started:.0f} s"
+                text = f"installing what {NEEDED_BY[what]} needs: {doing}, {seen} requirements, {time.monotonic() - started:.0f} s"
                 print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
     if live:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
@@ -159,18 +160,18 @@ def install(pip: list[str], what: str) -> None:
         print("\n".join(kept), file=sys.stderr)
         raise Refused(
             "install-failed",
-            f"pip could not install what {what} needs",
+            f"pip could not install what {NEEDED_BY[what]} needs",
             f"pip ended with {process.returncode}; its last lines are above",
             "check the network and `pip config list`, then run the same command again",
         )
-    print(f"installed what {what} needs in {time.monotonic() - started:.0f} s", flush=True)
+    print(f"installed what {NEEDED_BY[what]} needs in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def main(argv: list[str]) -> int:
     """Bring `.venv` to what `argv[1]` names; returns the exit code."""
     what = argv[1] if len(argv) == 2 else ""
     if what not in EXTRAS:
-        print("usage: bootstrap.py runtime|dev", file=sys.stderr)
+        print("usage: bootstrap.py demo|dev", file=sys.stderr)
         return 2
     try:
         check_machine(sys.platform, platform.machine(), sys.version_info[:2])

@@ -50,9 +50,7 @@ class EmptyRoom:
                 timeout=STEP_SECONDS,
             )
         except subprocess.TimeoutExpired as expired:
-            raise StepFailed(
-                f"yak {' '.join(arguments)}: no end in {STEP_SECONDS:.0f} s"
-            ) from expired
+            raise StepFailed(f"yak {' '.join(arguments)}: no end in {STEP_SECONDS:.0f} s") from expired
         if done.returncode != 0 or expect not in done.stdout:
             raise StepFailed(
                 f"yak {' '.join(arguments)}: exit code {done.returncode}, expected 0 and {expect!r}\n"

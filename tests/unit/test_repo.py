@@ -126,12 +126,12 @@ def test_a_stamped_environment_is_left_alone(installed: ModuleType, monkeypatch:
     stamp(installed, "dev")
     monkeypatch.setattr(installed, "install", lambda pip, what: pytest.fail("it installed again"))
     assert installed.main(["bootstrap.py", "dev"]) == 0
-    assert installed.main(["bootstrap.py", "runtime"]) == 0
+    assert installed.main(["bootstrap.py", "demo"]) == 0
 
 
 def test_what_the_demo_needs_is_not_enough_for_development(installed: ModuleType) -> None:
-    stamp(installed, "runtime")
-    assert installed.is_current("runtime")
+    stamp(installed, "demo")
+    assert installed.is_current("demo")
     assert not installed.is_current("dev")
 
 
@@ -170,7 +170,10 @@ def test_ci_runs_make_test_and_needs_no_input() -> None:
 
 def test_every_requirement_is_pinned() -> None:
     project = pyproject()["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    wanted = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
     names = [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower().replace("_", "-") for line in wanted]
     assert [name for name in names if name not in pins()] == []
 
