@@ -1,0 +1,222 @@
+"""The table of broker configs: Kafka 4's names, types, defaults and rules.
+
+Sources: ServerConfigs, ServerLogConfigs, SocketServerConfigs, ReplicationConfigs, GroupCoordinatorConfig,
+TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that are YAK's own:
+
+- `num.partitions` is 3: a topic made by being named should show keys spread over partitions.
+- `max.connections.per.ip` is 1000: one leaking host must not take all file handles of a small machine.
+- `num.recovery.threads.per.data.dir` is 2, as in Kafka 4.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from yak.config.definitions import (
+    INT_MAX,
+    LONG_MAX,
+    Check,
+    ConfigDef,
+    ConfigType,
+    Update,
+    at_least,
+    between,
+    table_of,
+)
+from yak.config.topic_config_table import TOPIC_CONFIGS
+from yak.limits import (
+    CONNECTIONS_MAX,
+    CONNECTIONS_PER_IP_MAX,
+    FETCH_BYTES_MAX,
+    FETCH_SESSIONS_MAX,
+    IDLE_MS_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+    REQUEST_BYTES_MAX,
+)
+
+_BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
+_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
+
+
+def _static(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
+    return ConfigDef(name, kind, None if default is None else str(default), documentation, check)
+
+
+_WITH_EFFECT: Final = (
+    _static("node.id", _INT, -1, "This broker's number in the cluster.", at_least(-1)),
+    _static("broker.id", _INT, -1, "The older name of node.id; must be equal to it where both are set.", at_least(-1)),
+    _static("listeners", _LIST, "PLAINTEXT://:9092", "Where the broker listens."),
+    _static("advertised.listeners", _LIST, None, "Where clients are told to connect; by default as listeners."),
+    _static("log.dirs", _LIST, None, "Directories for the logs of partitions, one for each disk."),
+    _static("log.dir", _STRING, "/tmp/kafka-logs", "One log directory, where log.dirs is not set."),  # noqa: S108
+    _static(
+        "num.partitions",
+        _INT,
+        3,
+        "Partitions of a new topic that asks for no number.",
+        between(1, PARTITIONS_PER_TOPIC_MAX),
+    ),
+    _static("default.replication.factor", _INT, 1, "Replicas of a new topic that asks for no number.", at_least(1)),
+    _static("auto.create.topics.enable", _BOOLEAN, "true", "Whether asking for a topic that is not there creates it."),
+    _static("delete.topic.enable", _BOOLEAN, "true", "Whether topics can be deleted."),
+    _static("fetch.max.bytes", _INT, FETCH_BYTES_MAX, "Largest answer to one fetch.", at_least(1024)),
+    _static(
+        "socket.request.max.bytes",
+        _INT,
+        REQUEST_BYTES_MAX,
+        "Largest request; a larger one closes its connection unread.",
+        at_least(1),
+    ),
+    _static(
+        "max.incremental.fetch.session.cache.slots",
+        _INT,
+        FETCH_SESSIONS_MAX,
+        "Fetch sessions that are remembered (KIP-227).",
+        at_least(0),
+    ),
+    _static(
+        "connections.max.idle.ms", _LONG, IDLE_MS_MAX, "A connection that is silent for longer is closed.", at_least(1)
+    ),
+    _static("max.connections", _INT, CONNECTIONS_MAX, "Connections of all clients together.", at_least(0)),
+    _static("max.connections.per.ip", _INT, CONNECTIONS_PER_IP_MAX, "Connections from one address.", at_least(0)),
+    _static(
+        "queued.max.request.bytes",
+        _LONG,
+        -1,
+        "Memory for requests that are being received; -1: a quarter of the machine's.",
+        at_least(-1),
+    ),
+    _static(
+        "request.timeout.ms", _INT, 30000, "How long the broker waits for another part of the cluster.", at_least(1)
+    ),
+    _static("log.retention.check.interval.ms", _LONG, 300000, "How often old segments are looked for.", at_least(1)),
+    _static(
+        "log.flush.offset.checkpoint.interval.ms", _INT, 60000, "How often recovery points are written.", at_least(0)
+    ),
+    _static(
+        "num.recovery.threads.per.data.dir",
+        _INT,
+        2,
+        "Threads that open and check the logs of one directory.",
+        at_least(1),
+    ),
+    _static(
+        "producer.id.expiration.ms",
+        _INT,
+        86400000,
+        "How long a partition remembers an idempotent producer that is silent.",
+        at_least(1),
+    ),
+)
+
+
+def _inert(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
+    return ConfigDef(name, kind, None if default is None else str(default), documentation, check, has_effect=False)
+
+
+_WITHOUT_EFFECT: Final = (
+    _inert(
+        "background.threads",
+        _INT,
+        10,
+        "Threads for background work; YAK has one pool for each kind of job.",
+        at_least(1),
+    ),
+    _inert("broker.rack", _STRING, None, "The rack or zone of this broker."),
+    _inert("controlled.shutdown.enable", _BOOLEAN, "true", "Whether leaders move away before a broker stops."),
+    _inert(
+        "group.consumer.heartbeat.interval.ms",
+        _INT,
+        5000,
+        "Heartbeats of members of consumer groups (KIP-848).",
+        at_least(1),
+    ),
+    _inert(
+        "group.consumer.session.timeout.ms", _INT, 45000, "Silence after which such a member is expelled.", at_least(1)
+    ),
+    _inert("group.initial.rebalance.delay.ms", _INT, 3000, "How long a new group waits for more members.", at_least(0)),
+    _inert("group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)),
+    _inert("group.max.size", _INT, INT_MAX, "Members of one group.", at_least(1)),
+    _inert("group.min.session.timeout.ms", _INT, 6000, "Shortest session timeout a member may ask for.", at_least(1)),
+    _inert("log.cleaner.enable", _BOOLEAN, "true", "Whether compaction runs; no topic can be compacted yet."),
+    _inert(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _INT,
+        60000,
+        "How often log start offsets are written; YAK writes them with recovery points.",
+        at_least(0),
+    ),
+    _inert("metrics.num.samples", _INT, 2, "Samples kept for each metric.", at_least(1)),
+    _inert("num.io.threads", _INT, 8, "Threads that handle requests; YAK handles them in one.", at_least(1)),
+    _inert("num.network.threads", _INT, 3, "Threads that serve sockets; YAK serves them in one.", at_least(1)),
+    _inert("num.replica.fetchers", _INT, 1, "Threads that copy from each leader.", at_least(1)),
+    _inert("offset.metadata.max.bytes", _INT, 4096, "Metadata with one committed offset.", at_least(0)),
+    _inert(
+        "offsets.retention.check.interval.ms",
+        _LONG,
+        600000,
+        "How often old committed offsets are looked for.",
+        at_least(1),
+    ),
+    _inert("offsets.retention.minutes", _INT, 10080, "How long offsets of an empty group are kept.", at_least(1)),
+    _inert("offsets.topic.num.partitions", _INT, 50, "Partitions of the topic of committed offsets.", at_least(1)),
+    _inert("offsets.topic.replication.factor", _SHORT, 3, "Replicas of the topic of committed offsets.", at_least(1)),
+    _inert(
+        "queued.max.requests", _INT, 500, "Requests that wait for a thread; YAK steps them as they come.", at_least(1)
+    ),
+    _inert("replica.fetch.max.bytes", _INT, 1048576, "Bytes a follower asks for of one partition.", at_least(0)),
+    _inert(
+        "replica.lag.time.max.ms", _LONG, 30000, "How long a follower may lag before it leaves the ISR.", at_least(1)
+    ),
+    _inert("socket.receive.buffer.bytes", _INT, 102400, "The kernel's receive buffer.", at_least(-1)),
+    _inert("socket.send.buffer.bytes", _INT, 102400, "The kernel's send buffer.", at_least(-1)),
+    _inert("transaction.max.timeout.ms", _INT, 900000, "Longest timeout a transaction may ask for.", at_least(1)),
+    _inert(
+        "transaction.partition.verification.enable",
+        _BOOLEAN,
+        "true",
+        "Whether a transactional batch is checked against its transaction.",
+    ),
+    _inert("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of the topic of transactions.", at_least(1)),
+    _inert("transaction.state.log.num.partitions", _INT, 50, "Partitions of the topic of transactions.", at_least(1)),
+    _inert(
+        "transaction.state.log.replication.factor", _SHORT, 3, "Replicas of the topic of transactions.", at_least(1)
+    ),
+    _inert(
+        "transactional.id.expiration.ms", _INT, 604800000, "How long a silent transactional id is kept.", at_least(1)
+    ),
+)
+
+_DEFAULTS_IN_OTHER_UNITS: Final = {
+    "log.retention.hours": (_INT, "168"),
+    "log.retention.minutes": (_INT, None),
+    "log.retention.ms": (_LONG, None),
+    "log.roll.hours": (_INT, "168"),
+    "log.roll.ms": (_LONG, None),
+    "log.roll.jitter.hours": (_INT, "0"),
+    "log.roll.jitter.ms": (_LONG, None),
+    "log.flush.interval.ms": (_LONG, None),
+    "log.flush.scheduler.interval.ms": (_LONG, str(LONG_MAX)),
+}
+"""Configs whose value in another unit, or under another name, stands behind them when they are not set."""
+
+
+def _behind_topics() -> tuple[ConfigDef, ...]:
+    """The broker configs that are the default of topic configs: all can be changed while the broker runs."""
+    found: dict[str, ConfigDef] = {}
+    for topic_config in TOPIC_CONFIGS.values():
+        for synonym in topic_config.synonyms:
+            kind, default = _DEFAULTS_IN_OTHER_UNITS.get(synonym.name, (topic_config.type, topic_config.default))
+            found[synonym.name] = ConfigDef(
+                synonym.name,
+                kind,
+                default,
+                f"For topics that do not set {topic_config.name}: {topic_config.documentation}",
+                topic_config.check if synonym.factor == 1 else at_least(-1),
+                has_effect=topic_config.has_effect,
+                update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
+            )
+    return tuple(found.values())
+
+
+BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(_WITH_EFFECT + _WITHOUT_EFFECT + _behind_topics())
+"""Every broker config by name, in alphabetical order."""

@@ -1,0 +1,149 @@
+"""A broker's own settings: from `name=value` pairs or a properties file to typed values, or a clear refusal."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yak.config.broker_config_table import BROKER_CONFIGS
+from yak.config.definitions import Update, Value, validate
+from yak.errors import ErrorCode, PeerError, UsageError
+
+__all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerConfig:
+    """The broker configs that the core and its shell read, parsed. Names are Kafka's, dots as underscores."""
+
+    node_id: int
+    listeners: tuple[str, ...]
+    advertised_listeners: tuple[str, ...]
+    log_dirs: tuple[str, ...]
+    num_partitions: int
+    default_replication_factor: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    message_max_bytes: int
+    min_insync_replicas: int
+    fetch_max_bytes: int
+    socket_request_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    queued_max_request_bytes: int
+    """-1: a quarter of the machine's memory (`limits.request_memory_bytes_max`)."""
+    request_timeout_ms: int
+    log_retention_check_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    num_recovery_threads_per_data_dir: int
+    producer_id_expiration_ms: int
+    static: Mapping[str, str] = field(default_factory=dict)
+    """The settings as they were given, as strings: what DescribeConfigs calls STATIC_BROKER."""
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, str] | None = None) -> "BrokerConfig":
+        """From `name=value` settings; what is not set has its default. Raises UsageError (slug `bad-config`)."""
+        static = dict(settings or {})
+        for name, text in static.items():
+            _refuse_bad(name, text)
+        values: dict[str, Any] = {name: _value(static, name.replace("_", ".")) for name in _PLAIN_FIELDS}
+        log_dirs = _list(static, "log.dirs") or _list(static, "log.dir")
+        listeners = _list(static, "listeners")
+        return cls(
+            node_id=_node_id(static),
+            listeners=listeners,
+            advertised_listeners=_list(static, "advertised.listeners") or listeners,
+            log_dirs=log_dirs,
+            static=static,
+            **values,
+        )
+
+
+_PLAIN_FIELDS: Final = (
+    "num_partitions",
+    "default_replication_factor",
+    "auto_create_topics_enable",
+    "delete_topic_enable",
+    "message_max_bytes",
+    "min_insync_replicas",
+    "fetch_max_bytes",
+    "socket_request_max_bytes",
+    "max_incremental_fetch_session_cache_slots",
+    "connections_max_idle_ms",
+    "max_connections",
+    "max_connections_per_ip",
+    "queued_max_request_bytes",
+    "request_timeout_ms",
+    "log_retention_check_interval_ms",
+    "log_flush_offset_checkpoint_interval_ms",
+    "num_recovery_threads_per_data_dir",
+    "producer_id_expiration_ms",
+)
+
+
+def validate_broker_config(name: str, value: str | None, *, per_broker: bool) -> None:
+    """Raise PeerError unless a running broker may take this value.
+
+    `per_broker` says whether it is for one broker or for all. INVALID_CONFIG for an unknown name or a bad value,
+    INVALID_REQUEST for what needs a restart (Kafka's ConfigAdminManager.validateBrokerConfigChange).
+    """
+    definition = BROKER_CONFIGS.get(name)
+    if definition is not None and definition.update is Update.READ_ONLY:
+        raise PeerError(ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
+    validate(BROKER_CONFIGS, name, value)
+    if definition is not None and definition.update is Update.PER_BROKER and not per_broker:
+        raise PeerError(ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
+
+
+def _refuse_bad(name: str, text: str) -> None:
+    definition = BROKER_CONFIGS.get(name)
+    if definition is None:
+        near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
+        raise UsageError(
+            "bad-config",
+            f"There is no broker config {name!r}.",
+            why="YAK takes Kafka's broker configs by their names.",
+            try_=(f"-c {near[0]}={text}",) if near else ("yak config show",),
+        )
+    try:
+        definition.accept(text)
+    except ValueError as error:
+        default = definition.default
+        raise UsageError(
+            "bad-config",
+            f"{name}={text} cannot be used.",
+            why=f"{str(error)[:1].upper()}{str(error)[1:]}.".replace("..", "."),
+            try_=(f"-c {name}={default}",) if default is not None else (f"leave {name} out",),
+        ) from None
+
+
+def _value(static: Mapping[str, str], name: str) -> Value:
+    definition = BROKER_CONFIGS[name]
+    text = static.get(name, definition.default)
+    assert text is not None, name
+    return definition.accept(text)
+
+
+def _list(static: Mapping[str, str], name: str) -> tuple[str, ...]:
+    definition = BROKER_CONFIGS[name]
+    text = static.get(name, definition.default)
+    if text is None:
+        return ()
+    value = definition.accept(text)
+    return tuple(value) if isinstance(value, list) else (str(value),)
+
+
+def _node_id(static: Mapping[str, str]) -> int:
+    given = [_value(static, name) for name in ("node.id", "broker.id") if name in static]
+    if len(set(map(str, given))) > 1:
+        raise UsageError(
+            "bad-config",
+            f"node.id={static['node.id']} and broker.id={static['broker.id']} differ.",
+            why="They are two names of one number.",
+            try_=(f"-c node.id={static['node.id']}",),
+        )
+    node_id = given[0] if given else -1
+    assert isinstance(node_id, int)
+    return node_id

@@ -1,0 +1,209 @@
+"""What a config is: Kafka's name, type, default and rule for its values, and whether it does anything in YAK yet.
+
+Values are strings everywhere, as on the wire and in the metadata log; `ConfigDef.parse` is the only place that gives
+them a type. Rules of parsing are those of Kafka's ConfigDef.parseType.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from yak.errors import ErrorCode, PeerError
+from yak.limits import CONFIG_VALUE_LENGTH_MAX
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+Value: TypeAlias = bool | int | float | str | list[str]
+Check: TypeAlias = Callable[[str, Value], None]
+"""Raises ValueError with words when a parsed value is not allowed."""
+
+
+class ConfigType(IntEnum):
+    """Kafka's ConfigDef.Type, as DescribeConfigs v3 numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs v1 numbers it."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Update(IntEnum):
+    """Whether a broker config can be changed while the broker runs (Kafka's dynamicUpdateMode)."""
+
+    READ_ONLY = 0
+    PER_BROKER = 1
+    CLUSTER_WIDE = 2
+
+
+@dataclass(slots=True, frozen=True)
+class Synonym:
+    """A broker config that gives a topic config its value, and how many of the topic's units one of its units is."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(slots=True, frozen=True)
+class ConfigDef:
+    """One config. `default` is None when there is no value unless someone sets one."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    documentation: str
+    check: Check | None = None
+    synonyms: tuple[Synonym, ...] = ()
+    """For topic configs: the broker configs behind it, the strongest first."""
+    has_effect: bool = True
+    """False: known by name and shown, but only its default is accepted."""
+    update: Update = Update.READ_ONLY
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is never shown."""
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The value that a string stands for. Raises ValueError with words when it stands for none."""
+        if len(text) > CONFIG_VALUE_LENGTH_MAX:
+            raise ValueError(f"{len(text)} characters are too long")
+        value = _parse(self.type, text.strip())
+        if self.check is not None:
+            self.check(self.name, value)
+        return value
+
+    def accept(self, text: str) -> Value:
+        """`parse`, and refuse what would have no effect. Raises ValueError with words."""
+        value = self.parse(text)
+        if not self.has_effect and not self._is_default(value):
+            raise ValueError(
+                f"it has no effect in this version of YAK; only its default, {self.default!r}, is accepted"
+            )
+        return value
+
+    def _is_default(self, value: Value) -> bool:
+        return value == ("" if self.default is None else _parse(self.type, self.default))
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_RANGES: Final = {
+    ConfigType.SHORT: (-(2**15), 2**15 - 1),
+    ConfigType.INT: (-(2**31), INT_MAX),
+    ConfigType.LONG: (-(2**63), LONG_MAX),
+}
+
+
+def _parse(kind: ConfigType, text: str) -> Value:
+    if kind is ConfigType.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{text!r} is neither true nor false")
+        return text.lower() == "true"
+    if kind in _RANGES:
+        low, high = _RANGES[kind]
+        if not _INTEGER.fullmatch(text):
+            raise ValueError(f"{text!r} is not a whole number")
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(f"{text} does not fit {kind.name.lower()}")
+        return number
+    if kind is ConfigType.DOUBLE:
+        if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
+            raise ValueError(f"{text!r} is not a number")
+        return float(text)
+    if kind is ConfigType.LIST:
+        return split_list(text)
+    return text
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a LIST value: commas between, blanks around them dropped; an empty string is an empty list."""
+    return [item.strip() for item in text.split(",")] if text.strip() else []
+
+
+def between(low: float, high: float) -> Check:
+    """A number from `low` to `high`, both included."""
+
+    def check(_name: str, value: Value) -> None:
+        assert isinstance(value, int | float)
+        if not low <= value <= high:
+            raise ValueError(f"{value} is not between {low} and {high}")
+
+    return check
+
+
+def at_least(low: float) -> Check:
+    """A number not below `low`."""
+
+    def check(_name: str, value: Value) -> None:
+        assert isinstance(value, int | float)
+        if value < low:
+            raise ValueError(f"{value} is below {low}")
+
+    return check
+
+
+def one_of(*choices: str) -> Check:
+    """One of these strings."""
+
+    def check(_name: str, value: Value) -> None:
+        if value not in choices:
+            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
+
+    return check
+
+
+def subset_of(*choices: str) -> Check:
+    """A list, not empty, of these strings."""
+
+    def check(_name: str, value: Value) -> None:
+        assert isinstance(value, list)
+        if not value:
+            raise ValueError(f"the list is empty; it takes {', '.join(choices)}")
+        for item in value:
+            if item not in choices:
+                raise ValueError(f"{item!r} is not one of {', '.join(choices)}")
+
+    return check
+
+
+def table_of(definitions: tuple[ConfigDef, ...]) -> Mapping[str, ConfigDef]:
+    """By name, in alphabetical order; every default must pass its own rule."""
+    table = {definition.name: definition for definition in sorted(definitions, key=lambda found: found.name)}
+    assert len(table) == len(definitions), "a config is defined twice"
+    for definition in definitions:
+        if definition.default is not None:
+            definition.accept(definition.default)
+    return table
+
+
+def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> None:
+    """Raise PeerError(INVALID_CONFIG) with words unless `value` may be set for `name`."""
+    definition = table.get(name)
+    if definition is None:
+        raise PeerError(ErrorCode.invalid_config, f"Unknown config name: {name}")
+    if value is None:
+        raise PeerError(ErrorCode.invalid_config, f"Null value not supported for config: {name}")
+    try:
+        definition.accept(value)
+    except ValueError as error:
+        raise PeerError(ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}") from None

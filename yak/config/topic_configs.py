@@ -1,0 +1,92 @@
+"""A topic's configs: what may be set, and which value is in force.
+
+A topic's own value wins; else the broker config behind it (its synonym) as set for this broker, for all brokers, or in
+the broker's own settings; else the default (Kafka's LogConfig.java, DynamicBrokerConfig.scala).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from yak.config.definitions import ConfigDef, Value, validate
+from yak.config.log_config import LogConfig
+from yak.config.topic_config_table import TOPIC_CONFIGS
+
+__all__ = [
+    "TOPIC_CONFIGS",
+    "resolve_log_config",
+    "topic_config_value",
+    "validate_topic_config",
+    "validate_topic_configs",
+]
+
+_LOG_FIELDS: Final = tuple((field.name, TOPIC_CONFIGS[field.name.replace("_", ".")]) for field in fields(LogConfig))
+assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that nobody can set"
+
+
+def validate_topic_config(name: str, value: str | None) -> None:
+    """Raise PeerError(INVALID_CONFIG) with words unless a topic may set `name` to `value`."""
+    validate(TOPIC_CONFIGS, name, value)
+
+
+def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
+    """`validate_topic_config` for all; the first that is wrong is told."""
+    for name, value in configs.items():
+        validate_topic_config(name, value)
+
+
+def resolve_log_config(
+    topic_overrides: Mapping[str, str],
+    dynamic_broker: Mapping[str, str],
+    dynamic_default_broker: Mapping[str, str],
+    static_broker: Mapping[str, str],
+) -> LogConfig:
+    """The settings of a topic's logs.
+
+    A stored value that does not parse (written by another version, or past the broker) counts as not set: a broker must
+    be able to open its logs.
+    """
+    broker = {**static_broker, **dynamic_default_broker, **dynamic_broker}
+    values: dict[str, Any] = {}
+    for field_name, definition in _LOG_FIELDS:
+        value = _first_valid(definition, topic_overrides, broker)
+        if value is not None:
+            values[field_name] = value[0] if isinstance(value, list) else value
+    return LogConfig(**values)
+
+
+def topic_config_value(definition: ConfigDef, broker: Mapping[str, str]) -> str | None:
+    """A topic config's value, as a string, when the topic sets none; `broker` is the broker's settings, merged."""
+    for text in _inherited(definition, broker):
+        return text
+    return definition.default
+
+
+def _first_valid(definition: ConfigDef, overrides: Mapping[str, str], broker: Mapping[str, str]) -> Value | None:
+    candidates = [overrides[definition.name]] if definition.name in overrides else []
+    for text in (*candidates, *_inherited(definition, broker)):
+        try:
+            return definition.accept(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _inherited(definition: ConfigDef, broker: Mapping[str, str]) -> Iterable[str]:
+    for synonym in definition.synonyms:
+        text = broker.get(synonym.name)
+        if text is not None:
+            scaled = scale(text, synonym.factor)
+            if scaled is not None:
+                yield scaled
+
+
+def scale(text: str, factor: int) -> str | None:
+    """A number of larger units as one of smaller ones; below zero stays -1 (KafkaConfig.logRetentionTimeMillis)."""
+    if factor == 1:
+        return text
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return str(number * factor) if number >= 0 else "-1"

@@ -1,0 +1,61 @@
+"""Which topic names there can be: Kafka's rules (Topic.java), which also make a name safe as a directory's."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from yak.errors import ErrorCode, PeerError
+from yak.limits import TOPIC_NAME_LENGTH_MAX
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+def validate_topic_name(name: str) -> None:
+    """Raise PeerError(INVALID_TOPIC_EXCEPTION) with words unless a topic may have this name."""
+    reason = _fault(name)
+    if reason:
+        shown = name[:TOPIC_NAME_LENGTH_MAX].encode("ascii", "backslashreplace").decode()
+        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{shown}' {reason}")
+
+
+def is_valid_topic_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return not _fault(name)
+
+
+def _fault(name: str) -> str:
+    if not name:
+        return "is empty"
+    if name in (".", ".."):
+        return "cannot be '.' or '..'"
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        return f"is {len(name)} characters long, over {TOPIC_NAME_LENGTH_MAX}"
+    if not _LEGAL.fullmatch(name):
+        return "has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return ""
+
+
+def collision_key(name: str) -> str:
+    """Equal for two names that clash: metric names write '.' as '_', so Kafka refuses to have both."""
+    return name.replace(".", "_")
+
+
+def find_collision(name: str, existing: Iterable[str]) -> str | None:
+    """The existing topic (another one) that clashes with `name`, or None."""
+    if "." not in name and "_" not in name:
+        return None
+    key = collision_key(name)
+    return next((other for other in existing if other != name and collision_key(other) == key), None)
+
+
+def refuse_collision(name: str, existing: Iterable[str]) -> None:
+    """Raise PeerError(INVALID_TOPIC_EXCEPTION) when `name` clashes with an existing topic."""
+    other = find_collision(name, existing)
+    if other is not None:
+        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def is_internal(name: str) -> bool:
+    """Whether the cluster itself keeps its state in this topic."""
+    return name in INTERNAL_TOPICS
