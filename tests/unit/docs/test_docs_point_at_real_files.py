@@ -1,0 +1,19 @@
+"""Every file and every page that the documentation names is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+NAMED = re.compile(r"`((?:yak|commands|tests|packaging|docs)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_and_file_names_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    links = [link for link in LINK.findall(text) if "://" not in link and not (page.parent / link).exists()]
+    names = [name for name in NAMED.findall(text) if not (ROOT / name).exists()]
+    assert links + names == []
