@@ -1,0 +1,151 @@
+"""Runs one benchmark for the command line: progress, printing, assertions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from yak.client.bench.checks import (
+    Check,
+    check_against_baseline,
+    comparison,
+    parse_check,
+    read_baseline,
+    verdicts,
+)
+from yak.client.bench.load import Load
+from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import CSV_COLUMNS, Result, client_row, document, spread, write_csv
+from yak.client.bench.run import run_benchmark
+from yak.commands.options import Globals
+from yak.commands.output import layout
+from yak.commands.units import group_digits
+from yak.errors import CheckFailed, UsageError, YakError
+
+VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing"}
+TIMED = {"produce": "acknowledged", "latency": "acknowledged", "e2e": "received"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What to do with the result."""
+
+    csv: Path | None
+    no_progress: bool
+    asserts: Sequence[str]
+    baseline: Path | None
+
+
+@dataclass(slots=True)
+class Judged:
+    """A result's JSON with what the assertions and the baseline say."""
+
+    document: dict[str, Any]
+    checks: list[dict[str, object]] = field(default_factory=list)
+    compared: list[dict[str, object]] = field(default_factory=list)
+
+
+def parse_properties(texts: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` pairs. Raises UsageError (`bad-property`)."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                "bad-property", f'"{text}" is not NAME=VALUE', try_=("-X batch.num.messages=1", "-X check.crcs=true")
+            )
+        found[name] = value
+    return found
+
+
+def run(g: Globals, load: Load, partitions: int | None, report: Report) -> None:
+    """Run, print, write files, judge.
+
+    Raises UsageError, Unreachable, YakError (`bench-errors`: records failed), CheckFailed (`assert-failed`).
+    """
+    checks = [parse_check(text) for text in report.asserts]
+    baseline = read_baseline(report.baseline) if report.baseline else None
+    check_against_baseline(checks, baseline)
+    result = run_with_progress(g, load, partitions, shown=not report.no_progress)
+    facts = machine()
+    judged = judge(document(result, facts), checks, baseline)
+    if g.out.for_people:
+        for line in lines(result, judged, facts):
+            g.out.line(line)
+    elif g.output in ("csv", "raw"):
+        rows = [*(client_row(str(each.client), each) for each in result.clients), client_row("total", result)]
+        g.out.table(rows, CSV_COLUMNS)
+    else:
+        g.out.object(judged.document | {"asserts": judged.checks, "compared": judged.compared})
+    if report.csv is not None:
+        save_csv(report.csv, result)
+    if limit := result.client_limit():
+        g.out.note(f"the client was the limit: {limit}")
+    raise_if_bad(result, judged)
+
+
+def run_with_progress(g: Globals, load: Load, partitions: int | None, *, shown: bool) -> Result:
+    """The benchmark, with a progress line if it is wanted."""
+    if not shown:
+        return run_benchmark(load, partitions)
+    with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:
+        return run_benchmark(load, partitions, on_progress=bar.update)
+
+
+def judge(found: dict[str, Any], checks: list[Check], baseline: dict[str, Any] | None) -> Judged:
+    """The assertions' verdicts and the comparison with the baseline."""
+    return Judged(found, verdicts(checks, found, baseline), comparison(found, baseline) if baseline else [])
+
+
+def save_csv(path: Path, result: Result) -> None:
+    """Write the CSV. Raises UsageError (`cannot-write`)."""
+    try:
+        write_csv(path, result)
+    except OSError as error:
+        raise UsageError("cannot-write", f"{path} was not written", why=error.strerror or str(error)) from None
+
+
+def raise_if_bad(result: Result, judged: Judged) -> None:
+    """Failed records and broken assertions as errors."""
+    broken = [str(check["assert"]) for check in judged.checks if not check["held"]]
+    if broken:
+        figures = [f"{check['assert']}: {shown(check['value'])}" for check in judged.checks if not check["held"]]
+        raise CheckFailed("assert-failed", "does not hold: " + ", ".join(broken), why="measured " + "; ".join(figures))
+    if result.errors:
+        raise YakError("bench-errors", f"{group_digits(result.errors)} records failed", why=result.first_error)
+
+
+def shown(value: object) -> str:
+    """A figure of a check for people."""
+    return "nothing" if value is None else f"{float(str(value)):,.3f}".replace(",", " ")
+
+
+def rate_text(records: int, byte_count: int, seconds: float) -> str:
+    """`1 038 605 records/s, 103.9 MB/s`."""
+    return f"{group_digits(round(records / seconds))} records/s, {byte_count / seconds / 1e6:.1f} MB/s"
+
+
+def lines(result: Result, judged: Judged, facts: dict[str, object]) -> list[str]:
+    """The result for people, in the order of nats bench: total, each client, spread, latency."""
+    load = result.load
+    plural = "client" if load.clients == 1 else "clients"
+    errors = group_digits(result.errors)
+    text = [
+        f"{load.kind} {load.topic}: {rate_text(result.records, result.bytes, result.seconds)}",
+        f"  {group_digits(result.records)} records, {load.clients} {plural}, {result.seconds:.2f} s, {errors} errors",
+    ]
+    if len(result.clients) > 1:
+        for each in result.clients:
+            rate = rate_text(each.records, each.bytes, each.seconds)
+            text.append(f"  [{each.client}] {rate} ({group_digits(each.records)} records, {each.seconds:.2f} s)")
+        over = spread([each.records / each.seconds for each in result.clients])
+        parts = (f"{name} {group_digits(round(value))}" for name, value in over.items())
+        text.append("  " + " | ".join(parts) + " records/s")
+    if latency := judged.document["latency_ms"]:
+        text.append(f"  {TIMED[load.kind]} after, ms: " + "  ".join(f"{k} {v:.3f}" for k, v in latency.items()))
+    if judged.compared:
+        text += ["", *layout(judged.compared, ("figure", "before", "now", "ratio"))]
+    for check in judged.checks:
+        text.append(f"  {'ok' if check['held'] else 'FAIL'}  {check['assert']}  (measured {shown(check['value'])})")
+    text.append("  " + machine_line(facts))
+    return text

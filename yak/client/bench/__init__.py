@@ -1,0 +1,16 @@
+"""Load for any Kafka-compatible cluster, and what came of it.
+
+    load.py        what to send or read, and one client's result
+    histogram.py   latencies in little memory, merged over clients
+    topics.py      the topic under test: made, counted, divided among clients
+    produce.py     one producing client: as fast as it can, or at a steady rate
+    consume.py     one reading client
+    end_to_end.py  one client that produces and reads its own records
+    clients.py     the clients as processes, started together
+    result.py      all clients' results as one, in JSON and CSV
+    checks.py      `--assert` and `--baseline`
+    machine.py     where it was measured
+
+A client is a process: librdkafka's own threads share one interpreter lock with the Python that feeds them, so one
+Python process feeds about 1.5 million records of 100 B a second on a core of 2024, and reads about 2 million.
+"""

@@ -1,0 +1,132 @@
+"""The clients of a load as processes: forked (Linux) or spawned, started together, their results gathered."""
+
+import multiprocessing
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from yak.client.bench import consume, end_to_end, produce
+from yak.client.bench.load import ClientProgram, ClientResult, Kind, Load, Slice
+from yak.errors import YakError
+
+READY_SECONDS = 120.0
+"""All clients are connected and warm by then, or the run fails."""
+STOP_SECONDS = 5.0
+
+PROGRAMS: dict[Kind, ClientProgram] = {
+    "produce": produce.run_client,
+    "latency": produce.run_client,
+    "consume": consume.run_client,
+    "e2e": end_to_end.run_client,
+}
+
+
+@dataclass(slots=True)
+class ProcessSession:
+    """The session of one client process: a barrier that the parent shares, and a counter that it reads."""
+
+    barrier: Any
+    counters: Any
+    client: int
+
+    def start(self) -> None:
+        """Wait at the barrier. Raises BrokenBarrierError when another client failed."""
+        self.barrier.wait(READY_SECONDS)
+
+    def progress(self, records: int) -> None:
+        """Leave the count where the parent looks."""
+        self.counters[self.client] = records
+
+
+def run_load(
+    load: Load,
+    shares: Sequence[tuple[Slice, ...]],
+    *,
+    on_start: Callable[[], None] = lambda: None,
+    on_progress: Callable[[int], None] = lambda _records: None,
+) -> list[ClientResult]:
+    """Run all clients of the load; `on_start` is called when all are ready, `on_progress` with the records so far.
+
+    Raises what a client raised: Unreachable, or YakError (`bench-client`) when one died.
+    """
+    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    barrier = context.Barrier(load.clients + 1)
+    counters = context.Array("Q", load.clients, lock=False)
+    processes, connections = [], []
+    try:
+        for client in range(load.clients):
+            receiving, sending = context.Pipe(duplex=False)
+            session = ProcessSession(barrier, counters, client)
+            process = context.Process(target=client_main, args=(load, client, shares[client], session, sending))
+            process.daemon = True
+            process.start()
+            sending.close()
+            processes.append(process)
+            connections.append(receiving)
+        try:
+            barrier.wait(READY_SECONDS)
+            on_start()
+        except threading.BrokenBarrierError:
+            pass  # a client failed before the start; its error is in its pipe
+        return gather(connections, lambda: on_progress(sum(counters)))
+    finally:
+        for process in processes:
+            end_process(process)
+
+
+def client_main(load: Load, client: int, share: tuple[Slice, ...], session: ProcessSession, out: Connection) -> None:
+    """The body of a client process: its result, or the error that ended it, goes into the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        out.send(PROGRAMS[load.kind](load, client, share, session))
+    except threading.BrokenBarrierError:
+        out.send(None)
+    except YakError as error:
+        out.send((type(error), error.code, error.message, error.why, error.try_))
+        session.barrier.abort()
+    except BaseException:
+        session.barrier.abort()
+        raise
+    finally:
+        out.close()
+
+
+def gather(connections: Sequence[Connection], each_moment: Callable[[], None]) -> list[ClientResult]:
+    """One result from each pipe. Raises the first error found there."""
+    results: list[ClientResult] = []
+    failure: YakError | None = None
+    open_ = list(connections)
+    while open_:
+        each_moment()
+        for ready in wait(open_, 0.1):
+            assert isinstance(ready, Connection)
+            open_.remove(ready)
+            try:
+                answer = ready.recv()
+            except EOFError:
+                failure = failure or YakError("bench-client", "a benchmark client died before it was done")
+                continue
+            if isinstance(answer, ClientResult):
+                results.append(answer)
+            elif answer is not None:
+                kind, code, message, why, try_ = answer
+                failure = kind(code, message, why=why, try_=try_)
+    if failure is not None:
+        raise failure
+    return sorted(results, key=lambda result: result.client)
+
+
+def end_process(process: Any) -> None:
+    """Join a client; one that does not end is terminated."""
+    process.join(0 if process.exitcode is not None else STOP_SECONDS)
+    if process.is_alive():
+        process.terminate()
+        process.join(STOP_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()

@@ -1,0 +1,64 @@
+"""librdkafka properties of benchmark clients."""
+
+import random
+import string
+from typing import Any
+
+from yak.client.bench.load import NO_COMPRESSION, Load
+from yak.client.connection import base_config
+
+CONNECT_SECONDS = 10.0
+DELIVERY_TIMEOUT_MS = 60_000
+IN_FLIGHT_BYTES = 32 * 1024 * 1024
+"""Bytes a producing client keeps unacknowledged: enough for 30 full batches, little enough for 20 clients."""
+IN_FLIGHT_RECORDS_MAX = 200_000
+
+
+def common(load: Load) -> dict[str, Any]:
+    """Properties of every client."""
+    return base_config(load.bootstrap_servers) | {"client.id": f"yak-bench-{load.kind}", "socket.nagle.disable": True}
+
+
+def in_flight_records(size_bytes: int) -> int:
+    """Records that a producing client keeps unacknowledged at most."""
+    return max(1000, min(IN_FLIGHT_RECORDS_MAX, IN_FLIGHT_BYTES // max(size_bytes, 1)))
+
+
+def producer_properties(load: Load) -> dict[str, Any]:
+    """Properties of a producing client."""
+    return {
+        **common(load),
+        "acks": load.acks,
+        "linger.ms": load.linger_ms,
+        "compression.type": load.compression or NO_COMPRESSION,
+        "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+        "message.max.bytes": max(1_000_000, load.size_bytes + 1024),
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 1024 * 1024,
+        **load.properties,
+    }
+
+
+def consumer_properties(load: Load) -> dict[str, Any]:
+    """Properties of a reading client.
+
+    `queued.min.messages` and `fetch.queue.backoff.ms`: with librdkafka's defaults a client that is faster than
+    100,000 records a second stops fetching for a second whenever its queue is full.
+    """
+    return {
+        **common(load),
+        "group.id": "yak-bench",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest",
+        "queued.min.messages": 1_000_000,
+        "queued.max.messages.kbytes": 64 * 1024,
+        "fetch.queue.backoff.ms": 5,
+        **load.properties,
+    }
+
+
+def payloads(size_bytes: int, count: int) -> list[bytes]:
+    """`count` different values of capital letters, as Kafka's ProducerPerformance makes; the same in every run."""
+    dice = random.Random(size_bytes)  # noqa: S311 - filler, not a secret
+    return ["".join(dice.choices(string.ascii_uppercase, k=size_bytes)).encode() for _ in range(count)]

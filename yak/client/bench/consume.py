@@ -1,0 +1,98 @@
+"""A reading client: reads the slices it was given once, from the first offset of each to its end."""
+
+import time
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from yak.client.bench.connection import CONNECT_SECONDS, consumer_properties
+from yak.client.bench.load import ClientResult, Load, Session, Slice, Stop
+from yak.client.errors import from_exception
+
+BATCH_RECORDS = 1000
+IDLE_SECONDS = 10.0
+"""A reader that gets nothing for so long has lost its broker."""
+
+
+def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Session) -> ClientResult:
+    """Connect, warm up by reading some of the share, wait for the others, then read the share.
+
+    Raises YakError when the brokers do not answer or refuse.
+    """
+    consumer = Consumer(consumer_properties(load))
+    try:
+        consumer.list_topics(load.topic, timeout=CONNECT_SECONDS)
+        if load.warm_up_s > 0 and slices:
+            read(consumer, load, slices, ClientResult(client), Stop(None, load.warm_up_s), None)
+        result = ClientResult(client)
+        session.start()
+        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        if slices:
+            read(consumer, load, slices, result, Stop(None, load.duration_s) if load.duration_s else None, session)
+        result.ended_s, result.cpu_s = time.monotonic(), time.process_time() - cpu_s
+    except KafkaException as error:
+        raise from_exception(error, f"topic {load.topic} cannot be used") from None
+    finally:
+        consumer.close()
+    return result
+
+
+def read(
+    consumer: Consumer,
+    load: Load,
+    slices: tuple[Slice, ...],
+    result: ClientResult,
+    stop: Stop | None,
+    session: Session | None,
+) -> None:
+    """Read all slices to their ends, or until the stop. Bytes are those of the values.
+
+    Python touches a record only in C loops (`sum`, `any`); how far each partition is, is asked once a batch.
+    """
+    ends = {each.partition: each.end for each in slices}
+    consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
+    last_s = time.monotonic()
+    while ends and not (stop and stop.reached(result.records)):
+        messages = consumer.consume(BATCH_RECORDS, 0.2)
+        if not messages:
+            if time.monotonic() - last_s > IDLE_SECONDS:
+                result.failed(f"nothing arrived for {IDLE_SECONDS:.0f} s, {len(ends)} partitions are not at their end")
+                break
+            continue
+        last_s = time.monotonic()
+        if any(map(Message.error, messages)):
+            messages = without_errors(messages, result)
+        result.records += len(messages)
+        result.bytes += sum(map(len, messages))
+        excess = leave_finished(consumer, load.topic, ends)
+        result.records -= excess
+        result.bytes -= excess * load.size_bytes
+        if session is not None:
+            session.progress(result.records)
+    consumer.unassign()
+
+
+def without_errors(messages: list[Message], result: ClientResult) -> list[Message]:
+    """The records among them; errors are counted."""
+    records = []
+    for message in messages:
+        if (error := message.error()) is None:
+            records.append(message)
+        else:
+            result.failed(error.str())
+    return records
+
+
+def leave_finished(consumer: Consumer, topic: str, ends: dict[int, int]) -> int:
+    """Stop reading partitions that are at their end; returns how many records were read past it.
+
+    The last batch of a slice may reach into the next reader's.
+    """
+    excess = 0
+    finished = []
+    for at in consumer.position([TopicPartition(topic, partition) for partition in ends]):
+        if at.offset >= ends[at.partition]:
+            excess += at.offset - ends.pop(at.partition)
+            finished.append(TopicPartition(topic, at.partition))
+    if finished and ends:
+        consumer.incremental_unassign(finished)
+    return excess

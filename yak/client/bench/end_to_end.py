@@ -1,0 +1,121 @@
+"""An end-to-end client: produces stamped records at a steady rate and reads them back itself.
+
+Producer and consumer are in one process, so send and receive times are of one clock. Each client writes to one
+partition (its number modulo the partitions) and tells its own records by the name in their first 16 bytes.
+"""
+
+import struct
+import threading
+import time
+import uuid
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from yak.client.bench.connection import (
+    CONNECT_SECONDS,
+    consumer_properties,
+    payloads,
+    producer_properties,
+)
+from yak.client.bench.load import STAMP_BYTES, ClientResult, Load, Session, Slice, Stop
+from yak.client.errors import from_exception
+
+STAMP = struct.Struct(">16sq")
+LAST_RECORDS_SECONDS = 10.0
+"""How long the last records may take after the last send."""
+
+
+def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Session) -> ClientResult:
+    """Connect, warm up, wait for the others, then send and receive this client's share.
+
+    `slices` names the partition to use and its end now. Raises YakError when the brokers do not answer or refuse.
+    """
+    assert len(slices) == 1
+    assert load.rate is not None
+    producer = Producer(producer_properties(load))
+    consumer = Consumer(consumer_properties(load))
+    try:
+        producer.list_topics(load.topic, timeout=CONNECT_SECONDS)
+        consumer.assign([TopicPartition(load.topic, slices[0].partition, slices[0].end)])
+        if load.warm_up_s > 0:
+            warm_up = RoundTrips(load, slices[0].partition, ClientResult(client))
+            warm_up.run(producer, consumer, Stop(None, load.warm_up_s), session)
+        result = ClientResult(client)
+        session.start()
+        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        stop = Stop(load.share(client), load.duration_s)
+        RoundTrips(load, slices[0].partition, result).run(producer, consumer, stop, session)
+        result.ended_s, result.cpu_s = time.monotonic(), time.process_time() - cpu_s
+    except KafkaException as error:
+        raise from_exception(error, f"topic {load.topic} cannot be used") from None
+    finally:
+        consumer.close()
+    return result
+
+
+class RoundTrips:
+    """One run of stamped records out and back."""
+
+    def __init__(self, load: Load, partition: int, result: ClientResult) -> None:
+        self._load = load
+        self._partition = partition
+        self._result = result
+        self._name = uuid.uuid4().bytes
+        self._filler = payloads(load.size_bytes - STAMP_BYTES, 1)[0]
+        self._sent = 0
+        self._all_sent = threading.Event()
+
+    def run(self, producer: Producer, consumer: Consumer, stop: Stop, session: Session) -> None:
+        """Send until the stop, receive what was sent; what did not come back is an error."""
+        receiver = threading.Thread(target=self._receive, args=(consumer, session), daemon=True)
+        receiver.start()
+        try:
+            self._send(producer, stop)
+        finally:
+            self._all_sent.set()
+            receiver.join()
+        lost = self._sent - self._result.records - self._result.errors
+        if lost > 0:
+            self._result.failed(f"{lost} records did not come back in {LAST_RECORDS_SECONDS:.0f} s", lost)
+
+    def _send(self, producer: Producer, stop: Stop) -> None:
+        rate = self._load.client_rate()
+        assert rate is not None
+        started_s = time.monotonic()
+        while not stop.reached(self._sent):
+            ahead_s = started_s + self._sent / rate - time.monotonic()
+            if ahead_s > 0:
+                time.sleep(min(ahead_s, 0.1))
+                continue
+            stamp = STAMP.pack(self._name, time.monotonic_ns())
+            try:
+                producer.produce(self._load.topic, stamp + self._filler, None, self._partition, self._delivered)
+                self._sent += 1
+            except BufferError:
+                producer.poll(0.001)
+            producer.poll(0)
+        producer.flush(LAST_RECORDS_SECONDS)
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._result.failed(error.str())
+
+    def _receive(self, consumer: Consumer, session: Session) -> None:
+        result = self._result
+        deadline_s = float("inf")
+        while time.monotonic() < deadline_s:
+            message = consumer.poll(0.05)
+            if self._all_sent.is_set():
+                if result.records + result.errors >= self._sent:
+                    return
+                deadline_s = min(deadline_s, time.monotonic() + LAST_RECORDS_SECONDS)
+            value = None if message is None or message.error() else message.value()
+            if value is None or value[:16] != self._name:
+                continue
+            _name, sent_ns = STAMP.unpack_from(value)
+            result.latency.record(time.monotonic_ns() - sent_ns)
+            result.records += 1
+            result.bytes += len(value)
+            session.progress(result.records)
+            if self._all_sent.is_set() and result.records + result.errors >= self._sent:
+                return

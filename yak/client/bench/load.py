@@ -1,0 +1,128 @@
+"""What a benchmark does, and what one client of it saw. Plain data: it crosses process borders."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from yak.client.bench.histogram import Histogram
+
+Kind = Literal["produce", "consume", "latency", "e2e"]
+
+NO_COMPRESSION = "none"
+STAMP_BYTES = 24
+"""An end-to-end record carries 16 bytes that name the client and 8 bytes of send time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One benchmark, over all its clients."""
+
+    kind: Kind
+    bootstrap_servers: str
+    topic: str
+    clients: int = 1
+    messages: int | None = None
+    """Records in all, over all clients; None: until `duration_s` has passed."""
+    duration_s: float | None = None
+    size_bytes: int = 100
+    rate: float | None = None
+    """Records a second in all; None: as fast as the clients can."""
+    acks: str = "all"
+    linger_ms: float = 5.0
+    compression: str = NO_COMPRESSION
+    warm_up_s: float = 1.0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Further librdkafka properties; they win over everything else."""
+
+    def share(self, client: int) -> int | None:
+        """The records of one client (0 to `clients` - 1): the total, divided as evenly as it goes."""
+        if self.messages is None:
+            return None
+        return self.messages // self.clients + (1 if client < self.messages % self.clients else 0)
+
+    def client_rate(self) -> float | None:
+        """One client's records a second."""
+        return None if self.rate is None else self.rate / self.clients
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Records `begin` to `end` - 1 of one partition."""
+
+    partition: int
+    begin: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """How many offsets it spans."""
+        return self.end - self.begin
+
+
+@dataclass(slots=True)
+class ClientResult:
+    """What one client did between the common start and its own end."""
+
+    client: int
+    records: int = 0
+    bytes: int = 0
+    errors: int = 0
+    first_error: str = ""
+    warm_up_records: int = 0
+    """Records sent before the start; they count nowhere else."""
+    started_s: float = 0.0
+    """On the clock that all processes of a machine share (CLOCK_MONOTONIC)."""
+    ended_s: float = 0.0
+    cpu_s: float = 0.0
+    latency: Histogram = field(default_factory=Histogram)
+
+    @property
+    def seconds(self) -> float:
+        """Time from start to end."""
+        return max(self.ended_s - self.started_s, 1e-9)
+
+    @property
+    def cores(self) -> float:
+        """Cores that the client's process kept busy."""
+        return self.cpu_s / self.seconds
+
+    def failed(self, reason: str, count: int = 1) -> None:
+        """Count errors; the first one's words are kept."""
+        self.errors += count
+        self.first_error = self.first_error or reason
+
+
+class Session(Protocol):
+    """What a client is given by whoever runs it."""
+
+    def start(self) -> None:
+        """Wait until every client is ready, then return in all of them at once."""
+
+    def progress(self, records: int) -> None:
+        """Tell how far this client is."""
+
+
+class Stop:
+    """When a client has done enough: so many records, or so much time, whichever comes first."""
+
+    __slots__ = ("deadline_s", "records")
+
+    def __init__(self, records: int | None, duration_s: float | None) -> None:
+        assert records is not None or duration_s is not None, "a load needs an end"
+        self.records = records
+        self.deadline_s = None if duration_s is None else time.monotonic() + duration_s
+
+    def left(self, done: int) -> int | None:
+        """Records still to do; None: no limit in number."""
+        return None if self.records is None else self.records - done
+
+    def reached(self, done: int) -> bool:
+        """Whether `done` records, now, are enough."""
+        if self.records is not None and done >= self.records:
+            return True
+        return self.deadline_s is not None and time.monotonic() >= self.deadline_s
+
+
+ClientProgram = Callable[[Load, int, tuple[Slice, ...], Session], ClientResult]
+"""One client: the load, its number, the slices it reads, and its session."""
