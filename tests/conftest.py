@@ -1,11 +1,22 @@
 """The order of a whole run: what is quick and small first, real brokers last, so that a plain mistake shows at once."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ORDER = ("unit", "sim", "tui", "spark", "integration", "bench")
 TESTS = Path(__file__).resolve().parent
+
+# No test has a stopwatch: a busy machine must not make a true property fail. On CI the examples are the same each time.
+settings.register_profile(
+    "yak",
+    parent=settings.get_profile("ci" if os.environ.get("CI") else "default"),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("yak")
 
 
 def _rank(item: pytest.Item) -> int:
