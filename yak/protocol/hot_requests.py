@@ -225,14 +225,51 @@ def decode_produce_request(version: int, frame: Buffer, offset: int) -> ProduceR
     """A Produce body of version 3 to 13 that takes the frame from `offset` to its end. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
-        request, position = (_produce_flexible if version >= 9 else _produce_legacy)(version, view, offset)
+        if version >= 9:
+            usual = _one_batch(version, view, offset)
+            if usual is not None:
+                return usual
+            request, position = _produce_flexible(version, view, offset)
+        else:
+            request, position = _produce_legacy(view, offset)
     except struct.error:
         raise ProtocolViolation(_ENDS_EARLY) from None
     _refuse_trailing(view, position)
     return request
 
 
-def _produce_legacy(_version: int, view: memoryview, position: int) -> tuple[ProduceRequest, int]:
+_ONE_BATCH_FRONT: Final = struct.Struct(">BhiB")
+_ONE_BATCH_BACK: Final = struct.Struct(">BiB")
+
+
+def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest | None:
+    """The usual request: no transaction, one topic, one partition, no tagged fields. None: it is something else."""
+    transactional_id, acks, timeout_ms, topic_count = _ONE_BATCH_FRONT.unpack_from(view, position)
+    if transactional_id or topic_count != 2:
+        return None
+    position += 8
+    name, topic_id = "", None
+    if version >= 13:
+        topic_id = _topic_id(view, position)
+        position += 16
+    else:
+        length = view[position] if position < len(view) else 0
+        if not 1 < length < 0x80:
+            return None
+        start, position = position + 1, position + length
+        name = _text(view, start, position)
+    partition_count, index, length = _ONE_BATCH_BACK.unpack_from(view, position)
+    position += 6
+    if length >= 0x80:
+        length, position = read_uvarint(view, position - 1)
+    end = position + length - 1
+    if partition_count != 2 or not length or end + 3 != len(view) or view[end:] != b"\0\0\0":
+        return None
+    topic = TopicProduceData(name, topic_id, [PartitionProduceData(index, view[position:end])])
+    return ProduceRequest(None, acks, timeout_ms, [topic])
+
+
+def _produce_legacy(view: memoryview, position: int) -> tuple[ProduceRequest, int]:
     transactional_id, position = _string(view, position)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
     topic_count, position = _count(view, position + 6, 6)

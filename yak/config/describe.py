@@ -1,0 +1,144 @@
+"""Configs as DescribeConfigs shows them: value, source, and everything behind it (Kafka's ConfigHelper.java)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from yak.config.broker_config_table import BROKER_CONFIGS
+from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update
+from yak.config.topic_config_table import TOPIC_CONFIGS
+from yak.config.topic_configs import scale
+
+
+@dataclass(slots=True, frozen=True)
+class SynonymRow:
+    """One value that stands, or would stand if the ones before it went: a name, its value, where it is set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(slots=True, frozen=True)
+class ConfigRow:
+    """One config of one resource. `value` is None when there is none, or when it is secret."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    source: ConfigSource
+    is_sensitive: bool
+    synonyms: tuple[SynonymRow, ...]
+    type: ConfigType
+    documentation: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it."""
+        return self.source is ConfigSource.DEFAULT
+
+    def as_fields(self, *, include_synonyms: bool, include_documentation: bool) -> dict[str, object]:
+        """The row in the answer's field names."""
+        synonyms = self.synonyms if include_synonyms else ()
+        return {
+            "name": self.name,
+            "value": self.value,
+            "read_only": self.read_only,
+            "is_default": self.is_default,
+            "config_source": self.source,
+            "is_sensitive": self.is_sensitive,
+            "synonyms": [{"name": row.name, "value": row.value, "source": row.source} for row in synonyms],
+            "config_type": self.type,
+            "documentation": self.documentation if include_documentation else None,
+        }
+
+
+def describe_topic(
+    topic_overrides: Mapping[str, str],
+    dynamic_broker: Mapping[str, str],
+    dynamic_default_broker: Mapping[str, str],
+    static_broker: Mapping[str, str],
+    names: Collection[str] | None = None,
+) -> list[ConfigRow]:
+    """All topic configs, or those named (unknown names are left out, as in Kafka), in alphabetical order."""
+    levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
+    rows = []
+    for definition in _chosen(TOPIC_CONFIGS, names):
+        found = _behind(definition.synonyms, levels)
+        if definition.name in topic_overrides:
+            own = topic_overrides[definition.name]
+            found.insert(0, (own, SynonymRow(definition.name, own, ConfigSource.DYNAMIC_TOPIC)))
+        rows.append(_row(definition, found, read_only=False))
+    return rows
+
+
+def describe_broker(
+    dynamic_broker: Mapping[str, str],
+    dynamic_default_broker: Mapping[str, str],
+    static_broker: Mapping[str, str],
+    names: Collection[str] | None = None,
+) -> list[ConfigRow]:
+    """All broker configs of one broker, or those named, in alphabetical order."""
+    levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
+    return [
+        _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
+        for definition in _chosen(BROKER_CONFIGS, names)
+    ]
+
+
+def describe_default_broker(
+    dynamic_default_broker: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigRow]:
+    """What is set for all brokers (the resource without a name): only what is set, as in Kafka."""
+    levels = [(ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default_broker)]
+    return [
+        _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
+        for definition in _chosen(BROKER_CONFIGS, names)
+        if definition.name in dynamic_default_broker
+    ]
+
+
+def _levels(
+    dynamic_broker: Mapping[str, str], dynamic_default: Mapping[str, str], static: Mapping[str, str]
+) -> list[tuple[ConfigSource, Mapping[str, str | None]]]:
+    defaults = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
+    return [
+        (ConfigSource.DYNAMIC_BROKER, dynamic_broker),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
+        (ConfigSource.STATIC_BROKER, static),
+        (ConfigSource.DEFAULT, defaults),
+    ]
+
+
+def _behind(
+    synonyms: tuple[Synonym, ...], levels: Sequence[tuple[ConfigSource, Mapping[str, str | None]]]
+) -> list[tuple[str | None, SynonymRow]]:
+    """(value in the config's own unit, row) of each level and synonym that has one, the strongest first."""
+    found = []
+    for source, settings in levels:
+        for synonym in synonyms:
+            text = settings.get(synonym.name)
+            if text is not None:
+                found.append((scale(text, synonym.factor), SynonymRow(synonym.name, text, source)))
+    return found
+
+
+def _row(definition: ConfigDef, found: list[tuple[str | None, SynonymRow]], read_only: bool) -> ConfigRow:
+    value, source = (found[0][0], found[0][1].source) if found else (definition.default, ConfigSource.DEFAULT)
+    synonyms = tuple(row for _, row in found)
+    if definition.is_sensitive:
+        value = None
+        synonyms = tuple(SynonymRow(row.name, None, row.source) for row in synonyms)
+    return ConfigRow(
+        definition.name,
+        value,
+        read_only,
+        source,
+        definition.is_sensitive,
+        synonyms,
+        definition.type,
+        definition.documentation,
+    )
+
+
+def _chosen(table: Mapping[str, ConfigDef], names: Collection[str] | None) -> list[ConfigDef]:
+    return [definition for name, definition in table.items() if names is None or name in names]
