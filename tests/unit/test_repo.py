@@ -204,16 +204,21 @@ def test_a_top_level_package_is_reached_by_a_relative_link(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
-    """The wheel, built from a copy of the tree so that nothing old in build/ can land in it."""
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources, so that nothing old in build/ can land in the wheel."""
     copy = tmp_path_factory.mktemp("tree")
     for name in ("yak", *SYMLINKED, "tests", "packaging", "docs"):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path) -> zipfile.Path:
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "out", "."]
-    subprocess.run(command, cwd=copy, check=True, capture_output=True)
-    (built,) = (copy / "out").glob("*.whl")
+    subprocess.run(command, cwd=tree, check=True, capture_output=True)
+    (built,) = (tree / "out").glob("*.whl")
     return zipfile.Path(built)
 
 
@@ -222,18 +227,20 @@ def test_only_yak_lands_in_site_packages(wheel: zipfile.Path) -> None:
     assert {path.name for path in wheel.iterdir()} == {"yak", f"yak_broker-{version}.dist-info"}
 
 
-def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linked_packages(wheel: zipfile.Path) -> None:
+def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linked_packages(
+    tree: Path, wheel: zipfile.Path
+) -> None:
     shipped = set(wheel.root.namelist())
     wanted = set()
     for top in ("yak", *SYMLINKED):
-        for path in (ROOT / top).rglob("*"):
-            below_link = any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(ROOT))
+        for path in (tree / top).rglob("*"):
+            below_link = any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(tree))
             if path.suffix in {".py", ".lua", ".tcss", ".typed"} and not below_link:
-                name = path.relative_to(ROOT).as_posix()
+                name = path.relative_to(tree).as_posix()
                 wanted.add(name if top == "yak" else f"yak/{name}")
     assert "yak/py.typed" in wanted
     assert wanted - shipped == set()
-    assert (wheel / "yak" / "commands" / "__init__.py").read_text() == (ROOT / "commands" / "__init__.py").read_text()
+    assert (wheel / "yak" / "commands" / "__init__.py").read_text() == (tree / "commands" / "__init__.py").read_text()
 
 
 def test_the_version_is_said_once() -> None:
