@@ -1,7 +1,7 @@
 """The one door to kio: request frames to objects, answers to bytes, for every API version.
 
     read_request_header   who asks for what (own parser: `request_header`)
-    decode_request        body to object: Produce and Fetch by hand (`hot_requests`), all else checked
+    decode_request        body to object: Produce and Fetch by hand (`produce_request`, `fetch_request`), all else checked
                           (`request_check`) and then decoded by kio
     encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot answers have
                           encoders of their own (`hot`)
@@ -20,7 +20,8 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
-from yak.protocol.hot_requests import decode_fetch_request, decode_produce_request
+from yak.protocol.fetch_request import decode_fetch_request
+from yak.protocol.produce_request import decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.request_header import RequestHeader, read_request_header
 from yak.protocol.response_encoder import Fields, Writer, struct_writer
@@ -61,7 +62,7 @@ _KIO_ERRORS: Final = (SerialError, ValueError, KeyError, IndexError, OverflowErr
 def decode_request(api_key: int, api_version: int, frame: Buffer, offset: int) -> Any:
     """The body of a request that starts at `offset` of its frame.
 
-    Produce and Fetch give `hot_requests.ProduceRequest` and `FetchRequest`, the same for all versions, whose `records`
+    Produce and Fetch give `hot.ProduceRequest` and `hot.FetchRequest`, the same for all versions, whose `records`
     are views into the frame and valid as long as it is. All others give kio's dataclass of the version.
 
     Raises ProtocolViolation when the version is not one that can be decoded, or the bytes are not exactly one such

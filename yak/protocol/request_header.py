@@ -29,6 +29,9 @@ class RequestHeader(NamedTuple):
     body_offset: int
 
 
+_make = tuple.__new__
+
+
 def read_request_header(frame: Buffer) -> RequestHeader:
     """The header of one frame (without its length prefix). Raises ProtocolViolation."""
     try:
@@ -55,7 +58,8 @@ def read_request_header(frame: Buffer) -> RequestHeader:
             position += 1
         else:
             position = skip_tags(frame, position, len(frame))
-    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+    # A NamedTuple's own constructor costs as much again as everything above.
+    return _make(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
 
 
 def _read_short(frame: Buffer) -> RequestHeader:

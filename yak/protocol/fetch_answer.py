@@ -1,0 +1,264 @@
+"""The Fetch answer, versions 4 to 18, placed by hand; byte for byte as kio has it.
+
+Records stay the objects they are: they become parts of their own, uncopied; what is small between them is one part.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from yak.protocol.hot_pieces import (
+    LENGTH,
+    LeaderHint,
+    NodeEndpoint,
+    TopicKey,
+    append_count,
+    append_endpoints,
+    append_topic,
+    id_bytes,
+    leader_tag,
+    name_bytes,
+    pack_int32,
+)
+from yak.protocol.varint import append_uvarint
+from yak.seams.disk import Buffer
+
+RECORDS_COPIED_BYTES_MAX: Final = 1024
+"""Records up to this size are copied next to their header: cheaper than one more part for the kernel to gather."""
+_OFFSET_EPOCH_TAG: Final = struct.Struct(">BBqiB")
+_EPOCH_OFFSET_TAG: Final = struct.Struct(">BBiqB")
+
+
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction whose records lie in the fetched range."""
+
+    producer_id: int
+    first_offset: int
+
+
+class DivergingEpoch(NamedTuple):
+    """The largest epoch up to which the fetcher's log may agree with ours, and where it ends (KIP-595)."""
+
+    epoch: int
+    end_offset: int
+
+
+class SnapshotId(NamedTuple):
+    """A snapshot to fetch instead (KIP-630)."""
+
+    end_offset: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class FetchPartitionAnswer:
+    """What one partition has for the fetcher; -1 stands for what is not known."""
+
+    index: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: Buffer = b""
+    aborted_transactions: Sequence[AbortedTransaction] | None = None
+    preferred_read_replica: int = -1
+    diverging_epoch: DivergingEpoch | None = None
+    current_leader: LeaderHint | None = None
+    snapshot_id: SnapshotId | None = None
+
+
+FetchTopicAnswer: TypeAlias = tuple[TopicKey, Sequence[FetchPartitionAnswer]]
+
+_FETCH_FRONT_V4: Final = struct.Struct(">iiiih")
+_FETCH_FRONT_V7: Final = struct.Struct(">iiihiih")
+_FETCH_FRONT_FLEXIBLE: Final = struct.Struct(">iiBihiBB")
+_FETCH_FRONT_BY_ID: Final = struct.Struct(">iiBihiB16s")
+_FETCH_BACK_V4: Final = struct.Struct(">iihqqii")
+_FETCH_BACK_V5: Final = struct.Struct(">iihqqqii")
+_FETCH_BACK_V11: Final = struct.Struct(">iihqqqiii")
+_FETCH_BACK_FLEXIBLE: Final = struct.Struct(">BihqqqBi")
+_FETCH_PARTITION_V4: Final = struct.Struct(">ihqq")
+_FETCH_PARTITION_V5: Final = struct.Struct(">ihqqq")
+_NO_TAGS_3: Final = b"\0\0\0"
+
+
+def fetch_response(
+    version: int,
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[FetchTopicAnswer],
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> list[Buffer]:
+    """A whole Fetch answer, the records of each partition as they were given (up to 1 KiB copied)."""
+    if len(topics) == 1 and not node_endpoints:
+        key, partitions = topics[0]
+        if len(partitions) == 1:
+            answer = partitions[0]
+            if answer.aborted_transactions is None and not _has_fetch_tags(answer):
+                if version >= 12:
+                    return _one_flexible_fetch_answer(
+                        version, (correlation_id, 0, throttle_ms, error_code, session_id, 2), key, answer
+                    )
+                return _one_legacy_fetch_answer(
+                    version, (correlation_id, throttle_ms, error_code, session_id, 1), key, answer
+                )
+    return _many_fetch_answers(version, (correlation_id, throttle_ms, error_code, session_id), topics, node_endpoints)
+
+
+def _has_fetch_tags(answer: FetchPartitionAnswer) -> bool:
+    return answer.diverging_epoch is not None or answer.current_leader is not None or answer.snapshot_id is not None
+
+
+def _one_flexible_fetch_answer(
+    version: int,
+    front_values: tuple[int, int, int, int, int, int],
+    key: TopicKey,
+    answer: FetchPartitionAnswer,
+) -> list[Buffer]:
+    index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
+    last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset
+    records, preferred = answer.records, answer.preferred_read_replica
+    back = _FETCH_BACK_FLEXIBLE.pack(
+        2, index, error_code, high_watermark, last_stable_offset, log_start_offset, 0, preferred
+    )
+    size = len(records)
+    length = size + 1
+    if length < 0x80:
+        back += bytes((length,))
+    elif length < 0x4000:
+        back += bytes((length & 0x7F | 0x80, length >> 7))
+    else:
+        block = bytearray()
+        append_uvarint(block, length)
+        back += block
+    if version >= 13:
+        raw_id = id_bytes(key)
+        total = len(back) + size + 35
+        head = _FETCH_FRONT_BY_ID.pack(total, *front_values, raw_id) + back
+    else:
+        encoded = name_bytes(key)
+        if len(encoded) < 0x7F:
+            total = len(back) + size + 20 + len(encoded)
+            head = _FETCH_FRONT_FLEXIBLE.pack(total, *front_values, len(encoded) + 1) + encoded + back
+        else:
+            total = len(back) + size + 21 + len(encoded)
+            front = bytearray(_FETCH_FRONT_FLEXIBLE.pack(total, *front_values, 0)[:-1])
+            append_uvarint(front, len(encoded) + 1)
+            head = bytes(front) + encoded + back
+    if size <= RECORDS_COPIED_BYTES_MAX:
+        return [b"".join((head, records, _NO_TAGS_3))]
+    return [head, records, _NO_TAGS_3]
+
+
+def _one_legacy_fetch_answer(
+    version: int, front_values: tuple[int, int, int, int, int], key: TopicKey, answer: FetchPartitionAnswer
+) -> list[Buffer]:
+    index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
+    last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset
+    records, preferred = answer.records, answer.preferred_read_replica
+    size = len(records)
+    if version >= 11:
+        back = _FETCH_BACK_V11.pack(
+            1, index, error_code, high_watermark, last_stable_offset, log_start_offset, -1, preferred, size
+        )
+    elif version >= 5:
+        back = _FETCH_BACK_V5.pack(1, index, error_code, high_watermark, last_stable_offset, log_start_offset, -1, size)
+    else:
+        back = _FETCH_BACK_V4.pack(1, index, error_code, high_watermark, last_stable_offset, -1, size)
+    encoded = name_bytes(key)
+    if version >= 7:
+        total = len(back) + size + 20 + len(encoded)
+        head = _FETCH_FRONT_V7.pack(total, *front_values, len(encoded)) + encoded + back
+    else:
+        correlation_id, throttle_ms, _, _, count = front_values
+        total = len(back) + size + 14 + len(encoded)
+        head = _FETCH_FRONT_V4.pack(total, correlation_id, throttle_ms, count, len(encoded)) + encoded + back
+    if size <= RECORDS_COPIED_BYTES_MAX:
+        return [head + records] if size else [head]
+    return [head, records]
+
+
+def _many_fetch_answers(
+    version: int,
+    front_values: tuple[int, int, int, int],
+    topics: Sequence[FetchTopicAnswer],
+    node_endpoints: Sequence[NodeEndpoint],
+) -> list[Buffer]:
+    flexible = version >= 12
+    correlation_id, throttle_ms, error_code, session_id = front_values
+    out = bytearray(struct.pack(">ii", 0, correlation_id))
+    first = out
+    if flexible:
+        out.append(0)
+    out += pack_int32(throttle_ms)
+    if version >= 7:
+        out += struct.pack(">hi", error_code, session_id)
+    append_count(out, len(topics), flexible)
+    parts: list[Buffer] = [out]
+    for key, partitions in topics:
+        append_topic(out, key, version >= 13, flexible)
+        append_count(out, len(partitions), flexible)
+        for answer in partitions:
+            out = _append_fetch_partition(parts, out, version, answer)
+        if flexible:
+            out.append(0)
+    if version >= 16:
+        append_endpoints(out, node_endpoints)
+    elif flexible:
+        out.append(0)
+    if not out:
+        parts.pop()
+    LENGTH.pack_into(first, 0, sum(map(len, parts)) - 4)
+    return parts
+
+
+def _append_fetch_partition(
+    parts: list[Buffer], out: bytearray, version: int, answer: FetchPartitionAnswer
+) -> bytearray:
+    """Writes one partition; returns where the next small pieces go, which is a new part after long records."""
+    index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
+    last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset
+    records, preferred = answer.records, answer.preferred_read_replica
+    aborted, flexible = answer.aborted_transactions, version >= 12
+    if version >= 5:
+        out += _FETCH_PARTITION_V5.pack(index, error_code, high_watermark, last_stable_offset, log_start_offset)
+    else:
+        out += _FETCH_PARTITION_V4.pack(index, error_code, high_watermark, last_stable_offset)
+    if aborted is None:
+        append_count(out, -1, flexible)
+    else:
+        append_count(out, len(aborted), flexible)
+        for transaction in aborted:
+            out += struct.pack(">qq", transaction.producer_id, transaction.first_offset)
+            if flexible:
+                out.append(0)
+    if version >= 11:
+        out += pack_int32(preferred)
+    append_count(out, len(records), flexible)
+    if len(records) > RECORDS_COPIED_BYTES_MAX:
+        out = bytearray()
+        parts += (records, out)
+    else:
+        out += records
+    if flexible:
+        _append_fetch_tags(out, answer)
+    return out
+
+
+def _append_fetch_tags(out: bytearray, answer: FetchPartitionAnswer) -> None:
+    if not _has_fetch_tags(answer):
+        out.append(0)
+        return
+    diverging, leader, snapshot = answer.diverging_epoch, answer.current_leader, answer.snapshot_id
+    blocks = []
+    if diverging is not None and diverging != (-1, -1):
+        blocks.append(_EPOCH_OFFSET_TAG.pack(0, 13, diverging.epoch, diverging.end_offset, 0))
+    if leader is not None and leader != (-1, -1):
+        blocks.append(leader_tag(1, leader))
+    if snapshot is not None and snapshot != (-1, -1):
+        blocks.append(_OFFSET_EPOCH_TAG.pack(2, 13, snapshot.end_offset, snapshot.epoch, 0))
+    out.append(len(blocks))
+    out += b"".join(blocks)

@@ -1,0 +1,120 @@
+"""Small readers for the hand-decoded requests: counts, strings, topic ids, each held to the bytes that are left.
+
+Every one raises ProtocolViolation, or struct.error where the bytes end; the decoders turn the latter into the former.
+"""
+
+import struct
+import uuid
+from typing import Final
+
+from yak.errors import ProtocolViolation
+from yak.limits import REQUEST_ELEMENTS_MAX, TOPIC_IDS_CACHED_MAX
+from yak.protocol.tagged_fields import skip_tags
+from yak.protocol.varint import read_uvarint
+from yak.seams.disk import Buffer
+
+ENDS_EARLY: Final = "the request ends early"
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+
+
+def bound_count(count: int, bytes_left: int, element_bytes_min: int) -> None:
+    """Refuse a count that the bytes that are left cannot hold."""
+    if count * element_bytes_min > bytes_left or count > REQUEST_ELEMENTS_MAX:
+        raise ProtocolViolation(f"an array of {count} with {bytes_left} bytes left")
+
+
+def read_count(view: Buffer, position: int, element_bytes_min: int) -> tuple[int, int]:
+    """A non-null array's count in the form before flexible versions."""
+    (count,) = _INT32.unpack_from(view, position)
+    position += 4
+    if count < 0:
+        raise ProtocolViolation(f"an array of {count}")
+    bound_count(count, len(view) - position, element_bytes_min)
+    return count, position
+
+
+def read_compact_count(view: Buffer, position: int, element_bytes_min: int) -> tuple[int, int]:
+    """A non-null array's count in the compact form."""
+    count = view[position] if position < len(view) else 0x80
+    if count < 0x80:
+        position += 1
+    else:
+        count, position = read_uvarint(view, position)
+    if count == 0:
+        raise ProtocolViolation("an array is null")
+    bound_count(count - 1, len(view) - position, element_bytes_min)
+    return count - 1, position
+
+
+def read_text(view: Buffer, start: int, end: int) -> str:
+    """The string between two positions."""
+    if end > len(view):
+        raise ProtocolViolation(f"a string of {end - start} bytes goes past the end")
+    try:
+        return str(view[start:end], "utf-8")
+    except UnicodeDecodeError:
+        raise ProtocolViolation("a string is not UTF-8") from None
+
+
+def read_string(view: Buffer, position: int) -> tuple[str | None, int]:
+    """(string or None, position after it) in the form before flexible versions."""
+    (length,) = _INT16.unpack_from(view, position)
+    position += 2
+    if length < 0:
+        if length != -1:
+            raise ProtocolViolation(f"a string of {length} bytes")
+        return None, position
+    end = position + length
+    return read_text(view, position, end), end
+
+
+def read_compact_string(view: Buffer, position: int) -> tuple[str | None, int]:
+    """(string or None, position after it) in the compact form."""
+    length = view[position] if position < len(view) else 0x80
+    if length < 0x80:
+        position += 1
+    else:
+        length, position = read_uvarint(view, position)
+    if length == 0:
+        return None, position
+    end = position + length - 1
+    return read_text(view, position, end), end
+
+
+def required(text: str | None) -> str:
+    """Refuse a null."""
+    if text is None:
+        raise ProtocolViolation("a string is null")
+    return text
+
+
+_topic_ids: dict[bytes, uuid.UUID | None] = {bytes(16): None}
+
+
+def read_topic_id(view: Buffer, position: int) -> uuid.UUID | None:
+    """The id at a position; kept between requests, since building one costs more than the rest of a topic."""
+    raw = bytes(view[position : position + 16])
+    try:
+        return _topic_ids[raw]
+    except KeyError:
+        pass
+    if len(raw) < 16:
+        raise ProtocolViolation(ENDS_EARLY)
+    if len(_topic_ids) >= TOPIC_IDS_CACHED_MAX:
+        _topic_ids.clear()
+        _topic_ids[bytes(16)] = None
+    return _topic_ids.setdefault(raw, uuid.UUID(bytes=raw))
+
+
+def end_of_tags(view: Buffer, position: int) -> int:
+    """Position after a block of tagged fields that are all ignored."""
+    if position < len(view) and view[position] == 0:
+        return position + 1
+    return skip_tags(view, position, len(view))
+
+
+def refuse_trailing(view: Buffer, position: int) -> None:
+    """Refuse bytes after the end."""
+    if position != len(view):
+        raise ProtocolViolation(f"{len(view) - position} bytes after the end of the request")
