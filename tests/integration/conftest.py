@@ -6,18 +6,23 @@ process is on 127.0.0.1 with a port of its own and is killed by its pid at the e
 
 import contextlib
 import itertools
+import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import redis
 
+from yak.local import ports, redis_child
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
 from yak.local.processes import ProcessId, is_running, kill, stop
-from yak.local.redis_server import EmbeddedRedis
+from yak.local.redis_child import RunningRedis
+from yak.local.spawn import yak_argv
+from yak.local.state import STATE_FILE, load
 
 REDIS_DATABASES = 16
 _names = itertools.count(1)
@@ -125,23 +130,79 @@ class RedisDatabases:
             self._free.append(number)
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How one `yak` command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout."""
+        return json.loads(self.out)
+
+
+class YakCommands:
+    """Runs the real `yak` as a process in a folder, free of the developer's own settings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("YAK_", "REDIS_", "BROKER_"))}
+        self._environment = {**kept, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "NO_COLOR": "1"}
+        self._started: list[subprocess.Popen[str]] = []
+
+    def run(self, *arguments: str, timeout: float = 60.0) -> Ran:
+        """Run `yak` and wait for its end."""
+        child = self.start(*arguments)
+        out, err = child.communicate(timeout=timeout)
+        return Ran(child.returncode, out, err)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start `yak` and return; stdout and stderr are pipes. What still runs at the end of the test is killed."""
+        child = subprocess.Popen(
+            yak_argv(*arguments),
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(child)
+        return child
+
+    def close(self) -> None:
+        """Kill what was started and still runs, and every process of a local cluster below the folder."""
+        for child in self._started:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        for path in self.folder.rglob(STATE_FILE):
+            known = load(str(path.parent))
+            for process in [known.redis.process, *(each.process for each in known.brokers)] if known else []:
+                if process is not None:
+                    kill(process)
+
+
 def _config_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """One real Redis for the session, as `yak up` would start it."""
-    server = EmbeddedRedis(str(tmp_path_factory.mktemp("redis")))
-    server.start()
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRedis]:
+    """One real Redis for the session, as `yak up` starts it."""
+    folder = tmp_path_factory.mktemp("redis")
+    server = redis_child.start(str(folder), ports.find_free("127.0.0.1"), str(folder / "redis.log"))
     try:
         yield server
     finally:
-        server.stop()
+        kill(server.process)
 
 
 @pytest.fixture(scope="session")
-def redis_databases(redis_server: EmbeddedRedis) -> RedisDatabases:
+def redis_databases(redis_server: RunningRedis) -> RedisDatabases:
     """Lends empty databases of the session's Redis: `with redis_databases.borrow() as url`."""
     return RedisDatabases(redis_server.url)
 
@@ -182,6 +243,16 @@ def module_broker(tmp_path_factory: pytest.TempPathFactory, redis_databases: Red
             yield harness.start()
         finally:
             harness.close()
+
+
+@pytest.fixture
+def yak(tmp_path: Path) -> Iterator[YakCommands]:
+    """The real `yak` command in an empty folder: `yak.run("up", "-d").code`."""
+    commands = YakCommands(tmp_path)
+    try:
+        yield commands
+    finally:
+        commands.close()
 
 
 @pytest.fixture

@@ -49,12 +49,13 @@ class BrokerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReadyBroker:
-    """A broker that answers clients at `address` (host:port)."""
+    """A broker that answers clients at `address` (host:port), in its boot numbered `broker_epoch`."""
 
     node_id: int
     address: str
     process: ProcessId
     start_ms: float
+    broker_epoch: int | None = None
 
 
 class StartingBroker:
@@ -115,7 +116,8 @@ class StartingBroker:
         process = identify(pid)
         if process is None:
             return None
-        return ReadyBroker(node_id, address, process, (time.monotonic() - self._started_at) * 1000.0)
+        start_ms = (time.monotonic() - self._started_at) * 1000.0
+        return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"))
 
     def _new_log_lines(self) -> list[str]:
         try:

@@ -16,7 +16,7 @@ _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
 _KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER")
 _LOG_ROTATE_BYTES = 16 * 1024 * 1024
-_RUN_MAIN = "import sys; from yak.commands.main import main; sys.exit(main())"
+_RUN_MAIN = "from yak.commands.main import main; main()"
 
 
 def is_frozen() -> bool:

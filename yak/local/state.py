@@ -46,6 +46,7 @@ class BrokerState:
     data_dir: str
     configs: tuple[str, ...] = ()
     process: ProcessId | None = None
+    epoch: int | None = None
     is_ready: bool = False
     wanted: bool = True
 
@@ -147,6 +148,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
                 data_dir=str(broker["data_dir"]),
                 configs=tuple(str(config) for config in broker["configs"]),
                 process=_process(broker["process"]),
+                epoch=_optional_int(broker["epoch"]),
                 is_ready=bool(broker["is_ready"]),
                 wanted=bool(broker["wanted"]),
             )

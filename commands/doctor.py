@@ -1,0 +1,90 @@
+"""`yak doctor`: what could keep clients from a cluster, or a broker from this machine."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, WHAT, command
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.local.checks.finding import Finding
+
+_MARKS = {"ok": "✓ ok", "warn": "▲ warn", "FAIL": "✗ FAIL", "skip": "  skip"}
+_COLOURS = {"ok": "32", "warn": "33", "FAIL": "1;31", "skip": "2"}
+_TIMEOUT_S = 3.0
+_SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port", "lease_time_seconds", "context")
+
+
+@command(examples=("yak doctor", "yak doctor -b broker.example.org:9092", "yak doctor -o json"))
+def doctor(
+    g: Globals,
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", help="Look at this directory.  [./yak-data]", rich_help_panel=WHAT)
+    ] = None,
+    bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--bundle", metavar="FILE", help="Write findings, versions and logs into a zip.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+) -> int | None:
+    """Check that clients can reach and use a cluster."""
+    from yak.commands.settings import SETTINGS
+
+    directory = str(g.settings.get("data_dir", flag=data_dir).value)
+    findings: list[Finding] = []
+    for check in _checks(g, directory):
+        for finding in check():
+            findings.append(finding)
+            if g.out.for_people:
+                _show(g, finding)
+    failed = [finding for finding in findings if finding.state == "FAIL"]
+    if not g.out.for_people:
+        g.out.table([finding.as_json() for finding in findings], ("check", "state", "detail", "try"))
+    else:
+        warned = sum(1 for finding in findings if finding.state == "warn")
+        g.out.note(f"{len(findings)} checks: {len(failed)} failed, {warned} to look at")
+    if bundle is not None:
+        from yak.local.checks.bundle import write_bundle
+
+        shown = {
+            setting.name: g.settings.value(setting.name) for setting in SETTINGS if setting.name in _SHOWN_SETTINGS
+        }
+        write_bundle(bundle, findings, shown, directory)
+        g.out.note(f"wrote {bundle}")
+    return 4 if failed else None
+
+
+def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
+    from yak.local.checks import local_cluster, machine, network, store, terminal
+
+    timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
+    local = local_cluster.read_status(data_dir)
+    servers = g.settings.get("bootstrap_servers")
+    asked = local.bootstrap if local is not None and servers.origin == "default" else str(servers.value)
+    redis = g.settings.get("redis_url")
+    own_redis = local is not None and local.redis_url is not None and redis.origin == "default"
+    redis_url = local.redis_url if local is not None and local.redis_url and own_redis else str(redis.value)
+    lease, renew = g.settings.value("lease_time_seconds"), g.settings.value("renew_interval_seconds")
+    host, port = str(g.settings.value("host")), int(g.settings.value("port"))
+    return [
+        lambda: network.check_network(asked, timeout_s),
+        lambda: [local_cluster.check_local_cluster(data_dir)],
+        lambda: store.check_store(redis_url, is_configured=own_redis or redis.origin != "default", timeout_s=timeout_s),
+        lambda: [machine.check_lease(lease, renew)],
+        lambda: [machine.check_port(host, port)],
+        lambda: [machine.check_disk(data_dir)],
+        lambda: [machine.check_fsync(data_dir)],
+        lambda: [machine.check_open_files()],
+        lambda: [terminal.check_terminal()],
+    ]
+
+
+def _show(g: Globals, finding: "Finding") -> None:
+    mark = g.out.paint(f"{_MARKS[finding.state]:<7}", _COLOURS[finding.state])
+    g.out.line(f"{mark} {finding.check:<14} {finding.detail}")
+    if finding.try_:
+        g.out.line(f"{'':<22} try: {finding.try_}")
+    g.out.stdout.flush()

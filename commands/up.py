@@ -1,0 +1,288 @@
+"""`yak up`: a cluster on this machine, its state, its end, and the restart of one broker."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, START, STOP, WHAT, command
+from yak.commands.options import Globals
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.local.cluster import LocalCluster, UpResult, UpSettings
+    from yak.local.status import ClusterStatus
+
+_COLUMNS = ("node", "role", "epoch", "address", "pid")
+_STATUS_COLUMNS = (*_COLUMNS, "state")
+
+
+@command(
+    examples=(
+        "yak up",
+        "yak up -d --seed-topic orders:3",
+        "yak up --status -o json",
+        "yak up restart 1 --hard",
+        "yak up --down",
+    )
+)
+def up(
+    g: Globals,
+    action: Annotated[
+        list[str] | None, typer.Argument(metavar="[restart NODE]", help="Stop one broker and start it again.")
+    ] = None,
+    brokers: Annotated[
+        int, typer.Option("--brokers", min=1, help="How many brokers; one for now.", rich_help_panel=WHAT)
+    ] = 1,
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", help="Keep everything here.  [./yak-data]", rich_help_panel=WHAT)
+    ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Use a new directory, deleted at the end.", rich_help_panel=WHAT)
+    ] = False,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
+    ] = None,
+    seed_topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--seed-topic", metavar="NAME[:N]", help="Make this topic with N partitions.", rich_help_panel=WHAT
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65535, help="Listen here; 0 for any.  [9092, or any free]", rich_help_panel=START
+        ),
+    ] = None,
+    redis_url: Annotated[
+        str | None,
+        typer.Option("--redis-url", help="Use this Redis instead of starting one.", rich_help_panel=START),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Leave the cluster running and return.", rich_help_panel=START)
+    ] = False,
+    down: Annotated[bool, typer.Option("--down", help="Stop the cluster.", rich_help_panel=STOP)] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="With --down: delete its data too.", rich_help_panel=STOP)
+    ] = False,
+    hard: Annotated[
+        bool, typer.Option("--hard", help="With restart: kill -9 instead of SIGTERM.", rich_help_panel=STOP)
+    ] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show the cluster, change nothing.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int | None:
+    """Start a cluster on this machine."""
+    from yak.local.cluster import LocalCluster, UpSettings
+
+    node = _node_to_restart(action)
+    _check_together(status=status, down=down, restart=node is not None, purge=purge, hard=hard)
+    redis = g.settings.get("redis_url", flag=redis_url)
+    own_redis = redis.origin == "default"
+    listen = g.settings.get("port", flag=port)
+    if status or down or node is not None:
+        cluster = LocalCluster(_data_dir(g, data_dir))
+        if status:
+            _show_status(g, cluster.status())
+        elif down:
+            _down(g, cluster, purge=purge)
+        else:
+            assert node is not None
+            _restart(g, cluster, node, hard=hard)
+        return None
+    if brokers > 1:
+        raise UsageError(
+            "one-broker-only",
+            f"cannot start {brokers} brokers",
+            why="this version does not replicate yet; a cluster has one broker",
+            try_=("yak up",),
+        )
+    if ephemeral and not own_redis:
+        raise UsageError(
+            "ephemeral-redis",
+            "--ephemeral goes with a Redis that yak up starts itself",
+            why=f"the cluster's metadata would stay behind in {redis.value} ({redis.origin})",
+            try_=("yak up --ephemeral",),
+        )
+    g.must_not_be_readonly("starting a cluster")
+    settings = UpSettings(
+        port=None if listen.origin == "default" else int(listen.value),
+        redis_url=None if own_redis else str(redis.value),
+        configs=tuple(configs or ()),
+        ephemeral=ephemeral,
+        supervised=not detach,
+    )
+    cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else _data_dir(g, data_dir))
+    return _up(g, cluster, settings, tuple(seed_topic or ()))
+
+
+def _node_to_restart(action: list[str] | None) -> int | None:
+    if not action:
+        return None
+    if len(action) == 2 and action[0] == "restart" and action[1].isascii() and action[1].isdigit():
+        return int(action[1])
+    raise UsageError(
+        "bad-up-action",
+        f'"yak up {" ".join(action)}" is not understood',
+        why="the only action is restart, with the number of a node",
+        try_=("yak up restart 1", "yak up --status          show the nodes"),
+    )
+
+
+def _check_together(*, status: bool, down: bool, restart: bool, purge: bool, hard: bool) -> None:
+    if status + down + restart > 1:
+        raise UsageError("bad-up-action", "--status, --down and restart exclude each other", try_=("yak up --status",))
+    if purge and not down:
+        raise UsageError("bad-up-action", "--purge goes with --down", try_=("yak up --down --purge",))
+    if hard and not restart:
+        raise UsageError("bad-up-action", "--hard goes with restart", try_=("yak up restart 1 --hard",))
+
+
+def _data_dir(g: Globals, flag: str | None) -> str:
+    return str(g.settings.get("data_dir", flag=flag).value)
+
+
+def _ephemeral_dir(data_dir: str | None) -> str:
+    import tempfile
+
+    if data_dir is not None:
+        raise UsageError(
+            "ephemeral-data-dir",
+            "--ephemeral makes its own directory",
+            why=f"--data-dir {data_dir} was given too, and --ephemeral deletes its directory at the end",
+            try_=("yak up --ephemeral", f"yak up --data-dir {data_dir}"),
+        )
+    return tempfile.mkdtemp(prefix="yak-")
+
+
+def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tuple[str, ...]) -> int | None:
+    from yak.local.seed import make_topics, parse_seed_topic
+
+    topics = tuple(parse_seed_topic(text) for text in seeds)
+    try:
+        result = cluster.up(settings)
+        made = make_topics(result.status.bootstrap, topics, timeout_ms=g.timeout_ms)
+    except BaseException:
+        if settings.ephemeral:
+            cluster.discard()
+        raise
+    _show_cluster(g, result.status)
+    _say_what_happened(g, result, made)
+    if not settings.supervised:
+        g.out.note(f"stop it: yak up --down{_data_dir_flag(cluster)}")
+        return None
+    if result.supervisor_pid is not None:
+        g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
+        return None
+    return _watch(g, cluster)
+
+
+def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) -> None:
+    status = result.status
+    if not result.started:
+        g.out.note("it ran already")
+    else:
+        g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {status.redis_url}, data in {status.data_dir}")
+    if result.port_moved:
+        g.out.note(f"port 9092 was taken; clients connect to {status.bootstrap}")
+    for name in made:
+        g.out.note(f'made topic "{name}"')
+    flag = "" if status.bootstrap == "127.0.0.1:9092" else f" -b {status.bootstrap}"
+    g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
+
+
+def _watch(g: Globals, cluster: "LocalCluster") -> int:
+    """Show logs until Ctrl+C or SIGTERM, then stop everything in order. A cluster stopped elsewhere ends it too."""
+    import signal
+    import threading
+
+    from yak.local.supervise import supervise
+
+    stop_asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop_asked.set())
+    g.out.note("Ctrl+C stops the cluster")
+
+    def changed(node_id: int, condition: str) -> None:
+        hint = f"; yak up restart {node_id}{_data_dir_flag(cluster)} brings it back" if condition == "dead" else ""
+        g.out.note(f"node {node_id} is {condition}{hint}")
+
+    ended_here = supervise(
+        cluster,
+        stop_asked,
+        on_line=lambda name, line: g.out.note(f"{name:<6} | {line}"),
+        on_change=changed,
+        on_redis_gone=lambda: g.out.warn(f"Redis is gone; yak up{_data_dir_flag(cluster)} brings it back"),
+    )
+    if ended_here:
+        g.out.note("stopping brokers, then Redis")
+        for name in cluster.down():
+            g.out.warn(f"{name} did not end in time and was killed")
+    g.out.note("stopped")
+    return 0
+
+
+def _down(g: Globals, cluster: "LocalCluster", *, purge: bool) -> None:
+    g.must_not_be_readonly("stopping a cluster")
+    status = cluster.status()
+    if purge and status.brokers:
+        g.confirm(f"Delete all data in {cluster.data_dir}?")
+    for name in cluster.down(purge=purge):
+        g.out.warn(f"{name} did not end in time and was killed")
+    if purge and status.redis_running is None:
+        g.out.warn(f"the cluster's metadata stays in {status.redis_url}: that Redis is not ours")
+    g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))
+
+
+def _restart(g: Globals, cluster: "LocalCluster", node_id: int, *, hard: bool) -> None:
+    g.must_not_be_readonly("restarting a broker")
+    cluster.restart(node_id, hard=hard)
+    _show_cluster(g, cluster.status())
+
+
+def _show_cluster(g: Globals, status: "ClusterStatus") -> None:
+    if g.out.format in {"json", "yaml"}:
+        g.out.object(status.as_json())
+    else:
+        g.out.table(_rows(status), _COLUMNS, wide_columns=("state",))
+
+
+def _show_status(g: Globals, status: "ClusterStatus") -> None:
+    if g.out.format in {"json", "yaml"}:
+        g.out.object(status.as_json())
+        return
+    g.out.table(
+        _rows(status),
+        _STATUS_COLUMNS,
+        wide_columns=("http_address",),
+        empty=f"No cluster was started in {status.data_dir}. yak up -d starts one.",
+    )
+    if status.brokers:
+        condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
+        g.out.note(f"redis   {status.redis_url} ({condition})")
+        g.out.note(f"data    {status.data_dir}")
+
+
+def _rows(status: "ClusterStatus") -> list[dict[str, object]]:
+    return [
+        {
+            "node": broker.node_id,
+            "role": broker.role,
+            "epoch": broker.epoch,
+            "address": broker.address,
+            "pid": broker.pid,
+            "state": broker.state,
+            "http_address": broker.http_address,
+        }
+        for broker in status.brokers
+    ]
+
+
+def _data_dir_flag(cluster: "LocalCluster") -> str:
+    import os
+    import shlex
+
+    if cluster.data_dir == os.path.abspath("yak-data"):
+        return ""
+    return f" --data-dir {shlex.quote(cluster.data_dir)}"

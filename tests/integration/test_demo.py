@@ -1,0 +1,52 @@
+"""`yak demo` as `make demo` runs it, and that its check is a check."""
+
+import json
+from typing import Any
+
+import pytest
+
+TOPICS = ("server_metrics", "files")
+
+
+def test_the_demo_kills_the_broker_and_reads_every_acknowledged_message_back(yak: Any) -> None:
+    ran = yak.run("demo", "--fast", "-o", "json", timeout=90)
+    assert ran.code == 0, ran.err
+    verdict = ran.json
+    assert verdict["ok"] is True
+    assert verdict["acknowledged"] == verdict["read"] > 0
+    assert (verdict["lost"], verdict["duplicated"], verdict["moved"], verdict["out_of_order"]) == (0, 0, 0, 0)
+    assert verdict["killed_pid"]
+    assert verdict["times"]["restart_ms"] > 0
+    assert verdict["times"]["kill_to_first_ack_ms"] > 0
+    counts = {topic["topic"]: topic["acknowledged"] for topic in verdict["topics"]}
+    assert all(counts[topic] > 0 for topic in TOPICS)
+    assert not (yak.folder / "yak-data").exists()
+
+
+def test_the_story_is_told_in_numbered_steps_without_a_terminal(yak: Any) -> None:
+    ran = yak.run("demo", "--duration", "1s", "--no-kill", timeout=90)
+    assert ran.code == 0, ran.err
+    for number in range(1, 7):
+        assert f"{number}/6   " in ran.err
+    assert "every acknowledged message is there" in ran.err
+    assert "What to type next" in ran.err
+    assert ran.out.startswith("TOPIC")
+    assert "\x1b[" not in ran.err + ran.out
+
+
+def test_keep_leaves_a_cluster_that_can_be_looked_at(yak: Any) -> None:
+    ran = yak.run("demo", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", "-o", "json", timeout=90)
+    assert ran.code == 0, ran.err
+    status = yak.run("up", "--status", "--data-dir", "kept", "-o", "json").json
+    assert status["bootstrap"] == ran.json["bootstrap"]
+    assert status["brokers"][0]["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--duration", "0s"), ("--duration", "soon"), ("--duration", "5s", "--fast"), ("--data-dir", ".")]
+)
+def test_what_cannot_be_is_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
+    (yak.folder / "something.txt").write_text("here")
+    ran = yak.run("demo", *arguments, "-o", "json")
+    assert ran.code == 2
+    assert json.loads(ran.err)["error"]["message"]

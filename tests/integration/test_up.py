@@ -1,0 +1,266 @@
+"""`yak up` as people and scripts use it: a real Redis, a real broker, real kills."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from yak.local.processes import identify, is_running
+
+
+def broker_of(status: dict[str, Any]) -> dict[str, Any]:
+    (broker,) = status["brokers"]
+    return dict(broker)
+
+
+def up_detached(yak: Any, *arguments: str) -> dict[str, Any]:
+    ran = yak.run("up", "-d", "--port", "0", "-o", "json", *arguments)
+    assert ran.code == 0, ran.err
+    return dict(ran.json)
+
+
+def write(bootstrap: str, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 20000})
+    failed: list[object] = []
+    for value in values:
+        producer.produce(topic, value.encode(), on_delivery=lambda error, _: failed.append(error) if error else None)
+    assert producer.flush(20) == 0
+    assert failed == []
+
+
+def read_all(bootstrap: str, topic: str) -> list[str]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        values: list[str] = []
+        while (message := consumer.poll(20)) is not None and message.error() is None:
+            values.append(message.value().decode())
+        return values
+    finally:
+        consumer.close()
+
+
+def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any) -> None:
+    status = up_detached(yak)
+    assert set(status) == {"cluster", "data_dir", "redis", "bootstrap", "brokers"}
+    assert status["cluster"]
+    assert status["data_dir"] == str(yak.folder / "yak-data")
+    broker = broker_of(status)
+    assert broker["state"] == "running"
+    assert broker["role"] == "leader"
+    assert broker["http_address"] is None
+    assert status["bootstrap"] == broker["address"]
+    write(status["bootstrap"], "t", "a", "b")
+    assert read_all(status["bootstrap"], "t") == ["a", "b"]
+    assert yak.run("up", "--status", "-o", "json").json == status
+
+    down = yak.run("up", "--down")
+    assert down.code == 0, down.err
+    assert identify(broker["pid"]) is None
+    after = yak.run("up", "--status", "-o", "json").json
+    assert broker_of(after)["state"] == "stopped"
+    assert broker_of(after)["pid"] is None
+
+
+def test_data_survives_down_and_up_and_the_second_start_is_the_same_cluster(yak: Any) -> None:
+    first = up_detached(yak)
+    write(first["bootstrap"], "t", "kept")
+    assert yak.run("up", "--down").code == 0
+    second = up_detached(yak)
+    assert second["cluster"] == first["cluster"]
+    assert read_all(second["bootstrap"], "t") == ["kept"]
+
+
+def test_up_on_a_running_cluster_changes_nothing(yak: Any) -> None:
+    first = up_detached(yak)
+    again = yak.run("up", "-d", "-o", "json")
+    assert again.code == 0, again.err
+    assert again.json == first
+    assert "already" in again.err
+
+
+def test_kill_9_of_a_broker_leaves_redis_and_restart_brings_it_back_with_its_data(yak: Any) -> None:
+    status = up_detached(yak)
+    write(status["bootstrap"], "t", "before the kill")
+    pid = broker_of(status)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: identify(pid) is None)
+    dead = yak.run("up", "--status", "-o", "json").json
+    assert broker_of(dead)["state"] == "dead"
+    redis_pid = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())["redis"]["process"]["pid"]
+    assert identify(redis_pid) is not None
+
+    restarted = yak.run("up", "restart", "1", "-o", "json")
+    assert restarted.code == 0, restarted.err
+    assert broker_of(restarted.json)["address"] == broker_of(status)["address"]
+    assert read_all(status["bootstrap"], "t") == ["before the kill"]
+
+
+def test_up_again_brings_back_a_killed_broker_and_a_killed_redis(yak: Any) -> None:
+    status = up_detached(yak)
+    write(status["bootstrap"], "t", "kept")
+    state = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())
+    for pid in (broker_of(status)["pid"], state["redis"]["process"]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda pid=pid: identify(pid) is None)
+    again = yak.run("up", "-d", "-o", "json")
+    assert again.code == 0, again.err
+    assert again.json["cluster"] == status["cluster"]
+    assert read_all(again.json["bootstrap"], "t") == ["kept"]
+
+
+@pytest.mark.parametrize("how", [(), ("--hard",)])
+def test_restart_gives_a_new_process_at_the_same_address(yak: Any, how: tuple[str, ...]) -> None:
+    before = broker_of(up_detached(yak))
+    ran = yak.run("up", "restart", "1", *how, "-o", "json")
+    assert ran.code == 0, ran.err
+    after = broker_of(ran.json)
+    assert after["address"] == before["address"]
+    assert after["pid"] != before["pid"]
+    assert after["state"] == "running"
+
+
+def test_a_reused_pid_is_never_killed(yak: Any) -> None:
+    status = up_detached(yak)
+    path = yak.folder / "yak-data" / "cluster.json"
+    known = json.loads(path.read_text())
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        mine = dict(known["brokers"][0]["process"])
+        known["brokers"][0]["process"]["pid"] = stranger.pid
+        path.write_text(json.dumps(known))
+        shown = yak.run("up", "--status", "-o", "json").json
+        assert broker_of(shown)["state"] == "dead"
+        assert yak.run("up", "--down").code == 0
+        assert stranger.poll() is None
+        stranger.kill()
+    leftover = identify(mine["pid"])
+    assert leftover is not None
+    os.kill(broker_of(status)["pid"], signal.SIGKILL)
+
+
+def test_seed_topics_are_made_once(yak: Any) -> None:
+    status = up_detached(yak, "--seed-topic", "orders:3", "--seed-topic", "notes")
+    topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics(timeout=10).topics
+    assert len(topics["orders"].partitions) == 3
+    assert len(topics["notes"].partitions) == 1
+    again = yak.run("up", "-d", "--seed-topic", "orders:3")
+    assert again.code == 0, again.err
+
+
+def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
+    with yak.start("up", "--port", "0") as foreground:
+        status = wait_for_status(yak, "running")
+        broker = identify(broker_of(status)["pid"])
+        assert broker is not None
+        foreground.send_signal(signal.SIGINT)
+        out, err = foreground.communicate(timeout=30)
+    assert foreground.returncode == 0, err
+    assert out.startswith("NODE  ROLE    EPOCH  ADDRESS")
+    assert not is_running(broker)
+    assert broker_of(yak.run("up", "--status", "-o", "json").json)["state"] == "stopped"
+
+
+def test_the_foreground_tells_of_a_killed_broker_and_ends_when_the_cluster_is_stopped_elsewhere(yak: Any) -> None:
+    with yak.start("up", "--port", "0") as foreground:
+        status = wait_for_status(yak, "running")
+        os.kill(broker_of(status)["pid"], signal.SIGKILL)
+        wait_for_status(yak, "dead")
+        assert yak.run("up", "restart", "1").code == 0
+        assert yak.run("up", "--down").code == 0
+        _, err = foreground.communicate(timeout=30)
+    assert foreground.returncode == 0, err
+    assert "node 1 is dead" in err
+
+
+def test_ephemeral_leaves_nothing_behind(yak: Any) -> None:
+    ran = yak.run("up", "-d", "--ephemeral", "--port", "0", "-o", "json")
+    assert ran.code == 0, ran.err
+    folder = Path(ran.json["data_dir"])
+    assert folder.is_dir()
+    assert yak.run("up", "--down", "--data-dir", str(folder)).code == 0
+    assert not folder.exists()
+    assert not (yak.folder / "yak-data").exists()
+
+
+def test_purge_deletes_what_is_ours_and_nothing_else(yak: Any) -> None:
+    up_detached(yak)
+    (yak.folder / "yak-data" / "mine.txt").write_text("not yak's")
+    assert yak.run("up", "--down", "--purge").code == 2, "it asks, and there is no terminal"
+    assert yak.run("up", "--down", "--purge", "--yes").code == 0
+    assert [path.name for path in (yak.folder / "yak-data").iterdir()] == ["mine.txt"]
+
+
+def test_a_taken_port_is_refused_when_asked_for_and_exit_code_is_2(yak: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        ran = yak.run("up", "-d", "--port", str(port))
+    assert ran.code == 2
+    assert ran.err.startswith(f"error[port-in-use]: cannot listen on 127.0.0.1:{port}")
+    assert "try:" in ran.err
+    assert yak.run("up", "--status", "-o", "json").json["brokers"] == []
+
+
+def test_broker_configs_reach_the_broker_and_a_bad_one_is_told_in_its_words(yak: Any) -> None:
+    ran = yak.run("up", "-d", "--port", "0", "-c", "no.such.config=1")
+    assert ran.code == 2, ran.err
+    assert "no.such.config" in ran.err
+    status = up_detached(yak, "-c", "auto.create.topics.enable=false")
+    topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics("absent", timeout=10).topics
+    assert topics["absent"].error is not None
+
+
+def test_more_than_one_broker_is_refused_with_words(yak: Any) -> None:
+    ran = yak.run("up", "-d", "--brokers", "3")
+    assert ran.code == 2
+    assert ran.err.startswith("error[one-broker-only]")
+
+
+def test_a_brokers_own_data_directory_is_refused_and_not_touched(yak: Any) -> None:
+    folder = yak.folder / "served"
+    folder.mkdir()
+    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    ran = yak.run("up", "-d", "--data-dir", str(folder))
+    assert ran.code == 1
+    assert ran.err.startswith("error[data-dir-of-a-broker]")
+    assert [path.name for path in folder.iterdir()] == ["meta.properties"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("restart",), ("stop", "1"), ("restart", "x"), ("--purge",), ("--hard",), ("--status", "--down")],
+)
+def test_what_does_not_go_together_is_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
+    ran = yak.run("up", *arguments)
+    assert ran.code == 2
+    assert ran.err.startswith("error[bad-up-action]")
+
+
+def test_down_where_nothing_was_started_says_so(yak: Any) -> None:
+    ran = yak.run("up", "--down")
+    assert ran.code == 2
+    assert ran.err.startswith("error[no-cluster]")
+
+
+def wait_until(condition: Any, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def wait_for_status(yak: Any, state: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 30
+    while True:
+        status = dict(yak.run("up", "--status", "-o", "json").json)
+        if status["brokers"] and status["brokers"][0]["state"] == state:
+            return status
+        assert time.monotonic() < deadline, status
+        time.sleep(0.1)

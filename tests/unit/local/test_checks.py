@@ -1,0 +1,166 @@
+"""What the doctor finds, and that each warning and failure says what to try."""
+
+import io
+import json
+import socket
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from yak.client.metadata import ClusterMetadata, Partition, Topic
+from yak.local.checks import bundle, machine, network, store, terminal
+from yak.local.checks.finding import Finding
+
+
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    """Answers anything as a web server would."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.settimeout(1)
+                    try:
+                        if connection.recv(100):
+                            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    except OSError:
+                        continue
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def states(findings: list[Finding]) -> dict[str, str]:
+    return {finding.check: finding.state for finding in findings}
+
+
+def test_a_closed_port_fails_at_tcp_and_says_how_to_start_a_cluster() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    findings = network.check_network(address, 1.0)
+    assert states(findings) == {"dns": "ok", "tcp": "FAIL", "advertised": "skip", "replicas": "skip"}
+    assert findings[1].try_ == "yak up -d"
+
+
+def test_a_name_without_an_address_fails_at_dns() -> None:
+    findings = network.check_network("no-such-host.invalid:9092", 1.0)
+    assert states(findings)["dns"] == "FAIL"
+
+
+def test_a_web_server_is_not_taken_for_a_broker(web_server: str) -> None:
+    findings = network.check_network(web_server, 2.0)
+    assert states(findings)["protocol"] == "FAIL"
+    assert "HTTP" in next(finding.detail for finding in findings if finding.check == "protocol")
+
+
+def test_a_broker_that_tells_others_to_use_loopback_fails() -> None:
+    (finding,) = network.check_advertised("broker.example.org:9092", {1: "127.0.0.1:9092"}, 0.1)
+    assert finding.state == "FAIL"
+    assert "their own machine" in finding.detail
+    assert finding.try_ == "start node 1 with --advertised broker.example.org:9092"
+
+
+def test_an_advertised_address_that_nobody_answers_fails() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    (finding,) = network.check_advertised("127.0.0.1:9092", {1: f"127.0.0.1:{port}"}, 0.5)
+    assert finding.state == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("partition", "state"),
+    [
+        (Partition(0, 1, (1, 2), (1, 2)), "ok"),
+        (Partition(0, 1, (1, 2), (1,)), "warn"),
+        (Partition(0, -1, (1, 2), ()), "FAIL"),
+    ],
+)
+def test_replicas_are_judged_by_leader_and_isr(partition: Partition, state: str) -> None:
+    assert network.check_replicas(ClusterMetadata("id", 1, {}, {"t": Topic("t", (partition,))})).state == state
+
+
+@pytest.mark.parametrize(
+    ("lease", "renew", "state"), [(3.0, None, "ok"), (3.0, 1.0, "ok"), (3.0, 2.0, "warn"), (10.0, 10.0, "FAIL")]
+)
+def test_a_lease_must_be_renewed_before_it_ends(lease: float, renew: float | None, state: str) -> None:
+    finding = machine.check_lease(lease, renew)
+    assert finding.state == state
+    assert bool(finding.try_) == (state != "ok")
+
+
+def test_disk_and_fsync_are_measured_where_the_data_would_be_made(tmp_path: Path) -> None:
+    wanted = tmp_path / "not" / "yet"
+    assert machine.nearest_existing(str(wanted)) == str(tmp_path)
+    assert str(tmp_path) in machine.check_disk(str(wanted)).detail
+    assert "median" in machine.check_fsync(str(wanted)).detail
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: Usage())
+    assert machine.check_disk(str(tmp_path)).state == "FAIL"
+
+
+class Usage:
+    """A disk with 1000 bytes left."""
+
+    total = 10 * 2**30
+    free = 1000
+
+
+def test_a_port_held_by_something_else_is_a_warning(web_server: str) -> None:
+    host, _, port = web_server.rpartition(":")
+    finding = machine.check_port(host, int(port))
+    assert finding.state == "warn"
+    assert "is not a broker" in finding.detail
+
+
+def test_open_files_are_shown() -> None:
+    assert "by default" in machine.check_open_files().detail
+
+
+def test_a_missing_redis_fails_only_when_one_was_configured() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+    (configured,) = store.check_store(url, is_configured=True, timeout_s=0.5)
+    assert configured.state == "FAIL"
+    (default,) = store.check_store(url, is_configured=False, timeout_s=0.5)
+    assert default.state == "skip"
+
+
+def test_a_password_is_never_shown() -> None:
+    url = "redis://user:s3cret@host:6379/0"
+    assert store.without_password(url) == "redis://user:***@host:6379/0"
+    (finding,) = store.check_store("redis://user:s3cret@127.0.0.1:1/0", is_configured=True, timeout_s=0.5)
+    assert "s3cret" not in finding.detail + finding.try_
+
+
+def test_a_pipe_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert terminal.check_terminal({}).state == "skip"
+
+
+def test_the_bundle_holds_findings_versions_and_logs_but_no_password(tmp_path: Path) -> None:
+    logs = tmp_path / "data" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "node-1.log").write_text("a line\n")
+    path = tmp_path / "bundle.zip"
+    finding = Finding("tcp", "FAIL", "refused", "yak up -d")
+    bundle.write_bundle(str(path), [finding], {"redis_url": "redis://:pw@h:1/0", "port": 1}, str(tmp_path / "data"))
+    with zipfile.ZipFile(path) as found:
+        assert set(found.namelist()) == {"findings.json", "versions.json", "settings.json", "local/node-1.log"}
+        assert json.loads(found.read("findings.json")) == [finding.as_json()]
+        assert json.loads(found.read("settings.json")) == {"redis_url": "redis://:***@h:1/0", "port": 1}
+        assert "yak" in json.loads(found.read("versions.json"))

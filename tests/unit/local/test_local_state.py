@@ -1,0 +1,113 @@
+"""A cluster's state survives a write and a read, and a broken file is refused with words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from yak.errors import StartRefused, YakError
+from yak.local import state
+from yak.local.processes import ProcessId, identify
+from yak.local.state import BrokerState, ClusterState, RedisState
+from yak.local.status import look
+
+
+def example(folder: Path, process: ProcessId | None = None, **broker: object) -> ClusterState:
+    return ClusterState(
+        str(folder),
+        RedisState("redis://127.0.0.1:4000/0", process, 4000),
+        "cluster-id",
+        brokers=[
+            BrokerState(1, "leader", "127.0.0.1", 9092, str(folder / "node-1"), ("a=b",), process=process, **broker)  # type: ignore[arg-type]
+        ],
+    )
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    saved = example(tmp_path, ProcessId(42, "boot:7"), is_ready=True, epoch=5)
+    state.save(saved)
+    assert state.load(str(tmp_path)) == saved
+
+
+def test_a_directory_without_a_cluster_gives_none(tmp_path: Path) -> None:
+    assert state.load(str(tmp_path)) is None
+    assert state.load(str(tmp_path / "missing")) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 9}', '{"version": 1, "redis": 3}']
+)
+def test_a_file_that_is_no_state_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+    path = state.state_path(str(tmp_path))
+    path.write_text(text)
+    with pytest.raises(StartRefused) as caught:
+        state.load(str(tmp_path))
+    assert caught.value.code == "cluster-state"
+    assert caught.value.why
+    assert path.read_text() == text
+
+
+def test_two_commands_cannot_change_a_cluster_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom yak.local import state\n"
+        f"with state.locked({str(tmp_path)!r}):\n    print('held', flush=True)\n    sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(YakError, match="another yak command") as caught, state.locked(str(tmp_path)):
+            pass
+        assert caught.value.code == "cluster-busy"
+        holder.stdin.close()
+    with state.locked(str(tmp_path)):
+        pass
+
+
+def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
+    me = identify(os.getpid())
+    document = look(str(tmp_path), example(tmp_path, me, is_ready=True)).as_json()
+    assert json.loads(json.dumps(document)) == {
+        "cluster": "cluster-id",
+        "data_dir": str(tmp_path),
+        "redis": "redis://127.0.0.1:4000/0",
+        "bootstrap": "127.0.0.1:9092",
+        "brokers": [
+            {
+                "node_id": 1,
+                "role": "leader",
+                "pid": os.getpid(),
+                "address": "127.0.0.1:9092",
+                "http_address": None,
+                "state": "running",
+            }
+        ],
+    }
+
+
+def test_a_broker_is_running_starting_stopped_or_dead(tmp_path: Path) -> None:
+    me = identify(os.getpid())
+    gone = ProcessId(os.getpid(), "an earlier boot")
+
+    def condition(process: ProcessId | None, **broker: object) -> str:
+        return look(str(tmp_path), example(tmp_path, process, **broker)).brokers[0].state
+
+    assert condition(me, is_ready=True) == "running"
+    assert condition(me, is_ready=False) == "starting"
+    assert condition(gone, is_ready=True) == "dead"
+    assert condition(None, wanted=False) == "stopped"
+
+
+def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Path) -> None:
+    status = look(str(tmp_path), None)
+    assert status.as_json() == {
+        "cluster": None,
+        "data_dir": str(tmp_path),
+        "redis": None,
+        "bootstrap": None,
+        "brokers": [],
+    }
+    assert not status.all_running

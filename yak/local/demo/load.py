@@ -1,0 +1,272 @@
+"""The demo's clients: each sends real data while the broker is killed, and knows what was acknowledged.
+
+All of them ask for acks=all with idempotence, so a retry after the kill cannot store a message twice.
+"""
+
+import csv
+import importlib.metadata
+import importlib.util
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from yak.errors import YakError
+from yak.local.broker_process import parse_error
+from yak.local.demo.ledger import Acknowledged
+from yak.local.demo.sources import CSV_COLUMNS, host_name, process_samples, server_samples
+from yak.local.spawn import yak_argv, yak_environment
+
+SAMPLES_PER_SECOND = 100
+CSV_KEY = "folder"
+
+
+class LoadClient(Protocol):
+    """One client under load. `first_ack_after` is asked with a time of `time.monotonic()`."""
+
+    topic: str
+    what: str
+    name: str
+
+    def start(self) -> None:
+        """Begin to send."""
+
+    def acknowledged_count(self) -> int:
+        """How many messages the broker has acknowledged so far, as far as this client tells."""
+
+    def first_ack_after(self, moment: float) -> float | None:
+        """When the first message that was sent after a moment was acknowledged."""
+
+    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
+        """Stop sending, wait for what is on its way, and give what was acknowledged, in the order of sending."""
+
+
+class _AckTimes:
+    """Which messages were acknowledged, and when the ones sent after a moment were."""
+
+    def __init__(self) -> None:
+        self._sent_and_acked: list[tuple[float, float]] = []
+        self._acknowledged: dict[int, Acknowledged] = {}
+
+    def note(self, number: int, sent_at: float, acknowledged: Acknowledged) -> None:
+        self._acknowledged[number] = acknowledged
+        self._sent_and_acked.append((sent_at, time.monotonic()))
+
+    def count(self) -> int:
+        return len(self._acknowledged)
+
+    def first_after(self, moment: float) -> float | None:
+        later = [acked for sent, acked in list(self._sent_and_acked) if sent > moment]
+        return min(later, default=None)
+
+    def in_order(self) -> list[Acknowledged]:
+        return [self._acknowledged[number] for number in sorted(self._acknowledged)]
+
+
+class ServerMetrics:
+    """CPU and memory of this machine, sampled live, through confluent-kafka."""
+
+    topic = "server_metrics"
+
+    def __init__(self, bootstrap: str, seconds: float) -> None:
+        import confluent_kafka
+
+        self.host = host_name()
+        self.what = f"CPU and memory of {self.host}, sampled live, keyed by host"
+        self.name = f"confluent-kafka {confluent_kafka.version()[0]} (librdkafka {confluent_kafka.libversion()[0]})"
+        self._seconds = seconds
+        self._acks = _AckTimes()
+        self._thread = threading.Thread(target=self._run, name="server-metrics", daemon=True)
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": "yak-demo-metrics",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "delivery.timeout.ms": 60_000,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "topic.metadata.refresh.interval.ms": 1_000,
+                "log_level": 0,
+            }
+        )
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def acknowledged_count(self) -> int:
+        """How many messages the broker has acknowledged so far."""
+        return self._acks.count()
+
+    def first_ack_after(self, moment: float) -> float | None:
+        """When the first message sent after a moment was acknowledged."""
+        return self._acks.first_after(moment)
+
+    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
+        """Wait for the end of the load and of what is on its way."""
+        self._thread.join(self._seconds + timeout_seconds)
+        self._producer.flush(timeout_seconds)
+        return self._acks.in_order()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        samples = server_samples(self.host)
+        key = self.host.encode()
+        number = 0
+        while time.monotonic() - began < self._seconds:
+            self._send(number, key, next(samples))
+            number += 1
+            self._producer.poll(max(0.0, began + number / SAMPLES_PER_SECOND - time.monotonic()))
+
+    def _send(self, number: int, key: bytes, value: bytes) -> None:
+        sent_at = time.monotonic()
+
+        def delivered(error: object, message: Any) -> None:
+            if error is None:
+                self._acks.note(
+                    number, sent_at, Acknowledged(key, value, int(message.partition()), int(message.offset()))
+                )
+
+        self._producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
+
+
+class CsvFile:
+    """A CSV file through `yak produce`, a process of its own, which ends with 0 only when all rows are stored."""
+
+    topic = "files"
+
+    def __init__(self, bootstrap: str, path: str, rows: int, seconds: float) -> None:
+        self.what = f"{rows} rows of {path.rpartition('/')[2]}: files of this machine, keyed by {CSV_KEY}"
+        self.name = "yak produce -f (its own process)"
+        self._path = path
+        self._rows = rows
+        arguments = ["produce", self.topic, "-f", path, "--csv-key", CSV_KEY, "--csv-value", "json"]
+        arguments += ["--rate", str(max(1, round(rows / seconds))), "-b", bootstrap, "-q", "--timeout", "60s"]
+        self._arguments = arguments
+        self._child: subprocess.Popen[str] | None = None
+        self._ended_well = False
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._child = subprocess.Popen(  # noqa: S603 - our own command, no shell
+            yak_argv(*self._arguments),
+            env=yak_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def acknowledged_count(self) -> int:
+        """How many messages the broker has acknowledged so far."""
+        return self._rows if self._ended_well else 0
+
+    def first_ack_after(self, moment: float) -> float | None:  # noqa: ARG002 - it only tells at its end
+        """None: the process reports no single message."""
+        return None
+
+    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
+        """Raises the YakError that `yak produce` ended with."""
+        assert self._child is not None, "start it first"
+        try:
+            _, errors = self._child.communicate(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            _, errors = self._child.communicate()
+        if self._child.returncode != 0:
+            raise parse_error(errors, self._child.returncode) or YakError(
+                "demo-client",
+                f"yak produce of {self._path} ended with exit code {self._child.returncode}",
+                why=errors.strip().rpartition("\n")[2] or "it said nothing",
+            )
+        self._ended_well = True
+        return list(self._acknowledged())
+
+    def _acknowledged(self) -> Iterator[Acknowledged]:
+        with open(self._path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield Acknowledged(row[CSV_KEY].encode(), csv_content(row))
+
+
+class Processes:
+    """This machine's processes through kafka-python, which shares no code with librdkafka; only if it is installed."""
+
+    topic = "processes"
+    what = "this machine's processes, sampled live, keyed by pid"
+
+    def __init__(self, bootstrap: str, seconds: float) -> None:
+        from kafka import KafkaProducer
+
+        self.name = f"kafka-python {importlib.metadata.version('kafka-python')} (no librdkafka in it)"
+        self._seconds = seconds
+        self._acks = _AckTimes()
+        self._thread = threading.Thread(target=self._run, name="processes", daemon=True)
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            client_id="yak-demo-processes",
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            reconnect_backoff_ms=20,
+            reconnect_backoff_max_ms=100,
+            retry_backoff_ms=50,
+        )
+
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether kafka-python is there."""
+        return importlib.util.find_spec("kafka") is not None and importlib.util.find_spec("kafka.producer") is not None
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def acknowledged_count(self) -> int:
+        """How many messages the broker has acknowledged so far."""
+        return self._acks.count()
+
+    def first_ack_after(self, moment: float) -> float | None:
+        """When the first message sent after a moment was acknowledged."""
+        return self._acks.first_after(moment)
+
+    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
+        """Wait for the end of the load and of what is on its way."""
+        self._thread.join(self._seconds + timeout_seconds)
+        self._producer.flush(timeout_seconds)
+        self._producer.close(timeout=5)
+        return self._acks.in_order()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        for number, (key, value) in enumerate(process_samples()):
+            if time.monotonic() - began >= self._seconds:
+                return
+            self._send(number, key, value)
+            time.sleep(max(0.0, began + (number + 1) / SAMPLES_PER_SECOND - time.monotonic()))
+
+    def _send(self, number: int, key: bytes, value: bytes) -> None:
+        sent_at = time.monotonic()
+
+        def stored(metadata: Any) -> None:
+            acknowledged = Acknowledged(key, value, int(metadata.partition), int(metadata.offset))
+            self._acks.note(number, sent_at, acknowledged)
+
+        self._producer.send(self.topic, key=key, value=value).add_callback(stored)
+
+
+def csv_content(row: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """What a CSV row says without its key column, whatever the order and spacing of its JSON."""
+    return tuple((column, row[column]) for column in CSV_COLUMNS if column != CSV_KEY)
+
+
+def content_of(topic: str, value: bytes) -> object:
+    """The content by which a message of a topic is known; the bytes themselves when it is not what was sent."""
+    if topic != CsvFile.topic:
+        return value
+    try:
+        return csv_content({column: str(text) for column, text in json.loads(value).items()})
+    except (ValueError, KeyError, AttributeError):
+        return value

@@ -1,0 +1,208 @@
+"""The demo from start to verdict: start, load, kill, restart, finish, read back, compare.
+
+The steps tell what they do through a `Narrator`; this file prints nothing itself.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol
+
+from yak.local import processes
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.demo.ledger import Acknowledged, Verdict, compare
+from yak.local.demo.load import CsvFile, LoadClient, Processes, ServerMetrics, content_of
+from yak.local.demo.readback import read_back
+from yak.local.demo.sources import write_file_list
+from yak.local.seed import SeedTopic, make_topics
+
+NODE: Final = 1
+CSV_ROWS_PER_SECOND: Final = 500
+FINISH_SECONDS: Final = 60.0
+READ_SECONDS: Final = 30.0
+STEPS: Final = 6
+
+
+class Narrator(Protocol):
+    """Shows the story to whoever watches."""
+
+    def step(self, number: int, title: str) -> None:
+        """A step begins."""
+
+    def say(self, text: str) -> None:
+        """Something worth knowing about the step."""
+
+    def loading(self, acknowledged: int) -> None:
+        """The load goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSettings:
+    """How the demo runs. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
+
+    load_seconds: float
+    kill: bool = True
+    keep: bool = False
+    data_dir: str | None = None
+
+
+@dataclass(slots=True)
+class DemoTimes:
+    """Measured times in milliseconds; None where the step was left out or nobody could tell."""
+
+    start_ms: float = 0.0
+    restart_ms: float | None = None
+    kill_to_first_ack_ms: float | None = None
+    read_back_ms: float = 0.0
+    total_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo found."""
+
+    verdicts: tuple[Verdict, ...]
+    clients: dict[str, str]
+    times: DemoTimes
+    bootstrap: str
+    data_dir: str
+    kept: bool
+    killed_pid: int | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every acknowledged message of every topic was read back, once and in order."""
+        return bool(self.verdicts) and all(verdict.holds for verdict in self.verdicts)
+
+    def as_json(self) -> dict[str, Any]:
+        """The machine-readable verdict."""
+        totals = {
+            name: sum(getattr(verdict, name) for verdict in self.verdicts)
+            for name in ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
+        }
+        return {
+            "ok": self.holds,
+            **totals,
+            "killed_pid": self.killed_pid,
+            "times": asdict(self.times),
+            "topics": [
+                {**asdict(verdict), "client": self.clients[verdict.topic], "ok": verdict.holds}
+                for verdict in self.verdicts
+            ],
+            "data_dir": self.data_dir if self.kept else None,
+            "bootstrap": self.bootstrap if self.kept else None,
+        }
+
+
+def run(settings: DemoSettings, narrator: Narrator) -> DemoResult:
+    """Run the whole story. Raises YakError when a part of it cannot start or a client fails."""
+    directory = settings.data_dir or tempfile.mkdtemp(prefix="yak-demo-")
+    cluster = LocalCluster(directory)
+    work = tempfile.mkdtemp(prefix="yak-demo-csv-")
+    kept = False
+    try:
+        result = _tell(settings, narrator, cluster, work)
+        kept = settings.keep
+        return result
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        if not kept:
+            if settings.data_dir is None:
+                cluster.discard()
+            elif cluster.status().brokers:
+                cluster.down()
+
+
+def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, work: str) -> DemoResult:
+    began = time.monotonic()
+    times = DemoTimes()
+    narrator.step(1, "Start Redis and a broker")
+    up = cluster.up(UpSettings(port=0))
+    times.start_ms = up.took_ms
+    broker = up.status.brokers[0]
+    narrator.say(f"ready in {up.took_ms:.0f} ms: broker {broker.address} (pid {broker.pid}), {up.status.redis_url}")
+
+    narrator.step(2, "Send real data from clients that know nothing of each other")
+    clients = _clients(settings, broker.address, work)
+    make_topics(broker.address, tuple(SeedTopic(client.topic, 1) for client in clients), timeout_ms=10_000)
+    for client in clients:
+        narrator.say(f"{client.topic:<15} {client.what}")
+        narrator.say(f"{'':<15} by {client.name}")
+    load_began = time.monotonic()
+    for client in clients:
+        client.start()
+    _wait(clients, load_began + settings.load_seconds * 0.4, narrator)
+    killed_pid, killed_at = None, None
+    if settings.kill:
+        killed_pid, killed_at = _kill_and_restart(cluster, clients, times, narrator)
+    else:
+        narrator.step(3, "Kill the broker: left out (--no-kill)")
+        narrator.step(4, "Start it again: left out")
+
+    narrator.step(5, "Let the clients finish")
+    _wait(clients, load_began + settings.load_seconds, narrator)
+    acknowledged = {client.topic: client.finish(FINISH_SECONDS) for client in clients}
+    narrator.say(f"{sum(map(len, acknowledged.values()))} messages acknowledged by the broker")
+    if killed_at is not None:
+        _tell_recovery(clients, killed_at, times, narrator)
+
+    narrator.step(6, "Read every message back and compare")
+    verdicts = _compare(broker.address, acknowledged, times)
+    narrator.say(f"{sum(verdict.read for verdict in verdicts)} messages read in {times.read_back_ms:.0f} ms")
+    times.total_ms = (time.monotonic() - began) * 1000.0
+    names = {client.topic: client.name for client in clients}
+    return DemoResult(verdicts, names, times, broker.address, cluster.data_dir, settings.keep, killed_pid)
+
+
+def _clients(settings: DemoSettings, bootstrap: str, work: str) -> list[LoadClient]:
+    path = os.path.join(work, "files.csv")
+    rows = write_file_list(path, round(CSV_ROWS_PER_SECOND * settings.load_seconds))
+    clients: list[LoadClient] = [
+        ServerMetrics(bootstrap, settings.load_seconds),
+        CsvFile(bootstrap, path, rows, settings.load_seconds),
+    ]
+    if Processes.is_installed():
+        clients.append(Processes(bootstrap, settings.load_seconds))
+    return clients
+
+
+def _kill_and_restart(
+    cluster: LocalCluster, clients: list[LoadClient], times: DemoTimes, narrator: Narrator
+) -> tuple[int, float]:
+    status = cluster.status().brokers[0]
+    pid = status.pid
+    assert pid is not None, "the broker ran a moment ago"
+    narrator.step(3, f"Kill the broker in the middle of it: kill -{int(signal.SIGKILL)} {pid}")
+    killed_at = time.monotonic()
+    process = cluster.kill(NODE)
+    assert not processes.is_running(process)
+    narrator.say(f"gone after {sum(client.acknowledged_count() for client in clients)} reported acknowledgements")
+    narrator.step(4, "Start it again on the same data")
+    restart_began = time.monotonic()
+    again = cluster.restart(NODE)
+    times.restart_ms = (time.monotonic() - restart_began) * 1000.0
+    narrator.say(f"recovered and ready in {times.restart_ms:.0f} ms (pid {again.pid}); the clients go on by themselves")
+    return pid, killed_at
+
+
+def _tell_recovery(clients: list[LoadClient], killed_at: float, times: DemoTimes, narrator: Narrator) -> None:
+    moments = [moment for client in clients if (moment := client.first_ack_after(killed_at)) is not None]
+    if moments:
+        times.kill_to_first_ack_ms = (min(moments) - killed_at) * 1000.0
+        narrator.say(f"from the kill to the first acknowledgement after it: {times.kill_to_first_ack_ms:.0f} ms")
+
+
+def _wait(clients: list[LoadClient], until: float, narrator: Narrator) -> None:
+    while (left := until - time.monotonic()) > 0:
+        narrator.loading(sum(client.acknowledged_count() for client in clients))
+        time.sleep(min(0.1, left))
+
+
+def _compare(bootstrap: str, acknowledged: dict[str, list[Acknowledged]], times: DemoTimes) -> tuple[Verdict, ...]:
+    began = time.monotonic()
+    stored = read_back(bootstrap, tuple(acknowledged), content_of, timeout_seconds=READ_SECONDS)
+    times.read_back_ms = (time.monotonic() - began) * 1000.0
+    return tuple(compare(topic, acknowledged[topic], stored[topic]) for topic in acknowledged)

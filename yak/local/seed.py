@@ -1,0 +1,44 @@
+"""Topics to make when a cluster comes up: `orders:3` is topic `orders` with three partitions."""
+
+from typing import NamedTuple
+
+from yak.errors import UsageError, YakError
+
+
+class SeedTopic(NamedTuple):
+    """A topic and its number of partitions."""
+
+    name: str
+    partitions: int
+
+
+def parse_seed_topic(text: str) -> SeedTopic:
+    """Read `NAME` or `NAME:PARTITIONS`. Raises UsageError."""
+    name, colon, count = text.partition(":")
+    if not name or (colon and not (count.isascii() and count.isdigit() and int(count) > 0)):
+        raise UsageError(
+            "bad-seed-topic",
+            f'"{text}" is not a topic to make',
+            why="it is a name, or a name and a number of partitions: NAME:PARTITIONS",
+            try_=("yak up --seed-topic orders:3",),
+        )
+    return SeedTopic(name, int(count) if colon else 1)
+
+
+def make_topics(bootstrap: str, topics: tuple[SeedTopic, ...], *, timeout_ms: int) -> tuple[str, ...]:
+    """Create those that are not there yet and give their names. Raises YakError with the broker's own reason."""
+    if not topics:
+        return ()
+    from yak.client.admin import Admin
+
+    admin = Admin(bootstrap, timeout_ms=timeout_ms)
+    made: list[str] = []
+    for topic in topics:
+        try:
+            admin.create_topic(topic.name, partitions=topic.partitions)
+        except YakError as error:
+            if error.code != "topic-exists":
+                raise
+        else:
+            made.append(topic.name)
+    return tuple(made)

@@ -1,0 +1,100 @@
+"""A local cluster as it is right now: what was started, compared with what runs.
+
+`ClusterStatus.as_json` is the contract of `yak up --status -o json`.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from yak.local.processes import is_running
+from yak.local.state import BrokerState, ClusterState
+
+BrokerCondition = Literal["running", "starting", "stopped", "dead"]
+"""`stopped`: on purpose. `dead`: it should run and its process is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """One broker. `http_address` is None while the broker serves no HTTP; `pid` is None when nothing runs."""
+
+    node_id: int
+    role: str
+    pid: int | None
+    address: str
+    state: BrokerCondition
+    http_address: str | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The whole cluster. `redis_running` is None for a Redis that is not ours."""
+
+    cluster_id: str | None
+    data_dir: str
+    redis_url: str | None
+    redis_running: bool | None
+    bootstrap: str
+    brokers: tuple[BrokerStatus, ...]
+
+    @property
+    def all_running(self) -> bool:
+        """Whether every broker runs, and our Redis with them."""
+        return (
+            bool(self.brokers)
+            and all(broker.state == "running" for broker in self.brokers)
+            and self.redis_running is not False
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract for scripts: these keys stay."""
+        return {
+            "cluster": self.cluster_id,
+            "data_dir": self.data_dir,
+            "redis": self.redis_url,
+            "bootstrap": self.bootstrap or None,
+            "brokers": [
+                {
+                    "node_id": broker.node_id,
+                    "role": broker.role,
+                    "pid": broker.pid,
+                    "address": broker.address,
+                    "http_address": broker.http_address,
+                    "state": broker.state,
+                }
+                for broker in self.brokers
+            ],
+        }
+
+
+def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
+    """The status of a cluster from its remembered state; one without brokers when nothing was ever started."""
+    if state is None:
+        return ClusterStatus(None, os.path.abspath(data_dir), None, None, "", ())
+    redis = state.redis
+    redis_running = None
+    if redis.is_ours:
+        redis_running = redis.process is not None and is_running(redis.process)
+    brokers = tuple(broker_status(broker) for broker in state.brokers)
+    return ClusterStatus(
+        state.cluster_id,
+        state.data_dir,
+        redis.url,
+        redis_running,
+        ",".join(broker.address for broker in brokers),
+        brokers,
+    )
+
+
+def broker_status(broker: BrokerState) -> BrokerStatus:
+    """One broker's status."""
+    alive = broker.process is not None and is_running(broker.process)
+    pid = broker.process.pid if alive and broker.process is not None else None
+    return BrokerStatus(broker.node_id, broker.role, pid, broker.address, _condition(broker, alive), epoch=broker.epoch)
+
+
+def _condition(broker: BrokerState, alive: bool) -> BrokerCondition:
+    if alive:
+        return "running" if broker.is_ready else "starting"
+    return "dead" if broker.wanted else "stopped"
