@@ -133,3 +133,13 @@ def with_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
     _MAX_TIMESTAMP.pack_into(copy, 35, timestamp_ms)
     _CRC.pack_into(copy, 17, compute_crc(copy))
     return copy
+
+
+def with_records(batch: Buffer, records: bytes, attributes: int) -> bytes:
+    """A copy of the batch with other records bytes and attributes: new length and CRC, all else as it was."""
+    copy = bytearray(memoryview(batch)[:HEADER_BYTES])
+    copy += records
+    struct.pack_into(">i", copy, 8, len(copy) - LENGTH_OVERHEAD)
+    _ATTRIBUTES.pack_into(copy, CRC_START, attributes)
+    _CRC.pack_into(copy, 17, compute_crc(copy))
+    return bytes(copy)

@@ -1,0 +1,61 @@
+"""The Kafka APIs this broker serves: one file each, and the one table that names them all.
+
+The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME, VERSIONS,
+ABSENT, handle), and name it in APIS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from yak.broker.apis import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+
+APIS: tuple[ModuleType, ...] = (
+    produce,
+    fetch,
+    list_offsets,
+    metadata,
+    find_coordinator,
+    api_versions,
+    create_topics,
+    delete_topics,
+    delete_records,
+    init_producer_id,
+    offset_for_leader_epoch,
+    describe_configs,
+    alter_configs,
+    describe_log_dirs,
+    create_partitions,
+    incremental_alter_configs,
+    describe_cluster,
+    describe_producers,
+    describe_topic_partitions,
+)
+TABLE: dict[int, ModuleType] = {api.KEY: api for api in APIS}
+assert len(TABLE) == len(APIS), "two modules claim one API key"
+
+DISPATCH: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
+    (api.KEY, version): api.handle for api in APIS for version in api.VERSIONS
+}

@@ -1,0 +1,34 @@
+"""AlterConfigs (key 33, v0-2): replace all configs that are set on a resource by those given. v2: flexible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Outcome
+from yak.broker.config_changes import change_configs
+from yak.broker.config_resources import BrokerResource, TopicResource
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 33, "AlterConfigs", range(3)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Replace each resource's configs."""
+    return change_configs(broker, call, _replacement)
+
+
+def _replacement(resource: TopicResource | BrokerResource, asked: Any) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for config in asked.configs:
+        if config.name in settings:
+            raise PeerError(ErrorCode.invalid_request, f"config {config.name} is given twice")
+        if config.value is None:
+            raise PeerError(ErrorCode.invalid_request, f"config {config.name} has no value")
+        if resource.overrides.get(config.name) != config.value:
+            resource.validate(config.name, config.value)
+        settings[config.name] = config.value
+    return settings

@@ -1,0 +1,59 @@
+"""ApiVersions (key 18, v0-4): what this broker serves, from the one table.
+
+v1: throttle time. v3: flexible, client software; the answer's header stays v0 (KIP-511). v4: features with minimum 0.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 18, "ApiVersions", range(5)
+ABSENT = ("finalized features: there are none",)
+
+ADVERTISED_MIN = {0: 0}
+"""Produce is advertised from 0 though 0 to 2 are refused: older librdkafka else sends gzip uncompressed (KAFKA-18659)."""
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_REFUSED_MAX = 3
+_SOFTWARE_VERSION = 3
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """The table; INVALID_REQUEST when the client's software name is not one (KIP-511)."""
+    del broker
+    if call.version >= _SOFTWARE_VERSION:
+        request = call.request
+        name, version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
+            return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(None)})
+        call.connection.client_software = f"{name} {version}"
+    return Now({"error_code": ErrorCode.none, "api_keys": _ranges(None)})
+
+
+def refuse_version(broker: Broker, call: Call) -> Outcome:
+    """The v0 answer to an ApiVersions version that is not served.
+
+    Key 18's maximum is given below the one that was refused: a client that takes it at its word else asks for ever.
+    """
+    del broker, call
+    return Now({"error_code": ErrorCode.unsupported_version, "api_keys": _ranges(_REFUSED_MAX)})
+
+
+def _ranges(own_max: int | None) -> list[Fields]:
+    from yak.broker.apis import APIS
+
+    return [
+        {
+            "api_key": api.KEY,
+            "min_version": ADVERTISED_MIN.get(api.KEY, api.VERSIONS.start),
+            "max_version": own_max if api.KEY == KEY and own_max is not None else api.VERSIONS.stop - 1,
+        }
+        for api in sorted(APIS, key=lambda api: int(api.KEY))
+    ]

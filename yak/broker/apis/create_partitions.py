@@ -1,0 +1,51 @@
+"""CreatePartitions (key 37, v0-3): more partitions for a topic. v2: flexible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Later, Now, Outcome
+from yak.broker.metadata import ChangesWaiting
+from yak.cluster.controller import plan_create_partitions
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 37, "CreatePartitions", range(4)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Grow each topic."""
+    request = call.request
+    asked = request.topics
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        answers = []
+        for topic in asked:
+            error = results.get(topic.name)
+            answers.append(
+                {
+                    "name": topic.name,
+                    "error_code": ErrorCode.none if error is None else error.error_code,
+                    "error_message": None if error is None else error.message,
+                }
+            )
+        return Now({"results": answers})
+
+    waiting = ChangesWaiting(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
+    for topic in asked:
+        try:
+            if sum(other.name == topic.name for other in asked) > 1:
+                raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
+            assignments = None
+            if topic.assignments is not None:
+                assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
+            requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments)
+        except PeerError as error:
+            waiting.results[topic.name] = error
+            continue
+        if not request.validate_only:
+            waiting.change(broker, topic.name, requests)
+    return build(waiting.results) if waiting.is_done() else Later(waiting)

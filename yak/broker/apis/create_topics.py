@@ -1,0 +1,104 @@
+"""CreateTopics (key 19, v2-7): new topics, or only what they would be.
+
+v4: -1 takes the broker's defaults. v5: flexible, the answer shows configs. v7: topic ids. A topic is answered as made
+when this broker leads its partitions: a client may produce at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.metadata import ChangesWaiting
+from yak.broker.topic_creation import plan_topic
+from yak.cluster.controller import NewTopic, TopicPlan
+from yak.config.describe import describe_topic
+from yak.errors import ErrorCode, PeerError
+from yak.limits import TOPICS_PER_CREATE_MAX
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 19, "CreateTopics", range(2, 8)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Check every topic by itself, and make those that may be."""
+    request = call.request
+    asked = request.topics
+    plans: dict[str, TopicPlan] = {}
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        names = list(dict.fromkeys(topic.name for topic in asked))
+        return Now({"topics": [_answer(broker, name, plans.get(name), results.get(name)) for name in names]})
+
+    timeout_ms = max(1, int(request.timeout.total_seconds() * 1000))
+    waiting = ChangesWaiting(call, timeout_ms, build)
+    for topic in asked:
+        try:
+            if sum(other.name == topic.name for other in asked) > 1:
+                raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
+            if len(asked) > TOPICS_PER_CREATE_MAX:
+                raise PeerError(
+                    ErrorCode.policy_violation, f"{len(asked)} topics in one request, at most {TOPICS_PER_CREATE_MAX}"
+                )
+            plan = plan_topic(broker, _new_topic(topic))
+        except PeerError as error:
+            waiting.results[topic.name] = error
+            continue
+        plans[topic.name] = plan
+        if not request.validate_only:
+            waiting.change(broker, topic.name, plan.requests)
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _new_topic(asked: Any) -> NewTopic:
+    configs: dict[str, str | None] = {}
+    for config in asked.configs:
+        if config.name in configs:
+            raise PeerError(ErrorCode.invalid_config, f"config {config.name} is given twice")
+        configs[config.name] = config.value
+    assignments: dict[int, tuple[int, ...]] = {}
+    for assignment in asked.assignments:
+        if assignment.partition_index in assignments:
+            raise PeerError(
+                ErrorCode.invalid_replica_assignment, f"partition {assignment.partition_index} is assigned twice"
+            )
+        assignments[assignment.partition_index] = tuple(assignment.broker_ids)
+    return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
+
+
+def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError | None) -> Fields:
+    answer: Fields = {
+        "name": name,
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+        "topic_id": None,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": None,
+    }
+    if error is None and plan is not None:
+        image = broker.image
+        made = image.topics.get(name)
+        rows = describe_topic(
+            plan.configs,
+            image.broker_configs.get(broker.node_id, {}),
+            image.default_broker_configs,
+            broker.config.static,
+        )
+        answer["topic_id"] = plan.topic_id if made is None else made.topic_id
+        answer["num_partitions"] = len(plan.assignments)
+        answer["replication_factor"] = plan.replication_factor
+        answer["configs"] = [
+            {
+                "name": row.name,
+                "value": row.value,
+                "read_only": row.read_only,
+                "config_source": row.source,
+                "is_sensitive": row.is_sensitive,
+            }
+            for row in rows
+        ]
+    return answer

@@ -1,0 +1,77 @@
+"""DeleteTopics (key 20, v1-6): remove topics with all their records. v4: flexible. v5: words. v6: by id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.metadata import ChangesWaiting
+from yak.cluster.controller import plan_delete_topic
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.cluster.image import TopicInfo
+
+KEY, NAME, VERSIONS = 20, "DeleteTopics", range(1, 7)
+ABSENT: tuple[str, ...] = ()
+
+_BY_ID_VERSION = 6
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Delete each topic."""
+    request = call.request
+    if call.version >= _BY_ID_VERSION:
+        asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        asked = [(name, None) for name in request.topic_names]
+    found: dict[int, TopicInfo] = {}
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        return Now(
+            {
+                "responses": [
+                    _answer(name, topic_id, found.get(index), results.get(index))
+                    for index, (name, topic_id) in enumerate(asked)
+                ]
+            }
+        )
+
+    waiting = ChangesWaiting(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
+    for index, (name, topic_id) in enumerate(asked):
+        try:
+            topic = _find(broker, name, topic_id)
+            if any(held.topic_id == topic.topic_id for held in found.values()):
+                raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
+        except PeerError as error:
+            waiting.results[index] = error
+            continue
+        found[index] = topic
+        waiting.change(broker, index, plan_delete_topic(broker.image, topic))
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _find(broker: Broker, name: str | None, topic_id: Any) -> TopicInfo:
+    if not broker.config.delete_topic_enable:
+        raise PeerError(ErrorCode.topic_deletion_disabled, "delete.topic.enable=false")
+    if name is not None and topic_id is not None:
+        raise PeerError(ErrorCode.invalid_request, "a topic is named by name or by id, not both")
+    if name is not None:
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            raise PeerError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
+        return topic
+    topic = broker.image.topic_by_id(topic_id) if topic_id is not None else None
+    if topic is None:
+        raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
+    return topic
+
+
+def _answer(name: str | None, topic_id: Any, topic: TopicInfo | None, error: PeerError | None) -> Fields:
+    return {
+        "name": name if topic is None else topic.name,
+        "topic_id": topic_id if topic is None else topic.topic_id,
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+    }

@@ -1,0 +1,65 @@
+"""DescribeCluster (key 60, v0-2): the cluster's id, controller and brokers.
+
+v1: endpoint types (only brokers, 1). v2: fenced brokers on request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.apis.metadata import CLUSTER_OPERATIONS, controller_of
+from yak.broker.call import Call, Now, Outcome
+from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 60, "DescribeCluster", range(3)
+ABSENT = ("controller endpoints: MISMATCHED_ENDPOINT_TYPE, brokers are the only kind",)
+
+_BROKERS = 1
+_NOT_ASKED = -(2**31)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Describe the cluster as this broker knows it."""
+    request, image = call.request, broker.image
+    endpoint_type = getattr(request, "endpoint_type", _BROKERS)
+    if endpoint_type != _BROKERS:
+        return Now(
+            {
+                "error_code": ErrorCode.mismatched_endpoint_type,
+                "error_message": "this is a broker's listener; there are no controller endpoints",
+                "endpoint_type": _BROKERS,
+                "cluster_id": image.cluster_id,
+                "controller_id": -1,
+                "brokers": [],
+            }
+        )
+    shown = [BrokerState.ACTIVE]
+    if getattr(request, "include_fenced_brokers", False):
+        shown += [BrokerState.FENCED, BrokerState.STOPPING]
+    return Now(
+        {
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "endpoint_type": _BROKERS,
+            "cluster_id": image.cluster_id,
+            "controller_id": controller_of(image),
+            "brokers": [
+                {
+                    "broker_id": info.node_id,
+                    "host": info.host,
+                    "port": info.port,
+                    "rack": info.rack,
+                    "is_fenced": info.state is not BrokerState.ACTIVE,
+                }
+                for _node_id, info in sorted(image.brokers.items())
+                if info.state in shown
+            ],
+            "cluster_authorized_operations": CLUSTER_OPERATIONS
+            if request.include_cluster_authorized_operations
+            else _NOT_ASKED,
+        }
+    )

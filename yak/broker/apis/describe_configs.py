@@ -1,0 +1,90 @@
+"""DescribeConfigs (key 32, v1-4): every config of a topic or broker, where its value comes from, and what it means.
+
+v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows, read-only, where it stands with
+the metadata store (`yak.metadata.state` and its kin), so that any admin client can see it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
+from yak.config.definitions import ConfigSource, ConfigType
+from yak.config.describe import describe_broker, describe_default_broker, describe_topic
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 32, "DescribeConfigs", range(1, 5)
+ABSENT = ("broker loggers, client metrics and groups as resources",)
+
+_DOCUMENTATION_VERSION = 3
+_VIEWS = {
+    "yak.broker.epoch": ("broker_epoch", "The metadata offset of this broker's registration: one boot of it."),
+    "yak.metadata.controller.epoch": ("controller_epoch", "The controller's term."),
+    "yak.metadata.offset": ("metadata_offset", "The newest record of the metadata log that this broker acts on."),
+    "yak.metadata.reason": ("reason", "Why the broker stands with the metadata store as it does."),
+    "yak.metadata.state": ("state", "How the broker stands with the metadata store: ACTIVE is good."),
+    "yak.metadata.store": ("store_process_id", "The metadata store's process."),
+    "yak.metadata.unsafe": ("unsafe_settings", "Settings of the metadata store that could lose what it confirmed."),
+}
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Describe each resource."""
+    return Now({"results": [_describe(broker, call, asked) for asked in call.request.resources]})
+
+
+def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
+    result: Fields = {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "resource_type": asked.resource_type,
+        "resource_name": asked.resource_name,
+        "configs": [],
+    }
+    names = asked.configuration_keys
+    try:
+        resource = resource_of(broker, asked.resource_type, asked.resource_name)
+        image = broker.image
+        own = image.broker_configs.get(broker.node_id, {})
+        if isinstance(resource, TopicResource):
+            rows = describe_topic(resource.overrides, own, image.default_broker_configs, broker.config.static, names)
+        elif resource.is_default:
+            rows = describe_default_broker(image.default_broker_configs, names)
+        else:
+            rows = describe_broker(own, image.default_broker_configs, broker.config.static, names)
+        request = call.request
+        documented = call.version >= _DOCUMENTATION_VERSION and request.include_documentation
+        result["configs"] = [
+            row.as_fields(include_synonyms=request.include_synonyms, include_documentation=documented) for row in rows
+        ]
+        if isinstance(resource, BrokerResource) and not resource.is_default:
+            result["configs"] += _views(broker, names, documented=documented)
+    except PeerError as error:
+        result["error_code"], result["error_message"] = error.error_code, error.message
+    return result
+
+
+def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
+    state = broker.metadata.membership.describe()
+    rows = []
+    for name, (key, words) in _VIEWS.items():
+        if names is not None and name not in names:
+            continue
+        value = state[key]
+        rows.append(
+            {
+                "name": name,
+                "value": "; ".join(value) if isinstance(value, list) else str(value),
+                "read_only": True,
+                "config_source": ConfigSource.STATIC_BROKER,
+                "is_sensitive": False,
+                "synonyms": [],
+                "config_type": ConfigType.STRING,
+                "documentation": words if documented else None,
+            }
+        )
+    return rows

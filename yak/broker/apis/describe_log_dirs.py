@@ -1,0 +1,57 @@
+"""DescribeLogDirs (key 35, v1-5): the log directories, what is in them, and how much room there is.
+
+v2: flexible. v3: a top-level error. v4: bytes of the file system. v5: cordoned directories, of which there are none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 35, "DescribeLogDirs", range(1, 6)
+ABSENT = ("moving replicas between directories: no future replicas are shown",)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Describe every directory; only the partitions asked for, all when none is named."""
+    asked = call.request.topics
+    wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
+    return Now(
+        {
+            "error_code": ErrorCode.none,
+            "results": [_directory(broker, usage, wanted) for usage in broker.log_store.usage()],
+        }
+    )
+
+
+def _directory(broker: Broker, usage: Any, wanted: set[tuple[str, int]] | None) -> Fields:
+    topics: dict[str, list[Fields]] = {}
+    if usage.is_online:
+        for topic_partition, partition in broker.partitions.items():
+            log = partition.log
+            if (
+                log is None
+                or log.directory != usage.directory
+                or (wanted is not None and topic_partition not in wanted)
+            ):
+                continue
+            topics.setdefault(topic_partition.topic, []).append(
+                {
+                    "partition_index": topic_partition.partition,
+                    "partition_size": log.size_bytes,
+                    "offset_lag": 0,
+                    "is_future_key": False,
+                }
+            )
+    return {
+        "error_code": ErrorCode.none if usage.is_online else ErrorCode.kafka_storage_error,
+        "log_dir": usage.directory,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "total_bytes": usage.total_bytes,
+        "usable_bytes": usage.usable_bytes,
+    }

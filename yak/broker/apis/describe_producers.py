@@ -1,0 +1,56 @@
+"""DescribeProducers (key 61, v0): the producers that wrote to a partition, with their epochs and sequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 61, "DescribeProducers", range(1)
+ABSENT = ("transactions: the start offset of one is always -1",)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Describe each partition's producers."""
+    return Now(
+        {
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": [_producers(broker, topic.name, index) for index in topic.partition_indexes],
+                }
+                for topic in call.request.topics
+            ]
+        }
+    )
+
+
+def _producers(broker: Broker, topic: str, index: int) -> Fields:
+    answer: Fields = {
+        "partition_index": index,
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "active_producers": [],
+    }
+    try:
+        partition = broker.leader_of(TopicPartition(topic, index))
+        assert partition.log is not None
+        answer["active_producers"] = [
+            {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "last_sequence": producer.last_sequence,
+                "last_timestamp": producer.last_timestamp,
+                "coordinator_epoch": producer.coordinator_epoch,
+                "current_txn_start_offset": -1,
+            }
+            for producer in partition.log.producers.describe()
+        ]
+    except PeerError as error:
+        answer["error_code"], answer["error_message"] = error.error_code, error.message
+    return answer

@@ -1,0 +1,72 @@
+"""DescribeTopicPartitions (key 75, v0): topics a page at a time, for admin clients (KIP-966).
+
+An empty list asks for all topics. A page ends after `response_partition_limit` partitions (at most 2,000, as in Kafka),
+with a cursor to go on from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.apis.metadata import TOPIC_OPERATIONS, describe_partitions
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.errors import ErrorCode, PeerError
+from yak.protocol.topic_names import validate_topic_name
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 75, "DescribeTopicPartitions", range(1)
+ABSENT: tuple[str, ...] = ()
+
+PARTITIONS_MAX = 2_000
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """One page of topics, by name."""
+    request, image = call.request, broker.image
+    names = sorted({topic.name for topic in request.topics}) if request.topics else sorted(image.topics)
+    start = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        start = max(0, request.cursor.partition_index) if names and names[0] == request.cursor.topic_name else 0
+    room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
+    topics: list[Fields] = []
+    cursor: Fields | None = None
+    for name in names:
+        if room <= 0:
+            cursor = {"topic_name": name, "partition_index": 0}
+            break
+        answer = _describe(broker, name, start, room)
+        topics.append(answer)
+        shown = len(answer["partitions"])
+        room -= shown
+        info = image.topics.get(name)
+        if info is not None and start + shown < len(info.partitions):
+            cursor = {"topic_name": name, "partition_index": start + shown}
+            break
+        start = 0
+    return Now({"topics": topics, "next_cursor": cursor})
+
+
+def _describe(broker: Broker, name: str, start: int, room: int) -> Fields:
+    topic = broker.image.topics.get(name)
+    if topic is None:
+        code = ErrorCode.unknown_topic_or_partition
+        try:
+            validate_topic_name(name)
+        except PeerError as error:
+            code = error.error_code
+        return {"error_code": code, "name": name, "topic_id": None, "partitions": []}
+    partitions = describe_partitions(broker, topic)[start : start + room]
+    for answer, info in zip(partitions, topic.partitions[start : start + room], strict=True):
+        answer["eligible_leader_replicas"] = list(info.elr)
+        answer["last_known_elr"] = []
+    return {
+        "error_code": ErrorCode.none,
+        "name": name,
+        "topic_id": topic.topic_id,
+        "is_internal": name.startswith("__"),
+        "partitions": partitions,
+        "topic_authorized_operations": TOPIC_OPERATIONS,
+    }

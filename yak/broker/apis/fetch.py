@@ -1,0 +1,267 @@
+"""Fetch (key 1, v4-18): committed batches from an offset on, waiting for them when there are none yet.
+
+v5: log start offset. v7: sessions (KIP-227). v9: leader epoch fencing. v10: zstd. v11: rack, ignored (every reader is
+served by the leader). v12: flexible, last fetched epoch and divergence (KIP-595). v13: topic ids. v15: replica state.
+v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
+
+Sizes are Kafka's rule: the first batch of the first partition with data is given whole even if it is larger than asked
+(ReplicaManager.readFromLog); an answer is also bounded by this broker (`limits.FETCH_ANSWER_AIM_BYTES`), and the
+partition that is read first changes from fetch to fetch, so that none starves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.reading import Reading, read_items
+from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSession
+from yak.errors import ErrorCode, PeerError
+from yak.limits import FETCH_ANSWER_AIM_BYTES
+from yak.protocol.hot import FetchPartitionAnswer, fetch_response
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 1, "Fetch", range(4, 19)
+ABSENT = (
+    "fetching from followers by rack (KIP-392): the rack is ignored",
+    "fetches as a replica: refused with CLUSTER_AUTHORIZATION_FAILED",
+)
+
+_SESSION_VERSION = 7
+_TOPIC_ID_VERSION = 13
+_DISK_WAIT_MS = 30_000
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Read what is there; wait when that is too little."""
+    request = call.request
+    replica_id = request.replica_id
+    by_id = call.version >= _TOPIC_ID_VERSION
+    items = [
+        FetchItem(
+            topic.topic_id if by_id else topic.topic, broker.topic_name(topic.topic_id) if by_id else topic.topic, data
+        )
+        for topic in request.topics
+        for data in topic.partitions
+    ]
+    if replica_id >= 0:
+        return _refuse(call, ErrorCode.cluster_authorization_failed, items)
+    session: FetchSession | None = None
+    is_incremental = False
+    if call.version >= _SESSION_VERSION:
+        try:
+            session, is_incremental = _session_of(broker, call, items, by_id)
+        except PeerError as error:
+            return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error.error_code, 0, []))
+    fetch = Fetch(broker, call, items, session, is_incremental)
+    reading = fetch.read(broker)
+    if fetch.is_enough(reading):
+        return fetch.reply(broker, reading)
+    fetch.park(broker, reading)
+    return Later(fetch)
+
+
+def _session_of(broker: Broker, call: Call, items: list[FetchItem], by_id: bool) -> tuple[FetchSession | None, bool]:
+    request = call.request
+    session_id, epoch = request.session_id, request.session_epoch
+    if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+        if session_id:
+            broker.sessions.close(broker, session_id)
+        if epoch == FINAL_EPOCH:
+            return None, False
+        return broker.sessions.open(broker, items, broker.dice, call.now_ms), False
+    session = broker.sessions.resume(session_id, epoch, call.now_ms)
+    forgotten = [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    broker.sessions.update(broker, session, items, forgotten)
+    return session, True
+
+
+def _refuse(call: Call, error_code: ErrorCode, items: list[FetchItem]) -> Outcome:
+    answers = [(item, FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")) for item in items]
+    top = error_code if call.version >= _SESSION_VERSION else ErrorCode.none
+    return Prebuilt(fetch_response(call.version, call.correlation_id, 0, top, 0, _by_topic(answers)))
+
+
+def _by_topic(answers: list[tuple[FetchItem, FetchPartitionAnswer]]) -> list[tuple[Any, list[FetchPartitionAnswer]]]:
+    if len(answers) == 1:
+        item, answer = answers[0]
+        return [(item.topic_key, [answer])]
+    topics: dict[Any, list[FetchPartitionAnswer]] = {}
+    for item, answer in answers:
+        topics.setdefault(item.topic_key, []).append(answer)
+    return list(topics.items())
+
+
+class Fetch(Waiting):
+    """A fetch: what it asks for, and how it waits until there is enough of it."""
+
+    __slots__ = ("_bytes_seen", "_is_incremental", "_items", "_max_bytes", "_min_bytes", "_session")
+
+    def __init__(
+        self, broker: Broker, call: Call, items: list[FetchItem], session: FetchSession | None, is_incremental: bool
+    ) -> None:
+        request = call.request
+        super().__init__(call, max(0, request.max_wait_ms))
+        self._items = items
+        self._session = session
+        self._is_incremental = is_incremental
+        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes, FETCH_ANSWER_AIM_BYTES))
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._bytes_seen = 0
+
+    def _candidates(self) -> list[FetchItem]:
+        if self._is_incremental:
+            assert self._session is not None
+            return list(self._session.dirty)
+        return self._items
+
+    def read(self, broker: Broker) -> Reading:
+        """What can be given now."""
+        connection = self.call.connection
+        connection.fetch_rotation += 1
+        return read_items(broker, self._candidates(), self._max_bytes, connection.fetch_rotation)
+
+    def is_enough(self, reading: Reading) -> bool:
+        """Whether the answer must not wait: enough bytes, an error, no time to wait, or nothing asked for."""
+        return (
+            reading.bytes_count >= self._min_bytes
+            or reading.has_error
+            or self.timeout_ms == 0
+            or (not self._items and not self._is_incremental)
+        )
+
+    def reply(self, broker: Broker, reading: Reading) -> Outcome:
+        """The answer, after a job when some of it must come from the device."""
+        if reading.pending:
+            return Later(ColdFetch(broker, self, reading))
+        return self.build(broker, reading)
+
+    def build(self, broker: Broker, reading: Reading) -> Outcome:
+        """The answer's bytes."""
+        answers = reading.answers
+        session_id = 0
+        if self._session is not None:
+            session_id = self._session.session_id
+            answers = self._only_news(broker, self._session, answers)
+        call = self.call
+        return Prebuilt(
+            fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, _by_topic(answers))
+        )
+
+    def _only_news(
+        self, broker: Broker, session: FetchSession, answers: list[tuple[FetchItem, FetchPartitionAnswer]]
+    ) -> list[tuple[FetchItem, FetchPartitionAnswer]]:
+        """What the client does not know yet; a partition with nothing more stays quiet until it is marked again."""
+        news = []
+        for item, answer in answers:
+            has_data = len(answer.records) > 0
+            is_news = (
+                has_data
+                or answer.error_code != ErrorCode.none
+                or answer.high_watermark != item.sent_high_watermark
+                or answer.log_start_offset != item.sent_log_start_offset
+                or answer.diverging_epoch is not None
+            )
+            item.sent_high_watermark = answer.high_watermark
+            item.sent_log_start_offset = answer.log_start_offset
+            if answer.error_code != ErrorCode.none or has_data or answer.diverging_epoch is not None:
+                session.mark_dirty(item)
+                broker.sessions.attach(broker, session, item)
+            elif item.fetch_offset >= answer.high_watermark:
+                session.dirty.pop(item, None)
+            if is_news or not self._is_incremental:
+                news.append((item, answer))
+        return news
+
+    # ------------------------------------------------------------------------------------------------- waiting
+
+    def park(self, broker: Broker, reading: Reading) -> None:
+        """Have every partition of this fetch wake it."""
+        self._bytes_seen = reading.bytes_count - self._growth(broker)
+        if self._session is not None:
+            self._session.parked = self
+            if self._is_incremental:
+                return
+        for item in self._items:
+            partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
+            if partition is not None:
+                if partition.waiting_fetches is None:
+                    partition.waiting_fetches = {}
+                partition.waiting_fetches[self] = None
+
+    def leave(self, broker: Broker) -> None:
+        """Wake me no more."""
+        if self._session is not None and self._session.parked is self:
+            self._session.parked = None
+        if not self._is_incremental:
+            for item in self._items:
+                partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
+                if partition is not None and partition.waiting_fetches:
+                    partition.waiting_fetches.pop(self, None)
+
+    def _growth(self, broker: Broker) -> int:
+        total = 0
+        items = self._session.items.values() if self._is_incremental and self._session is not None else self._items
+        for item in items:
+            partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
+            if partition is not None:
+                total += partition.appended_bytes
+        return total
+
+    def on_progress(self, broker: Broker) -> None:
+        """One of the partitions has more, or changed."""
+        if self._min_bytes <= 1 or self._bytes_seen + self._growth(broker) >= self._min_bytes:
+            broker.finish(self)
+
+    def is_done(self) -> bool:
+        """A parked fetch is done only when it is woken."""
+        return False
+
+    def answer(self, broker: Broker) -> Outcome:
+        """Read again, and give what is there."""
+        return self.reply(broker, self.read(broker))
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """The time is over: give what is there, even if it is little."""
+        return self.answer(broker)
+
+
+class ColdFetch(Waiting):
+    """A fetch some of whose bytes are not in the page cache: they are read in a job, the rest is ready."""
+
+    __slots__ = ("_fetch", "_is_read", "_reading")
+
+    def __init__(self, broker: Broker, fetch: Fetch, reading: Reading) -> None:
+        super().__init__(fetch.call, _DISK_WAIT_MS)
+        self._fetch = fetch
+        self._reading = reading
+        self._is_read = False
+        pending = reading.pending
+
+        def work() -> list[Any]:
+            return [plan.run() for _index, plan in pending]
+
+        def done(result: Any, error: BaseException | None) -> None:
+            self._is_read = True
+            reading.take(broker, result, error)
+            broker.finish(self)
+
+        broker.jobs.run("read", work, done)
+
+    def is_done(self) -> bool:
+        """Whether the device has answered."""
+        return self._is_read
+
+    def answer(self, broker: Broker) -> Outcome:
+        """The answer, now whole."""
+        return self._fetch.build(broker, self._reading)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """The device takes too long: answer what is there; the client asks again."""
+        return self._fetch.build(broker, self._reading)

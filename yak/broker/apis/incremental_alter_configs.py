@@ -1,0 +1,26 @@
+"""IncrementalAlterConfigs (key 44, v0-1): set, delete, append, subtract single configs (KIP-339). v1: flexible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Outcome
+from yak.broker.config_changes import change_configs
+from yak.broker.config_resources import BrokerResource, TopicResource
+from yak.config.incremental import Change, apply_incremental
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 44, "IncrementalAlterConfigs", range(2)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Change each resource's configs."""
+    return change_configs(broker, call, _changed)
+
+
+def _changed(resource: TopicResource | BrokerResource, asked: Any) -> dict[str, str]:
+    changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
+    return apply_incremental(resource.table, resource.overrides, changes, resource.validate, resource.inherited)

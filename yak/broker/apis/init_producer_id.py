@@ -1,0 +1,70 @@
+"""InitProducerId (key 22, v0-5): a producer id and epoch for an idempotent producer.
+
+v2: flexible. v3: a producer that lost its epoch sends what it had, and gets the next epoch (KIP-360). v5: as v4 here.
+v6 is unstable in Kafka and not advertised. Ids come in blocks of 1,000 from the metadata store and are never reused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
+ABSENT = ("transactional ids: refused with INVALID_TXN_STATE",)
+
+_TIMEOUT_MS = 10_000
+_EPOCH_MAX = 2**15 - 1
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """A fresh id, or the next epoch of the one that the producer has."""
+    request = call.request
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        code = ErrorCode.invalid_request if transactional_id == "" else ErrorCode.invalid_txn_state
+        return Now(_refused(code))
+    producer_id = getattr(request, "producer_id", -1)
+    epoch = getattr(request, "producer_epoch", -1)
+    if (producer_id == -1) != (epoch == -1) or producer_id < -1 or epoch < -1:
+        return Now(_refused(ErrorCode.invalid_request))
+    if producer_id >= 0 and epoch < _EPOCH_MAX - 1:
+        return Now({"error_code": ErrorCode.none, "producer_id": producer_id, "producer_epoch": epoch + 1})
+    waiting = ProducerIdWaiting(call)
+    broker.producer_ids.take(waiting)
+    return Later(waiting)
+
+
+def _refused(error_code: ErrorCode) -> Fields:
+    return {"error_code": error_code, "producer_id": -1, "producer_epoch": -1}
+
+
+class ProducerIdWaiting(Waiting):
+    """A producer that waits for an id; most often there is one in the block at hand."""
+
+    __slots__ = ("error", "producer_id")
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call, _TIMEOUT_MS)
+        self.producer_id = -1
+        self.error: PeerError | None = None
+
+    def is_done(self) -> bool:
+        """Whether there is an id, or a refusal."""
+        return self.producer_id >= 0 or self.error is not None
+
+    def answer(self, broker: Broker) -> Outcome:
+        """The id with epoch 0, or the refusal."""
+        del broker
+        if self.error is not None:
+            return Now(_refused(self.error.error_code))
+        return Now({"error_code": ErrorCode.none, "producer_id": self.producer_id, "producer_epoch": 0})
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """No block of ids came in time: a retriable refusal."""
+        del broker
+        return Now(_refused(ErrorCode.coordinator_load_in_progress))

@@ -1,0 +1,156 @@
+"""ListOffsets (key 2, v1-11): earliest, latest, by timestamp, of the largest timestamp, local.
+
+v2: isolation level. v4: leader epochs. v6: flexible. v7: max timestamp (-3). v8: earliest local (-4). v9: last tiered
+(-5): there is no tiered storage, so -1. v10: time-out. v11: earliest pending upload (-6), likewise -1.
+
+By timestamp: the first record at or after it, with that record's own timestamp; -1 and -1 when there is none
+(Kafka's UnifiedLog.fetchOffsetByTimestamp). Looking inside batches reads the disk, so it runs in a job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.ids import TopicPartition
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 2, "ListOffsets", range(1, 12)
+ABSENT = ("tiered storage: its offsets are -1",)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+_TIMEOUT_MS = 30_000
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Answer each partition; those that need the disk in one job."""
+    topics: list[Fields] = []
+    searches: list[tuple[Fields, Partition, Any]] = []
+    seen: set[TopicPartition] = set()
+    for topic in call.request.topics:
+        partitions: list[Fields] = []
+        topics.append({"name": topic.name, "partitions": partitions})
+        for asked in topic.partitions:
+            answer: Fields = {
+                "partition_index": asked.partition_index,
+                "error_code": ErrorCode.none,
+                "timestamp": -1,
+                "offset": -1,
+                "leader_epoch": -1,
+            }
+            partitions.append(answer)
+            topic_partition = TopicPartition(topic.name, asked.partition_index)
+            try:
+                if topic_partition in seen:
+                    raise PeerError(ErrorCode.invalid_request, "a partition is asked for twice")
+                seen.add(topic_partition)
+                search = _look_up(broker, call, topic_partition, asked, answer)
+            except PeerError as error:
+                answer["error_code"] = error.error_code
+                continue
+            if search is not None:
+                searches.append((answer, broker.partitions[topic_partition], search))
+    fields: Fields = {"topics": topics}
+    return Later(OffsetSearch(broker, call, fields, searches)) if searches else Now(fields)
+
+
+def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Any:
+    """Fill in what is known without the disk; else the search to run in a job."""
+    partition = broker.leader_of(topic_partition)
+    log = partition.log
+    assert log is not None
+    epoch = getattr(asked, "current_leader_epoch", -1)
+    if epoch >= 0 and epoch != partition.leader_epoch:
+        is_old = epoch < partition.leader_epoch
+        raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
+    timestamp = asked.timestamp
+    if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, 0):
+        raise PeerError(ErrorCode.unsupported_version)
+    if timestamp == LATEST:
+        answer["offset"] = partition.high_watermark
+        answer["leader_epoch"] = partition.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer["offset"] = log.log_start_offset
+        answer["leader_epoch"] = log.epochs.epoch_for(log.log_start_offset)
+    elif timestamp == MAX_TIMESTAMP:
+        return log.offset_of_max_timestamp()
+    elif timestamp >= 0:
+        return log.offset_for_timestamp(timestamp)
+    elif timestamp not in (LATEST_TIERED, EARLIEST_PENDING):
+        raise PeerError(ErrorCode.invalid_request, f"timestamp {timestamp} has no meaning")
+    return None
+
+
+class OffsetSearch(Waiting):
+    """Partitions whose offsets are looked up in the batches, in one job."""
+
+    __slots__ = ("_fields", "_is_found", "_searches")
+
+    def __init__(
+        self, broker: Broker, call: Call, fields: Fields, searches: list[tuple[Fields, Partition, Any]]
+    ) -> None:
+        super().__init__(call, _TIMEOUT_MS)
+        self._fields = fields
+        self._is_found = False
+        self._searches = searches
+
+        def work() -> list[Any]:
+            return [_attempt(search) for _answer, _partition, search in searches]
+
+        def done(result: Any, error: BaseException | None) -> None:
+            self._is_found = True
+            if error is not None:
+                raise error
+            for (answer, partition, _search), found in zip(searches, result, strict=True):
+                _fill(broker, answer, partition, found)
+            broker.finish(self)
+
+        broker.jobs.run("read", work, done)
+
+    def is_done(self) -> bool:
+        """Whether the job is done."""
+        return self._is_found
+
+    def answer(self, broker: Broker) -> Outcome:
+        """All partitions."""
+        del broker
+        return Now(self._fields)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """The device takes too long: a retriable error for what was searched."""
+        del broker
+        for answer, _partition, _search in self._searches:
+            answer["error_code"] = ErrorCode.request_timed_out
+        return Now(self._fields)
+
+
+def _attempt(search: Any) -> Any:
+    try:
+        return search()
+    except ProtocolViolation as violation:
+        return PeerError(ErrorCode.corrupt_message, str(violation))
+    except (OSError, LogDirectoryFailure) as error:
+        return error
+
+
+def _fill(broker: Broker, answer: Fields, partition: Partition, found: Any) -> None:
+    if isinstance(found, PeerError):
+        answer["error_code"] = found.error_code
+    elif isinstance(found, (OSError, LogDirectoryFailure)):
+        answer["error_code"] = ErrorCode.kafka_storage_error
+        if partition.log is not None:
+            failure = (
+                found if isinstance(found, LogDirectoryFailure) else LogDirectoryFailure(partition.log.directory, found)
+            )
+            broker.directory_failed(failure)
+    elif found is not None and found.offset < partition.high_watermark:
+        answer["timestamp"], answer["offset"], answer["leader_epoch"] = (
+            found.timestamp,
+            found.offset,
+            found.leader_epoch,
+        )

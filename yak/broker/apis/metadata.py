@@ -1,0 +1,146 @@
+"""Metadata (key 3, v0-13): brokers, topics, partitions and their leaders; topics are created on the way when allowed.
+
+v0: an empty list means all topics. v1: null means all. v4: the client says whether topics may be created. v8:
+authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a top-level error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.metadata import ChangesWaiting
+from yak.broker.topic_creation import plan_auto_creation
+from yak.errors import ErrorCode, PeerError
+from yak.protocol.topic_names import validate_topic_name
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.cluster.image import Image, TopicInfo
+
+KEY, NAME, VERSIONS = 3, "Metadata", range(14)
+ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
+
+_AUTO_CREATE_TIMEOUT_MS = 5_000
+_CREATION_FLAG_VERSION = 4
+_TOPIC_IDS_VERSION = 10
+_NOT_ASKED = -(2**31)
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""Bits of Kafka's AclOperation that apply to a topic: read, write, create, delete, alter, describe, and of its configs."""
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Describe the topics asked for; wait for those that are being created."""
+    request = call.request
+    asked = request.topics
+    if asked is None or (call.version == 0 and not asked):
+        names = sorted(broker.image.topics)
+        return Now(_answer(broker, call, [_topic(broker, call, broker.image.topics[name]) for name in names]))
+    wanted = [(getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked]
+    may_create = broker.config.auto_create_topics_enable and (
+        call.version < _CREATION_FLAG_VERSION or request.allow_auto_topic_creation
+    )
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        return Now(_answer(broker, call, [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted]))
+
+    waiting = ChangesWaiting(call, _AUTO_CREATE_TIMEOUT_MS, build)
+    if may_create:
+        for name in dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None):
+            if name not in broker.image.topics:
+                try:
+                    waiting.change(broker, name, plan_auto_creation(broker, name))
+                except PeerError as refusal:
+                    waiting.results[name] = refusal
+    if waiting.is_done():
+        return build(waiting.results)
+    return Later(waiting)
+
+
+def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
+    image = broker.image
+    operations = (
+        CLUSTER_OPERATIONS if getattr(call.request, "include_cluster_authorized_operations", False) else _NOT_ASKED
+    )
+    return {
+        "brokers": [
+            {"node_id": info.node_id, "host": info.host, "port": info.port, "rack": info.rack}
+            for info in image.active_brokers()
+        ],
+        "cluster_id": image.cluster_id,
+        "controller_id": controller_of(image),
+        "topics": topics,
+        "cluster_authorized_operations": operations,
+        "error_code": ErrorCode.none,
+    }
+
+
+def controller_of(image: Image) -> int:
+    """The controller's node id if it is alive, else -1."""
+    alive = {info.node_id for info in image.active_brokers()}
+    return image.controller_id if image.controller_id in alive else -1
+
+
+def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: dict[Any, PeerError | None]) -> Fields:
+    """One topic that the client named, by name or by id."""
+    if topic_id is not None:
+        topic = broker.image.topic_by_id(topic_id)
+        return _topic(broker, call, topic) if topic else _missing(ErrorCode.unknown_topic_id, None, topic_id)
+    if name is None:
+        return _missing(ErrorCode.unknown_topic_id, None, None)
+    topic = broker.image.topics.get(name)
+    if topic is not None:
+        return _topic(broker, call, topic)
+    try:
+        validate_topic_name(name)
+    except PeerError as error:
+        return _missing(error.error_code, name, None)
+    refusal = results.get(name)
+    code = ErrorCode.unknown_topic_or_partition
+    if refusal is not None and refusal.error_code in (
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.invalid_replication_factor,
+        ErrorCode.policy_violation,
+    ):
+        code = refusal.error_code
+    return _missing(code, name, None)
+
+
+def _missing(error_code: ErrorCode, name: str | None, topic_id: Any) -> Fields:
+    return {"error_code": error_code, "name": name, "topic_id": topic_id, "partitions": []}
+
+
+def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
+    operations = TOPIC_OPERATIONS if getattr(call.request, "include_topic_authorized_operations", False) else _NOT_ASKED
+    return {
+        "error_code": ErrorCode.none,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.name.startswith("__"),
+        "partitions": describe_partitions(broker, topic),
+        "topic_authorized_operations": operations,
+    }
+
+
+def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
+    """Every partition of a topic: its leader, epoch, replicas and in-sync set; LEADER_NOT_AVAILABLE without a leader."""
+    alive = {info.node_id for info in broker.image.active_brokers()}
+    answers = []
+    for info in topic.partitions:
+        offline = [node for node in info.replicas if node not in alive]
+        if broker.node_id in info.replicas and broker.is_offline(topic.name, info.partition):
+            offline.append(broker.node_id)
+        has_leader = info.leader in alive
+        answers.append(
+            {
+                "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+                "partition_index": info.partition,
+                "leader_id": info.leader if has_leader else -1,
+                "leader_epoch": info.leader_epoch,
+                "replica_nodes": list(info.replicas),
+                "isr_nodes": list(info.isr),
+                "offline_replicas": offline,
+            }
+        )
+    return answers

@@ -1,0 +1,132 @@
+"""Produce (key 0, v3-13): append one batch a partition, and answer when it counts.
+
+v3: record batches, magic 2. v7: zstd. v8: errors by record. v9: flexible. v10: current leader (KIP-951).
+v12: same as v11 here, transactions are not served. v13: topic ids instead of names.
+
+With acks=0 there is no answer, and an error closes the connection (Kafka's KafkaApis.handleProduceRequest). With
+acks=1 and acks=all the answer waits for what the topic's `flush.messages` asks; with acks=all also for the high watermark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.appending import Appended, append_batch
+from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
+from yak.protocol.hot import ProducePartitionAnswer, produce_response
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
+ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
+
+_TOPIC_ID_VERSION = 13
+_NONE = ErrorCode.none
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Append every batch of the request, each with its own error code."""
+    request = call.request
+    acks = request.acks
+    if acks not in (-1, 0, 1):
+        refusal: PeerError | None = PeerError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {acks}")
+    elif request.transactional_id is not None:
+        refusal = PeerError(ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK")
+    else:
+        refusal = None
+    by_id = call.version >= _TOPIC_ID_VERSION
+    wait: ProduceWaiting | None = None
+    topics: list[tuple[Any, list[ProducePartitionAnswer]]] = []
+    for topic_data in request.topic_data:
+        answers: list[ProducePartitionAnswer] = []
+        name = broker.topic_name(topic_data.topic_id) if by_id else topic_data.name
+        topics.append((topic_data.topic_id if by_id else name, answers))
+        for data in topic_data.partition_data:
+            try:
+                if refusal is not None:
+                    raise refusal
+                if name is None:
+                    raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
+                partition = broker.leader_of(TopicPartition(name, data.index))
+                appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
+            except PeerError as error:
+                answers.append(_failed(data.index, error))
+                continue
+            answer = ProducePartitionAnswer(
+                data.index,
+                _NONE,
+                appended.base_offset,
+                appended.log_append_time_ms,
+                appended.log_start_offset,
+            )
+            answers.append(answer)
+            if appended.must_wait and acks != 0:
+                if wait is None:
+                    wait = ProduceWaiting(call, topics)
+                wait.hold(partition, appended, answer)
+    if acks == 0:
+        _close_on_error(broker, call, topics)
+        return None
+    if wait is not None:
+        return Later(wait)
+    return Prebuilt(produce_response(call.version, call.correlation_id, topics))
+
+
+def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
+    """The answer of a partition whose batch was not appended."""
+    return ProducePartitionAnswer(index, error.error_code, -1, -1, -1, (), error.message or None)
+
+
+def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
+    for topic, answers in topics:
+        for answer in answers:
+            if answer.error_code != _NONE:
+                broker.close_connection(
+                    call.connection,
+                    f"acks=0 produce to {topic}-{answer.index} failed with {ErrorCode(answer.error_code).name}",
+                )
+                return
+
+
+class ProduceWaiting(Waiting):
+    """An acks=1 or acks=all produce whose batches are in the log but do not count yet."""
+
+    __slots__ = ("_held", "_topics", "remaining")
+
+    def __init__(self, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
+        super().__init__(call, max(0, call.request.timeout_ms))
+        self.remaining = 0
+        self._topics = topics
+        self._held: list[tuple[Partition, Appended, ProducePartitionAnswer]] = []
+
+    def hold(self, partition: Partition, appended: Appended, answer: ProducePartitionAnswer) -> None:
+        """Wait for one more batch."""
+        self.remaining += 1
+        self._held.append((partition, appended, answer))
+        appended.wait_in(partition, self, answer)
+
+    def resolve(self, broker: Broker) -> None:
+        """One batch counts now, or failed; the last one lets the answer go."""
+        self.remaining -= 1
+        if self.remaining == 0:
+            broker.finish(self)
+
+    def is_done(self) -> bool:
+        """Whether every batch counts or failed."""
+        return self.remaining <= 0
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """What became of each batch."""
+        return Prebuilt(produce_response(self.call.version, self.call.correlation_id, self._topics))
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """Batches that still do not count are answered with REQUEST_TIMED_OUT: they are in the log all the same."""
+        for partition, appended, answer in self._held:
+            if not appended.counts(partition):
+                answer.error_code = ErrorCode.request_timed_out
+                answer.base_offset = -1
+        return self.answer(broker)

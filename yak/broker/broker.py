@@ -1,0 +1,360 @@
+"""The broker: a plain object whose `step(event, now_ms)` changes state, appends, and returns effects.
+
+No clock, socket, thread or await in here or below: the shell (`yak.server`) and the simulator (`yak.sim`) drive the same
+object. This file takes events apart and keeps requests in order; what a request means is in `yak.broker.apis`, where
+the metadata come from in `yak.broker.metadata`, what runs by the clock in `yak.broker.maintenance`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from yak.broker import apis, events
+from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
+from yak.broker.connections import Connection
+from yak.broker.flushing import Flusher
+from yak.broker.jobs import Jobs
+from yak.broker.maintenance import Maintenance
+from yak.broker.metadata import Metadata
+from yak.broker.producer_ids import ProducerIds
+from yak.broker.recompression import fail_pending
+from yak.broker.sessions import FetchSessions
+from yak.broker.timeouts import Timeouts
+from yak.cluster.image import Image
+from yak.cluster.image_log import ImageLog
+from yak.cluster.membership import Identity, MembershipSettings
+from yak.config.broker_configs import BrokerConfig
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.ids import ConnectionId, TopicPartition
+from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.replication.partition import Partition
+from yak.seams.dice import Dice
+from yak.storage.log_store import LogStore
+
+API_VERSIONS_KEY = 18
+
+
+@dataclass(slots=True, frozen=True)
+class Parts:
+    """What a broker is made of; the shell and the simulator each bring their own."""
+
+    identity: Identity
+    config: BrokerConfig
+    membership: MembershipSettings
+    log_store: LogStore
+    image: Image
+    image_log: ImageLog
+    dice: Dice
+
+
+class Broker:
+    """One broker. `step` is the only way in; the effects it returns are the only way out."""
+
+    def __init__(self, parts: Parts, now_ms: int) -> None:
+        self.config = parts.config
+        self.identity = parts.identity
+        self.node_id = parts.identity.node_id
+        self.dice = parts.dice
+        self.log_store = parts.log_store
+        self.now_ms = now_ms
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.connections: dict[ConnectionId, Connection] = {}
+        self.timeouts = Timeouts()
+        self.jobs = Jobs(self)
+        self.flusher = Flusher(self)
+        self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+        self.maintenance = Maintenance(self, now_ms)
+        self._effects: list[events.Effect] = []
+        self._advanced: dict[Partition, None] = {}
+        self.producer_ids = ProducerIds(self)
+        self.metadata = Metadata(self, parts)
+        self._table = apis.DISPATCH
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            events.ConnectionOpened: self._on_opened,
+            events.ConnectionClosed: self._on_closed,
+            events.TurnEnd: self._on_turn_end,
+            events.TimerDue: self._on_timer,
+            events.JobDone: self.jobs.on_done,
+            events.StoreConnected: self.metadata.on_store_connected,
+            events.StoreLost: self.metadata.on_store_lost,
+            events.StoreReplied: self.metadata.on_store_replied,
+            events.RecordsTailed: self.metadata.on_records_tailed,
+            events.StopRequested: self.maintenance.on_stop_requested,
+        }
+
+    # ------------------------------------------------------------------------------------------------- the border
+
+    def step(self, event: events.Event, now_ms: int) -> list[events.Effect]:
+        """Let one thing happen at `now_ms` (ms since the epoch, never going back); gives what to do, in order."""
+        self.now_ms = now_ms
+        if type(event) is events.FrameReceived:
+            self._on_frame(event)
+        else:
+            self._handlers[type(event)](event)
+            if type(event) is not events.TurnEnd and self._advanced:
+                self._wake_advanced()
+        effects = self._effects
+        self._effects = []
+        return effects
+
+    def next_due(self) -> int | None:
+        """When the next `TimerDue` is wanted, in ms; None while nothing runs by the clock."""
+        dues = [
+            due
+            for due in (
+                self.timeouts.next_due(),
+                self.flusher.next_due(),
+                self.maintenance.next_due(),
+                self.metadata.next_due(),
+            )
+            if due is not None
+        ]
+        return min(dues, default=None)
+
+    def backlog(self, connection_id: ConnectionId) -> int:
+        """Requests of a connection that were stepped but not answered; the shell stops reading past its bound."""
+        connection = self.connections.get(connection_id)
+        return 0 if connection is None else len(connection.calls)
+
+    # ----------------------------------------------------------------------------------------- what handlers call
+
+    @property
+    def image(self) -> Image:
+        """The cluster's metadata as this broker has them on its disk."""
+        return self.metadata.image
+
+    def emit(self, effect: events.Effect) -> None:
+        """Hand an effect to the world at the end of this step."""
+        self._effects.append(effect)
+
+    def notice(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: object) -> None:
+        """Write a line to the log."""
+        self._effects.append(events.Notice(level, event, fields))
+
+    def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
+        """The name that goes with a topic id, None when there is none."""
+        topic = self.metadata.image.topic_by_id(topic_id) if topic_id is not None else None
+        return None if topic is None else topic.name
+
+    def leader_of(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, if this broker leads it.
+
+        Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when another
+        broker leads it or this one may not act on its metadata yet, KAFKA_STORAGE_ERROR when its directory is offline.
+        """
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            topic = self.metadata.image.topics.get(topic_partition.topic)
+            if topic is not None and 0 <= topic_partition.partition < len(topic.partitions):
+                raise PeerError(ErrorCode.not_leader_or_follower, "this broker does not hold the partition")
+            raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
+        if partition.log is None:
+            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+        if not partition.is_leader:
+            raise PeerError(ErrorCode.not_leader_or_follower, f"node {partition.leader_id} leads {topic_partition}")
+        return partition
+
+    def advanced(self, partition: Partition) -> None:
+        """The high watermark (or the log start) moved: wake who waits for it, at the end of the turn."""
+        self._advanced[partition] = None
+        self.metadata.moved(partition)
+        if partition.sessions:
+            for session, member in partition.sessions.items():
+                session.mark_dirty(member)
+
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
+        for log in self.log_store.directory_failed(failure.directory):
+            partition = self.partitions.get(log.topic_partition)
+            if partition is not None and partition.log is log:
+                partition.log = None
+                self.fail_waiting(partition, ErrorCode.kafka_storage_error)
+        self.notice(
+            "error",
+            "log-directory-offline",
+            directory=failure.directory,
+            error=str(failure.error.strerror or failure.error),
+        )
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """The partition has another leader or epoch: requests that wait on the old one are told."""
+        self.fail_waiting(partition, ErrorCode.not_leader_or_follower)
+
+    def partition_deleted(self, partition: Partition) -> None:
+        """The partition is gone: whoever waits on it is told."""
+        self.fail_waiting(partition, ErrorCode.unknown_topic_or_partition)
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """The log start offset moved up; sessions tell it to their clients."""
+        if partition.sessions:
+            for session, item in partition.sessions.items():
+                session.mark_dirty(item)
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether this broker's replica is in a log directory that failed."""
+        partition = self.partitions.get(TopicPartition(topic, index))
+        return partition is not None and partition.log is None
+
+    def became_ready(self) -> None:
+        """Registered and caught up: the shell may listen."""
+        self._effects.append(events.Ready())
+
+    def fail_waiting(self, partition: Partition, error_code: ErrorCode) -> None:
+        """Answer every produce that waits on the partition with an error, and wake its fetches to see for themselves."""
+        fail_pending(self, partition, error_code)
+        for queue in (partition.waiting_produces, partition.waiting_flushes):
+            while queue:
+                _appended, waiting, answer = queue.popleft()
+                answer.error_code = error_code
+                answer.base_offset = -1
+                waiting.resolve(self)
+        for fetch in list(partition.waiting_fetches or ()):
+            self.finish(fetch)
+        for session, item in (partition.sessions or {}).items():
+            session.mark_dirty(item)
+            if session.parked is not None:
+                self.finish(session.parked)
+
+    def close_connection(self, connection: Connection, reason: str) -> None:
+        """Close after what is already answered; nothing more of this connection is stepped."""
+        if connection.is_open:
+            connection.is_open = False
+            self._effects.append(events.CloseConnection(connection.connection_id, reason))
+
+    def park(self, waiting: Waiting) -> None:
+        """Keep a request until something finishes it or its time is over."""
+        waiting.call.waiting = waiting
+        self.timeouts.add(waiting, self.now_ms)
+
+    def finish(self, waiting: Waiting) -> None:
+        """Answer a parked request, once; a second call does nothing."""
+        if not waiting.finished:
+            self._end(waiting, waiting.answer)
+
+    # ------------------------------------------------------------------------------------------------- events
+
+    def _on_frame(self, event: events.FrameReceived) -> None:
+        connection = self.connections.get(event.connection_id)
+        if connection is None or not connection.is_open:
+            return
+        frame = event.frame
+        try:
+            header = read_request_header(frame)
+            api_key, version = header.api_key, header.api_version
+            handle = self._table.get((api_key, version))
+            call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
+            if handle is None:
+                handle = self._unserved(call)
+            else:
+                call.request = decode_request(api_key, version, frame, header.body_offset)
+            outcome = handle(self, call)
+        except ProtocolViolation as violation:
+            self.close_connection(connection, str(violation))
+            return
+        self._settle(call, outcome)
+
+    def _unserved(self, call: Call) -> Callable[[Broker, Call], Outcome]:
+        """ApiVersions of an unknown version is answered as v0 (KIP-511); anything else closes the connection."""
+        if call.api_key != API_VERSIONS_KEY:
+            known = "version" if call.api_key in apis.TABLE else "API key"
+            raise ProtocolViolation(f"unserved {known}: key {call.api_key} version {call.version}")
+        call.version = 0
+        return apis.api_versions.refuse_version
+
+    def _settle(self, call: Call, outcome: Outcome) -> None:
+        if outcome is None:
+            return
+        connection = call.connection
+        if type(outcome) is Later:
+            waiting = outcome.waiting
+            connection.calls.append(call)
+            if waiting.is_done():
+                self.finish(waiting)
+            else:
+                self.park(waiting)
+            return
+        parts = self._encode(call, outcome)
+        if connection.calls:
+            call.parts = parts
+            connection.calls.append(call)
+        else:
+            self._effects.append(events.Reply(connection.connection_id, parts))
+
+    def _encode(self, call: Call, outcome: Now | Prebuilt | Any) -> list[Any]:
+        if type(outcome) is Prebuilt:
+            return outcome.parts
+        assert type(outcome) is Now
+        return encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)
+
+    def _end(self, waiting: Waiting, answer: Callable[[Broker], Outcome]) -> None:
+        waiting.finished = True
+        self.timeouts.remove(waiting)
+        waiting.leave(self)
+        call = waiting.call
+        call.waiting = None
+        if not call.connection.is_open:
+            return
+        outcome = answer(self)
+        if type(outcome) is Later:
+            self.park(outcome.waiting)
+            return
+        call.parts = self._encode(call, outcome)
+        call.connection.release_answers(self._effects)
+
+    def _on_opened(self, event: events.ConnectionOpened) -> None:
+        self.connections[event.connection_id] = Connection(event.connection_id, event.peer)
+
+    def _on_closed(self, event: events.ConnectionClosed) -> None:
+        connection = self.connections.pop(event.connection_id, None)
+        if connection is None:
+            return
+        connection.is_open = False
+        for call in connection.calls:
+            waiting = call.waiting
+            if waiting is not None and not waiting.finished:
+                waiting.finished = True
+                self.timeouts.remove(waiting)
+                waiting.leave(self)
+        connection.calls.clear()
+
+    def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
+        if self._advanced:
+            self._wake_advanced()
+        self.flusher.start_wanted()
+
+    def _on_timer(self, event: events.TimerDue) -> None:  # noqa: ARG002
+        for waiting in self.timeouts.take_expired(self.now_ms):
+            if not waiting.finished:
+                self._end(waiting, waiting.on_expiry)
+        self.flusher.on_timer()
+        self.maintenance.on_timer()
+        self.metadata.on_timer()
+
+    # ----------------------------------------------------------------------------------------------- wake-ups
+
+    def _wake_advanced(self) -> None:
+        while self._advanced:
+            advanced = list(self._advanced)
+            self._advanced.clear()
+            for partition in advanced:
+                self._wake_produces(partition)
+                if partition.waiting_fetches:
+                    for fetch in list(partition.waiting_fetches):
+                        fetch.on_progress(self)
+                if partition.sessions:
+                    for session in partition.sessions:
+                        if session.parked is not None:
+                            session.parked.on_progress(self)
+
+    def _wake_produces(self, partition: Partition) -> None:
+        queue = partition.waiting_produces
+        if queue:
+            while queue and queue[0][0].end_offset <= partition.high_watermark:
+                queue.popleft()[1].resolve(self)
+        queue = partition.waiting_flushes
+        if queue and partition.log is not None:
+            while queue and queue[0][0].end_offset <= partition.log.recovery_point:
+                queue.popleft()[1].resolve(self)

@@ -1,0 +1,58 @@
+"""Changing configs: the way that AlterConfigs and IncrementalAlterConfigs share.
+
+Every resource is checked by itself; a refused one changes nothing, the others go on. What is accepted is in force when
+the answer leaves: it is in the metadata log and on this broker's disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
+from yak.broker.metadata import ChangesWaiting
+from yak.cluster.controller import plan_alter_configs
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_TIMEOUT_MS = 10_000
+
+
+def change_configs(
+    broker: Broker, call: Call, new_settings: Callable[[TopicResource | BrokerResource, Any], dict[str, str]]
+) -> Outcome:
+    """Answer a request: `new_settings(resource, asked)` gives all that shall be set on the resource, or raises PeerError."""
+    resources = call.request.resources
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
+
+    waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
+    seen: set[tuple[int, str]] = set()
+    for index, asked in enumerate(resources):
+        try:
+            key = (asked.resource_type, asked.resource_name)
+            if key in seen:
+                raise PeerError(ErrorCode.invalid_request, "a resource is named twice")
+            seen.add(key)
+            resource = resource_of(broker, *key)
+            settings = new_settings(resource, asked)
+        except PeerError as error:
+            waiting.results[index] = error
+            continue
+        if not call.request.validate_only and settings != dict(resource.overrides):
+            requests = plan_alter_configs(broker.image, resource.kind, resource.name, settings)
+            waiting.change(broker, index, requests)
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _answer(asked: Any, error: PeerError | None) -> Fields:
+    return {
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+        "resource_type": asked.resource_type,
+        "resource_name": asked.resource_name,
+    }

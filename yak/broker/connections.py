@@ -1,0 +1,38 @@
+"""Connections as the core sees them: requests are stepped in order and answered in order.
+
+Kafka's clients match answers by order, so an answer that is ready early waits behind the ones before it. A waiting
+Produce does not stop the next request from being stepped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from yak.broker.call import Call
+from yak.broker.events import Effect, Reply
+from yak.ids import ConnectionId
+
+
+class Connection:
+    """One client connection: its unanswered calls, oldest first."""
+
+    __slots__ = ("calls", "client_software", "connection_id", "fetch_rotation", "is_open", "peer")
+
+    def __init__(self, connection_id: ConnectionId, peer: str) -> None:
+        self.connection_id = connection_id
+        self.peer = peer
+        self.is_open = True
+        self.calls: deque[Call] = deque()
+        self.client_software = ""
+        self.fetch_rotation = 0
+        """Where the next fetch of many partitions starts reading, so that none of them starves."""
+
+    def release_answers(self, effects: list[Effect]) -> None:
+        """Emit every answer that has nothing unanswered before it."""
+        calls = self.calls
+        while calls:
+            parts = calls[0].parts
+            if parts is None:
+                return
+            calls.popleft()
+            effects.append(Reply(self.connection_id, parts))

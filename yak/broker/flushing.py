@@ -1,0 +1,94 @@
+"""When logs are made durable: `flush.messages`, `flush.ms`, and rolled segments. Group commit, always in threads.
+
+At most one flush of a partition runs at a time; all that was appended by the time it starts is covered by it, and what
+came later waits for the next. A failed flush takes the log directory offline and is never tried again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from yak.errors import LogDirectoryFailure
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+
+class Flusher:
+    """Partitions that want a flush now, or by a time."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._wanted: dict[Partition, bool] = {}
+        self._due_by_interval: dict[int, OrderedDict[Partition, int]] = {}
+
+    def want(self, partition: Partition, *, all_of_it: bool = True) -> None:
+        """Flush at the end of this turn, or when the flush under way is done: all, or only the closed segments."""
+        if partition.flush_running:
+            partition.flush_wanted = partition.flush_wanted or all_of_it
+        else:
+            self._wanted[partition] = self._wanted.get(partition, False) or all_of_it
+
+    def want_within(self, partition: Partition, interval_ms: int) -> None:
+        """Flush at the latest `interval_ms` from now; an earlier promise stands."""
+        queue = self._due_by_interval.setdefault(interval_ms, OrderedDict())
+        if partition not in queue:
+            queue[partition] = self._broker.now_ms + interval_ms
+
+    def next_due(self) -> int | None:
+        """The earliest promised flush, in ms."""
+        return min((queue[next(iter(queue))] for queue in self._due_by_interval.values() if queue), default=None)
+
+    def on_timer(self) -> None:
+        """Start the flushes that are due."""
+        now_ms = self._broker.now_ms
+        for interval_ms in list(self._due_by_interval):
+            queue = self._due_by_interval[interval_ms]
+            while queue and queue[next(iter(queue))] <= now_ms:
+                partition, _due_ms = queue.popitem(last=False)
+                self.want(partition)
+            if not queue:
+                del self._due_by_interval[interval_ms]
+        self.start_wanted()
+
+    def start_wanted(self) -> None:
+        """Start one flush for each partition that asked in this turn."""
+        if not self._wanted:
+            return
+        wanted, self._wanted = self._wanted, {}
+        for partition, all_of_it in wanted.items():
+            self._start(partition, all_of_it=all_of_it)
+
+    def _start(self, partition: Partition, *, all_of_it: bool) -> None:
+        log = partition.log
+        if log is None:
+            return
+        plan = log.flush_plan(include_active=all_of_it)
+        partition.flush_running = True
+        partition.flush_wanted = False
+
+        def done(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
+            partition.flush_running = False
+            if partition.log is not log:
+                return
+            if error is not None:
+                self._failed(log.directory, error)
+                return
+            log.flushed(plan, self._broker.now_ms)
+            if partition.is_leader:
+                partition.advance_high_watermark()
+            self._broker.advanced(partition)
+            if partition.flush_wanted:
+                self._start(partition, all_of_it=True)
+
+        self._broker.jobs.run("flush", plan.run, done)
+
+    def _failed(self, directory: str, error: BaseException) -> None:
+        if isinstance(error, LogDirectoryFailure):
+            self._broker.directory_failed(error)
+        elif isinstance(error, OSError):
+            self._broker.directory_failed(LogDirectoryFailure(directory, error))
+        else:
+            raise error

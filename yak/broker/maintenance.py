@@ -1,0 +1,162 @@
+"""What runs by the clock: retention, checkpoints, producer expiry, and the orderly stop.
+
+Nothing here looks at all partitions at once: a round of retention is cut into slices, one a timer tick, so that ten
+thousand partitions never hold up a request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from yak.broker import events
+from yak.broker.recompression import fail_pending
+from yak.errors import ErrorCode, LogDirectoryFailure
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+SLICE_PARTITIONS = 100
+SLICE_GAP_MS = 10
+
+
+class Maintenance:
+    """The broker's periodic work."""
+
+    def __init__(self, broker: Broker, now_ms: int) -> None:
+        self._broker = broker
+        config = broker.config
+        self._retention_interval_ms = config.log_retention_check_interval_ms
+        self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
+        self._retention_due_ms = now_ms + min(30_000, self._retention_interval_ms)
+        self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
+        self._round: deque[Partition] = deque()
+        self._checkpoint_running = False
+        self._deletions: deque[tuple[int, Any]] = deque()
+        self.is_stopping = False
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        dues = [self._retention_due_ms, self._checkpoint_due_ms]
+        if self._deletions:
+            dues.append(self._deletions[0][0])
+        return min(dues)
+
+    def on_timer(self) -> None:
+        """Do what is due."""
+        now_ms = self._broker.now_ms
+        if self.is_stopping:
+            self._retention_due_ms = self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
+            return
+        if now_ms >= self._retention_due_ms:
+            self._retain_slice(now_ms)
+        if now_ms >= self._checkpoint_due_ms:
+            self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
+            self._start_checkpoint()
+        while self._deletions and self._deletions[0][0] <= now_ms:
+            _due_ms, remove = self._deletions.popleft()
+            self._broker.jobs.run("delete", remove, self._deleted)
+
+    def delete_later(self, remove: Any, delay_ms: int) -> None:
+        """Remove files that nobody reads any more after `delay_ms` (Kafka's file.delete.delay.ms)."""
+        due_ms = self._broker.now_ms + delay_ms
+        if self._deletions and self._deletions[-1][0] > due_ms:
+            self._deletions = deque(sorted([*self._deletions, (due_ms, remove)], key=lambda item: item[0]))
+        else:
+            self._deletions.append((due_ms, remove))
+
+    def checkpoint_soon(self) -> None:
+        """A log start moved on request: have it on disk within a second."""
+        self._checkpoint_due_ms = min(self._checkpoint_due_ms, self._broker.now_ms + 1_000)
+
+    def retain(self, partition: Partition) -> None:
+        """Remove what retention, or a new log start offset, leaves no reader for."""
+        log = partition.log
+        if log is None:
+            return
+        now_ms = self._broker.now_ms
+        start = log.log_start_offset
+        try:
+            segments = log.expired_segments(now_ms, partition.high_watermark)
+            if segments:
+                self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
+        except OSError as error:
+            self._broker.directory_failed(LogDirectoryFailure(log.directory, error))
+            return
+        except LogDirectoryFailure as failure:
+            self._broker.directory_failed(failure)
+            return
+        log.producers.expire(now_ms, self._broker.config.producer_id_expiration_ms)
+        if log.log_start_offset != start:
+            self._broker.notice(
+                "info",
+                "segments-removed",
+                partition=str(partition.topic_partition),
+                segments=len(segments),
+                log_start_offset=log.log_start_offset,
+            )
+            if partition.high_watermark < log.log_start_offset:
+                partition.high_watermark = log.log_start_offset
+            self._broker.advanced(partition)
+
+    def _retain_slice(self, now_ms: int) -> None:
+        if not self._round:
+            self._round.extend(self._broker.partitions.values())
+        for _ in range(min(SLICE_PARTITIONS, len(self._round))):
+            self.retain(self._round.popleft())
+        self._retention_due_ms = now_ms + (SLICE_GAP_MS if self._round else self._retention_interval_ms)
+
+    def _start_checkpoint(self) -> None:
+        if self._checkpoint_running:
+            return
+        broker = self._broker
+        high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
+        plan = broker.log_store.checkpoint_plan(high_watermarks)
+        self._checkpoint_running = True
+        broker.jobs.run("checkpoint", plan, self._checkpointed)
+
+    def _checkpointed(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        self._checkpoint_running = False
+        if isinstance(error, LogDirectoryFailure):
+            self._broker.directory_failed(error)
+        elif error is not None:
+            self._broker.notice("error", "checkpoint-failed", error=str(error))
+
+    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        if error is not None:
+            self._broker.notice("warning", "files-not-deleted", error=str(error))
+
+    # --------------------------------------------------------------------------------------------------- stop
+
+    def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
+        """Lead nothing any more, leave the cluster, flush all, mark the stop as clean."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        broker = self._broker
+        for partition in broker.partitions.values():
+            partition.is_leader = False
+            if partition.pending_appends:
+                fail_pending(broker, partition, ErrorCode.not_leader_or_follower)
+        broker.metadata.leave(self._on_left)
+
+    def _on_left(self) -> None:
+        broker = self._broker
+        broker.metadata.on_left = None
+        high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
+        plan = broker.log_store.close_plan(broker.metadata.membership.broker_epoch, high_watermarks)
+        broker.jobs.run("checkpoint", plan, self._closed)
+
+    def _closed(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        broker = self._broker
+        if error is not None:
+            broker.notice("error", "stop-not-clean", error=str(error))
+        else:
+            for partition in broker.partitions.values():
+                log = partition.log
+                if log is not None and log.recovery_point >= log.log_end_offset:
+                    if partition.high_watermark < log.log_end_offset:
+                        partition.high_watermark = log.log_end_offset
+                    broker.advanced(partition)
+        broker.emit(events.Stopped())

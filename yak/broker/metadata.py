@@ -1,0 +1,376 @@
+"""How the cluster's metadata reach this broker, and how its changes reach the cluster.
+
+Records of the metadata log are made durable here before anything acts on them (persist before act): they are appended to
+the image log and synced in a job, the logs of new partitions are created in the same job, and only then the image
+is replaced and partitions take their new state. One such batch is under way at a time, in order.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from yak.broker import events
+from yak.broker.call import Call, Outcome, Waiting
+from yak.cluster import outputs as out
+from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.membership import Membership
+from yak.config.topic_configs import resolve_log_config
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.ids import TopicPartition
+from yak.replication.partition import Partition
+from yak.seams.metadata_store import StoreRequest, TailedRecord
+from yak.storage.log import Log
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker, Parts
+
+REPORT_INTERVAL_MS = 200
+"""High watermarks are reported to the store at most five times a second."""
+
+
+class Metadata:
+    """The image in force, the membership that renews it, and the changes that wait for it."""
+
+    def __init__(self, broker: Broker, parts: Parts) -> None:
+        self._broker = broker
+        self._nonce = 0
+        self.image: Image = parts.image
+        self._image_log = parts.image_log
+        self._log_store = parts.log_store
+        self.membership = Membership(
+            parts.identity, parts.image, next_nonce=self._next_nonce, dice=parts.dice, settings=parts.membership
+        )
+        self._queue: deque[list[TailedRecord]] = deque()
+        self._busy = False
+        self._failed = False
+        self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
+        self._moved: dict[Partition, None] = {}
+        self._report_due_ms: int | None = None
+        self.on_left: Callable[[], None] | None = None
+        for topic in self.image.topics.values():
+            for info in topic.partitions:
+                if broker.node_id in info.replicas:
+                    self._host(topic, info, self._log_of(topic, info))
+
+    def _next_nonce(self) -> int:
+        self._nonce += 1
+        return self._nonce
+
+    # ------------------------------------------------------------------------------------------------- events
+
+    def on_store_connected(self, event: events.StoreConnected) -> None:
+        """The store answers."""
+        self._carry_out(self.membership.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
+
+    def on_store_lost(self, event: events.StoreLost) -> None:
+        """The store is away: the data path goes on, metadata changes wait."""
+        self._carry_out(self.membership.on_lost(event.reason, self._broker.now_ms))
+
+    def on_store_replied(self, event: events.StoreReplied) -> None:
+        """A script answered."""
+        self._carry_out(self.membership.on_replied(event.nonce, event.outcome, self._broker.now_ms))
+
+    def on_records_tailed(self, event: events.RecordsTailed) -> None:
+        """New records: check their chain, then persist, then act."""
+        if self._failed:
+            return
+        good, outputs = self.membership.admit(event.records, self._broker.now_ms)
+        self._carry_out(outputs)
+        if good:
+            self._queue.append(list(good))
+            self._persist_next()
+
+    def on_timer(self) -> None:
+        """Let the membership and the reports run by the clock."""
+        now_ms = self._broker.now_ms
+        due_ms = self.membership.next_due()
+        if due_ms is not None and due_ms <= now_ms:
+            self._carry_out(self.membership.on_time(now_ms))
+        if self._report_due_ms is not None and self._report_due_ms <= now_ms:
+            self._report()
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        due_ms = self.membership.next_due()
+        if self._report_due_ms is None:
+            return due_ms
+        return self._report_due_ms if due_ms is None else min(due_ms, self._report_due_ms)
+
+    def leave(self, on_left: Callable[[], None]) -> None:
+        """Tell the cluster that this broker stops; `on_left` is called when it knows, or cannot be told."""
+        self.on_left = on_left
+        self._carry_out(self.membership.leave(self._broker.now_ms))
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    def begin(self, waiting: ChangesWaiting, key: object, requests: Sequence[StoreRequest]) -> None:
+        """Send one change for `waiting`; raises PeerError with a retriable code when the store is away or frozen."""
+
+        def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+            waiting.resolve(self._broker, key, error, values)
+
+        waiting.pending[key] = self.begin_own(requests, done)
+
+    def begin_own(
+        self,
+        requests: Sequence[StoreRequest],
+        done: Callable[[PeerError | None, tuple[dict[str, Any], ...]], None],
+    ) -> int:
+        """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused."""
+        change_id, outputs = self.membership.begin(requests, self._broker.now_ms)
+        self._changes[change_id] = done
+        self._carry_out(outputs)
+        return change_id
+
+    def abandon(self, change_id: int) -> None:
+        """Nobody waits for this change any more; it may still happen."""
+        if self._changes.pop(change_id, None) is not None:
+            self.membership.abandon(change_id)
+
+    def moved(self, partition: Partition) -> None:
+        """A high watermark moved: it is in the next report."""
+        self._moved[partition] = None
+        if self._report_due_ms is None:
+            self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
+
+    def log_config(self, topic: TopicInfo) -> Any:
+        """The resolved log configuration of a topic."""
+        return resolve_log_config(
+            topic.configs,
+            self.image.broker_configs.get(self._broker.node_id, {}),
+            self.image.default_broker_configs,
+            self._broker.config.static,
+        )
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    def _carry_out(self, outputs: Sequence[out.Output]) -> None:
+        broker = self._broker
+        for output in outputs:
+            match output:
+                case out.Call(nonce, request):
+                    broker.emit(events.CallStore(nonce, request))
+                case out.Tail(after):
+                    broker.emit(events.TailStore(after))
+                case out.Say(level, event, fields):
+                    broker.emit(events.Notice(level, event, dict(fields)))
+                case out.BecameReady():
+                    broker.became_ready()
+                case out.Refuse(code, message, why, try_):
+                    broker.emit(events.Refused(code, message, why, tuple(try_)))
+                case out.ChangeDone(change_id, error, values):
+                    done = self._changes.pop(change_id, None)
+                    if done is not None:
+                        done(error, values)
+                case out.Left():
+                    if self.on_left is not None:
+                        self.on_left()
+
+    def _persist_next(self) -> None:
+        if self._busy or not self._queue:
+            return
+        records = [record for batch in self._queue for record in batch]
+        self._queue.clear()
+        self._busy = True
+        image, delta = self.image.apply_all(records)
+        sync = self._image_log.append(records)
+        missing = self._missing_logs(image, delta)
+
+        def work() -> list[tuple[TopicPartition, Log | OSError | LogDirectoryFailure]]:
+            sync()
+            return [(tp, self._create(tp, topic, config)) for tp, topic, config in missing]
+
+        def done(result: Any, error: BaseException | None) -> None:
+            self._busy = False
+            if error is not None:
+                self._failed = True
+                self._broker.notice("error", "metadata-log-failed", error=str(error))
+                return
+            self._act(image, delta, dict(result))
+            self._persist_next()
+
+        self._broker.jobs.run("image", work, done)
+
+    def _missing_logs(self, image: Image, delta: Delta) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
+        missing = []
+        for name in delta.topics_changed:
+            topic = image.topics[name]
+            config = None
+            for info in topic.partitions:
+                if self._broker.node_id not in info.replicas:
+                    continue
+                held = self._broker.partitions.get(TopicPartition(name, info.partition))
+                if held is None or held.topic_id != topic.topic_id:
+                    config = config or self.log_config(topic)
+                    missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
+        return missing
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any
+    ) -> Log | OSError | LogDirectoryFailure:
+        try:
+            return self._log_store.create(topic_partition, topic_id, config)
+        except (OSError, LogDirectoryFailure) as error:
+            return error
+
+    def _act(self, image: Image, delta: Delta, created: dict[TopicPartition, Any]) -> None:
+        broker = self._broker
+        self.image = image
+        for name, topic_id in delta.topics_removed:
+            self._drop(name, topic_id)
+        for name in delta.topics_changed:
+            topic = image.topics[name]
+            for info in topic.partitions:
+                topic_partition = TopicPartition(name, info.partition)
+                held = broker.partitions.get(topic_partition)
+                if broker.node_id in info.replicas:
+                    log = created.get(topic_partition) if held is None or held.topic_id != topic.topic_id else held.log
+                    if isinstance(log, (OSError, LogDirectoryFailure)):
+                        broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(log))
+                        log = None
+                    self._host(topic, info, log)
+        if delta.configs_changed:
+            self._apply_configs(delta)
+        self._carry_out(self.membership.on_image(image, broker.now_ms))
+        compact = self._image_log.compaction(image)
+        if compact is not None:
+            broker.jobs.run("image", compact, self._compacted)
+
+    def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        if error is not None:
+            self._broker.notice("warning", "metadata-log-not-compacted", error=str(error))
+
+    def _host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
+        """Take the role that the image gives for one partition of ours."""
+        broker = self._broker
+        topic_partition = TopicPartition(topic.name, info.partition)
+        partition = broker.partitions.get(topic_partition)
+        if partition is None or partition.topic_id != topic.topic_id:
+            partition = Partition(topic_partition, topic.topic_id, log)
+            if log is not None:
+                partition.high_watermark = log.log_start_offset
+            broker.partitions[topic_partition] = partition
+        if partition.become(
+            node_id=broker.node_id,
+            leader_id=info.leader,
+            leader_epoch=info.leader_epoch,
+            partition_epoch=info.partition_epoch,
+            replicas=info.replicas,
+            isr=info.isr,
+        ):
+            broker.leadership_changed(partition)
+
+    def _log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
+        """The log on disk of a partition that the image knows at start; created anew when its folder is gone."""
+        topic_partition = TopicPartition(topic.name, info.partition)
+        log = self._log_store.logs.get(topic_partition)
+        if log is not None and log.topic_id == topic.topic_id:
+            return log
+        created = self._create(topic_partition, topic.topic_id, self.log_config(topic))
+        if isinstance(created, (OSError, LogDirectoryFailure)):
+            self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            return None
+        self._broker.notice("warning", "log-was-missing", partition=str(topic_partition))
+        return created
+
+    def _drop(self, name: str, topic_id: uuid.UUID) -> None:
+        broker = self._broker
+        for topic_partition in [tp for tp in broker.partitions if tp.topic == name]:
+            partition = broker.partitions[topic_partition]
+            if partition.topic_id != topic_id:
+                continue
+            del broker.partitions[topic_partition]
+            self._moved.pop(partition, None)
+            log, partition.log, partition.is_leader = partition.log, None, False
+            broker.partition_deleted(partition)
+            if log is not None:
+                try:
+                    remove = self._log_store.delete(log)
+                except OSError as error:
+                    broker.directory_failed(LogDirectoryFailure(log.directory, error))
+                    continue
+                broker.jobs.run("delete", remove, self._deleted)
+
+    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        if error is not None:
+            self._broker.notice("warning", "files-not-deleted", error=str(error))
+
+    def _apply_configs(self, delta: Delta) -> None:
+        everywhere = any(kind == "broker" for kind, _name in delta.configs_changed)
+        names = {name for kind, name in delta.configs_changed if kind == "topic"}
+        for topic_partition, partition in self._broker.partitions.items():
+            if partition.log is not None and (everywhere or topic_partition.topic in names):
+                topic = self.image.topics.get(topic_partition.topic)
+                if topic is not None:
+                    partition.log.update_config(self.log_config(topic))
+
+    def _report(self) -> None:
+        self._report_due_ms = None
+        moved = list(self._moved)
+        self._moved.clear()
+        for partition in moved:
+            if partition.high_watermark != partition.reported_high_watermark and partition.is_leader:
+                partition.reported_high_watermark = partition.high_watermark
+                self.membership.note_high_watermark(
+                    partition.topic_id,
+                    partition.topic_partition.partition,
+                    partition.leader_epoch,
+                    partition.high_watermark,
+                )
+        due_ms = self.membership.next_due()
+        if due_ms is not None and due_ms <= self._broker.now_ms:
+            self._carry_out(self.membership.on_time(self._broker.now_ms))
+
+
+class ChangesWaiting(Waiting):
+    """A request whose changes of the metadata are under way: answered when each is in the image, or refused."""
+
+    __slots__ = ("_build", "pending", "results", "values")
+
+    def __init__(self, call: Call, timeout_ms: int, build: Callable[[dict[Any, PeerError | None]], Outcome]) -> None:
+        super().__init__(call, timeout_ms)
+        self._build = build
+        self.pending: dict[Any, int] = {}
+        self.results: dict[Any, PeerError | None] = {}
+        self.values: dict[Any, tuple[dict[str, Any], ...]] = {}
+
+    def change(self, broker: Broker, key: object, requests: Sequence[StoreRequest]) -> None:
+        """Send one change; a refusal becomes its result."""
+        try:
+            broker.metadata.begin(self, key, requests)
+        except PeerError as error:
+            self.results[key] = error
+
+    def resolve(self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+        """One change is done."""
+        if self.pending.pop(key, None) is None:
+            return
+        self.results[key] = error
+        self.values[key] = values
+        if not self.pending:
+            broker.finish(self)
+
+    def is_done(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.pending
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """The answer that the handler builds from each key's result."""
+        return self._build(self.results)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """Changes still under way are answered with REQUEST_TIMED_OUT: they may still happen."""
+        late = PeerError(
+            ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
+        )
+        for key in self.pending:
+            self.results[key] = late
+        return self.answer(broker)
+
+    def leave(self, broker: Broker) -> None:
+        """Stop waiting for what is still under way."""
+        for change_id in self.pending.values():
+            broker.metadata.abandon(change_id)

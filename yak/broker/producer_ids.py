@@ -1,0 +1,69 @@
+"""Producer ids: handed out from a block of 1,000 that the metadata store gave to this broker alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Waiting
+from yak.cluster.controller import plan_producer_ids
+from yak.errors import PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.apis.init_producer_id import ProducerIdWaiting
+    from yak.broker.broker import Broker
+
+
+class ProducerIds:
+    """The block at hand, and who waits for the next."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._next = 0
+        self._end = 0
+        self._waiting: deque[ProducerIdWaiting] = deque()
+        self._is_asking = False
+
+    def take(self, waiting: ProducerIdWaiting) -> None:
+        """Give `waiting` an id now, or when a block has come, or the reason why none can come."""
+        if self._next < self._end:
+            waiting.producer_id = self._next
+            self._next += 1
+            return
+        self._waiting.append(waiting)
+        if not self._is_asking:
+            self._ask()
+
+    def _ask(self) -> None:
+        try:
+            self._broker.metadata.begin_own([plan_producer_ids()], self._on_block)
+            self._is_asking = True
+        except PeerError as error:
+            self._fail(error)
+
+    def _on_block(self, error: PeerError | None, values: tuple[dict[str, object], ...]) -> None:
+        self._is_asking = False
+        if error is not None:
+            self._fail(error)
+            return
+        first, end = values[0]["first"], values[0]["next"]
+        assert isinstance(first, int)
+        assert isinstance(end, int)
+        self._next, self._end = first, end
+        waiting, self._waiting = self._waiting, deque()
+        for held in waiting:
+            if held.finished:
+                continue
+            self.take(held)
+            if held.is_done():
+                self._finish(held)
+
+    def _fail(self, error: PeerError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for held in waiting:
+            held.error = error
+            self._finish(held)
+
+    def _finish(self, held: Waiting) -> None:
+        if held.call.waiting is held:
+            self._broker.finish(held)

@@ -1,0 +1,143 @@
+"""Reading for a fetch: each partition's answer with its own error, within the bytes that the whole answer may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.sessions import FetchItem
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
+from yak.replication.partition import Partition
+from yak.storage.log import OffsetOutOfRange, PendingRead
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_NONE = ErrorCode.none
+
+
+class Reading:
+    """What one pass over the partitions of a fetch gave."""
+
+    __slots__ = ("answers", "bytes_count", "has_error", "pending")
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[FetchItem, FetchPartitionAnswer]] = []
+        self.bytes_count = 0
+        self.has_error = False
+        self.pending: list[tuple[int, PendingRead]] = []
+        """(index in `answers`, plan) of what must come from the device."""
+
+    def take(self, broker: Broker, result: list[Any] | None, error: BaseException | None) -> None:
+        """Put what the job read into the answers; a failed read is the partition's storage error."""
+        for position, (index, _plan) in enumerate(self.pending):
+            answer = self.answers[index][1]
+            if error is not None or result is None:
+                if isinstance(error, LogDirectoryFailure):
+                    broker.directory_failed(error)
+                answer.error_code = ErrorCode.kafka_storage_error
+            else:
+                answer.records = result[position]
+        self.pending = []
+
+
+def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation: int) -> Reading:
+    """Read every item, starting at one that `rotation` picks; answers stand in the order of `items`."""
+    reading = Reading()
+    count = len(items)
+    if count == 1:
+        _read_into(broker, reading, items[0], max_bytes)
+        return reading
+    if not count:
+        return reading
+    first = rotation % count
+    order = items[first:] + items[:first] if first else items
+    for item in order:
+        _read_into(broker, reading, item, max_bytes)
+    if first:
+        cut = count - first
+        reading.answers = reading.answers[cut:] + reading.answers[:cut]
+        reading.pending = [((index - cut) % count, plan) for index, plan in reading.pending]
+    return reading
+
+
+def _read_into(broker: Broker, reading: Reading, item: FetchItem, max_bytes: int) -> None:
+    try:
+        partition = _readable(broker, item)
+        answer = _diverging(partition, item)
+        if answer is None:
+            answer = _read(broker, reading, partition, item, max_bytes)
+        else:
+            reading.has_error = True
+    except PeerError as error:
+        reading.has_error = True
+        answer = FetchPartitionAnswer(item.index, error.error_code, -1, -1, -1, b"")
+    reading.answers.append((item, answer))
+
+
+def _readable(broker: Broker, item: FetchItem) -> Partition:
+    """The partition of an item, led by this broker, at the epoch that the client believes in."""
+    if item.name is None:
+        item.name = broker.topic_name(item.topic_key)  # type: ignore[arg-type]
+        if item.name is None:
+            raise PeerError(ErrorCode.unknown_topic_id)
+    topic_partition = item.topic_partition
+    assert topic_partition is not None
+    partition = broker.leader_of(topic_partition)
+    if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
+        raise PeerError(ErrorCode.unknown_topic_id)
+    epoch = item.current_leader_epoch
+    if epoch >= 0 and epoch != partition.leader_epoch:
+        code = ErrorCode.fenced_leader_epoch if epoch < partition.leader_epoch else ErrorCode.unknown_leader_epoch
+        raise PeerError(code)
+    return partition
+
+
+def _diverging(partition: Partition, item: FetchItem) -> FetchPartitionAnswer | None:
+    """Where the reader's log parts from ours, when it says what it has (KIP-595); None when it does not."""
+    if item.last_fetched_epoch < 0:
+        return None
+    log = partition.log
+    assert log is not None
+    epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
+    if epoch < 0:
+        raise PeerError(ErrorCode.offset_out_of_range)
+    if epoch >= item.last_fetched_epoch and end_offset >= item.fetch_offset:
+        return None
+    answer = FetchPartitionAnswer(
+        item.index, _NONE, partition.high_watermark, partition.high_watermark, log.log_start_offset, b""
+    )
+    answer.diverging_epoch = DivergingEpoch(epoch, end_offset)
+    return answer
+
+
+def _read(
+    broker: Broker, reading: Reading, partition: Partition, item: FetchItem, max_bytes: int
+) -> FetchPartitionAnswer:
+    log = partition.log
+    assert log is not None
+    high_watermark = partition.high_watermark
+    offset = item.fetch_offset
+    answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
+    if offset >= high_watermark or offset < log.log_start_offset:
+        if offset < log.log_start_offset or offset > log.log_end_offset:
+            raise PeerError(ErrorCode.offset_out_of_range)
+        return answer
+    at_least_one = reading.bytes_count == 0
+    budget = min(item.max_bytes, max_bytes - reading.bytes_count)
+    if budget <= 0 and not at_least_one:
+        return answer
+    try:
+        found = log.read(offset, max(budget, 0), high_watermark, at_least_one=at_least_one)
+    except OffsetOutOfRange as error:
+        raise PeerError(ErrorCode.offset_out_of_range, str(error)) from error
+    except LogDirectoryFailure as failure:
+        broker.directory_failed(failure)
+        raise PeerError(ErrorCode.kafka_storage_error) from failure
+    if isinstance(found, PendingRead):
+        reading.pending.append((len(reading.answers), found))
+        reading.bytes_count += max(budget, 1)
+    else:
+        answer.records = found
+        reading.bytes_count += len(found)
+    return answer

@@ -1,0 +1,169 @@
+"""`compression.type` other than `producer`: batches are recompressed in a job before they are appended.
+
+While a batch of a partition is with a job, the batches that come after it wait behind it, so that order and producer
+sequences hold. A batch that has the wanted codec already is not touched.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from yak.broker import appending
+from yak.config.log_config import LogConfig
+from yak.errors import ErrorCode, PeerError, ProtocolViolation
+from yak.protocol.compression import compress
+from yak.protocol.record_batch import (
+    CODECS,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    BatchHeader,
+    read_header,
+    with_records,
+)
+from yak.protocol.record_walk import decompress
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_UNCOMPRESSED = "uncompressed"
+
+
+def wanted_codec(config: LogConfig) -> int | None:
+    """The codec that the topic's batches shall have, None when the producer decides."""
+    if config.compression_type == "producer":
+        return None
+    return 0 if config.compression_type == _UNCOMPRESSED else CODECS.index(config.compression_type)
+
+
+def needs_recompression(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether the batch has another codec than the topic's."""
+    wanted = wanted_codec(config)
+    return wanted is not None and wanted != header.codec
+
+
+class PendingAppend:
+    """A checked batch that is not in the log yet, and the request that waits for it."""
+
+    __slots__ = ("acks", "appended", "header", "records", "waiting")
+
+    def __init__(self, header: BatchHeader, records: bytes, acks: int, appended: appending.Appended) -> None:
+        self.header = header
+        self.records = records
+        self.acks = acks
+        self.appended = appended
+        self.waiting: Any = None
+        """(appended, request, answer) once the request waits; None with acks=0."""
+
+
+def recompress_later(
+    broker: Broker, partition: Partition, header: BatchHeader, records: bytes, acks: int
+) -> appending.Appended:
+    """Queue a batch; it gets its offset when its turn has come."""
+    appended = appending.Appended(-1, -1, -1, -1)
+    appended.must_wait = True
+    if partition.pending_appends is None:
+        partition.pending_appends = deque()
+    partition.pending_appends.append(PendingAppend(header, records, acks, appended))
+    if len(partition.pending_appends) == 1:
+        _start(broker, partition)
+    return appended
+
+
+def fail_pending(broker: Broker, partition: Partition, error_code: ErrorCode) -> None:
+    """The partition cannot take its queued batches any more: tell those who wait."""
+    queue, partition.pending_appends = partition.pending_appends, None
+    for pending in queue or ():
+        _refuse(broker, pending, PeerError(error_code))
+
+
+def _start(broker: Broker, partition: Partition) -> None:
+    """Append what stands at the head as it is; begin the job of the first batch that needs one."""
+    queue = partition.pending_appends
+    assert queue is not None
+    while queue:
+        log = partition.log
+        if log is None or not partition.is_leader:
+            fail_pending(
+                broker,
+                partition,
+                ErrorCode.kafka_storage_error if log is None else ErrorCode.not_leader_or_follower,
+            )
+            return
+        pending = queue[0]
+        codec = wanted_codec(log.config)
+        if codec is not None and codec != pending.header.codec:
+            _run(broker, partition, pending, codec)
+            return
+        _place(broker, partition, pending)
+        queue.popleft()
+    partition.pending_appends = None
+
+
+def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: int) -> None:
+    queue = partition.pending_appends
+
+    def work() -> bytes:
+        return recompress(pending.header, pending.records, codec)
+
+    def done(result: Any, error: BaseException | None) -> None:
+        if partition.pending_appends is not queue or queue is None:
+            return
+        if error is not None:
+            queue.popleft()
+            if not isinstance(error, ProtocolViolation):
+                broker.notice(
+                    "error", "recompression-failed", partition=str(partition.topic_partition), error=str(error)
+                )
+            _refuse(broker, pending, PeerError(ErrorCode.corrupt_message, str(error)))
+        else:
+            pending.records = result
+            pending.header = read_header(result)
+        _start(broker, partition)
+
+    broker.jobs.run("recompress", work, done)
+
+
+def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None:
+    log = partition.log
+    assert log is not None
+    try:
+        if len(pending.records) > log.config.max_message_bytes:
+            raise PeerError(
+                ErrorCode.message_too_large,
+                f"{len(pending.records)} bytes after recompression, max.message.bytes={log.config.max_message_bytes}",
+            )
+        placed = appending.place(broker, partition, pending.header, pending.records, pending.acks, broker.now_ms)
+    except PeerError as error:
+        _refuse(broker, pending, error)
+        return
+    appended = pending.appended
+    appended.base_offset, appended.end_offset = placed.base_offset, placed.end_offset
+    appended.wants_flush = placed.wants_flush
+    if pending.waiting is None:
+        return
+    _appended, waiting, answer = pending.waiting
+    answer.base_offset = placed.base_offset
+    answer.log_append_time_ms = placed.log_append_time_ms
+    answer.log_start_offset = placed.log_start_offset
+    if placed.must_wait:
+        appended.wait_in(partition, waiting, answer)
+    else:
+        waiting.resolve(broker)
+
+
+def _refuse(broker: Broker, pending: PendingAppend, error: PeerError) -> None:
+    if pending.waiting is None:
+        return
+    _appended, waiting, answer = pending.waiting
+    answer.error_code = error.error_code
+    answer.error_message = error.message or None
+    answer.base_offset = -1
+    waiting.resolve(broker)
+
+
+def recompress(header: BatchHeader, batch: bytes, codec: int) -> bytes:
+    """The batch with its records under another codec; ProtocolViolation when they cannot be decompressed within bounds."""
+    records = decompress(header.codec, memoryview(batch)[HEADER_BYTES:])
+    return with_records(batch, compress(codec, records), (header.attributes & ~COMPRESSION_MASK) | codec)

@@ -1,0 +1,178 @@
+"""Fetch sessions (KIP-227): the broker remembers which partitions a client fetches, and answers with what changed.
+
+What changed is pushed, not searched: an append or a new high watermark marks the partition in each session that has it, so an
+idle session of a thousand partitions costs nothing. Rules of ids and epochs: Kafka's FetchSession.scala.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
+from yak.limits import FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
+from yak.seams.dice import Dice
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = 2**31 - 1
+
+
+class FetchItem:
+    """One partition of one fetch, or of a session: where the client is, and what it was last told."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "last_fetched_epoch",
+        "max_bytes",
+        "name",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "topic_key",
+    )
+
+    def __init__(self, topic_key: str | uuid.UUID | None, name: str | None, request: Any) -> None:
+        self.topic_key = topic_key
+        self.name = name
+        self.index: int = request.partition
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
+        self.update(request)
+
+    def update(self, request: Any) -> None:
+        """Take the position that the client sends."""
+        self.fetch_offset: int = request.fetch_offset
+        self.max_bytes: int = request.partition_max_bytes
+        self.current_leader_epoch: int = request.current_leader_epoch
+        self.last_fetched_epoch: int = request.last_fetched_epoch
+
+    @property
+    def topic_partition(self) -> TopicPartition | None:
+        """The partition by name, None while the topic id is unknown."""
+        return None if self.name is None else TopicPartition(self.name, self.index)
+
+
+class FetchSession:
+    """The partitions of one client, and those of them that may have something new."""
+
+    __slots__ = ("dirty", "epoch", "items", "last_used_ms", "parked", "session_id")
+
+    def __init__(self, session_id: int, now_ms: int) -> None:
+        self.session_id = session_id
+        self.epoch = 1
+        self.last_used_ms = now_ms
+        self.items: dict[tuple[Any, int], FetchItem] = {}
+        self.dirty: dict[FetchItem, None] = {}
+        self.parked: Any = None
+        """The fetch of this session that waits, if one does."""
+
+    def mark_dirty(self, item: FetchItem) -> None:
+        """The item may have something new."""
+        self.dirty[item] = None
+
+    def next_epoch(self) -> int:
+        """The epoch that the next request must carry; it wraps to 1."""
+        return 1 if self.epoch >= EPOCH_MAX else self.epoch + 1
+
+
+class FetchSessions:
+    """All sessions by id, least recently used first; bounded."""
+
+    def __init__(self, slots_max: int) -> None:
+        self._slots_max = slots_max
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, broker: Broker, items: list[FetchItem], dice: Dice, now_ms: int) -> FetchSession | None:
+        """A new session over `items`, or None when the cache is full of sessions in use: then the fetch has none."""
+        if self._slots_max <= 0 or not items or len(items) > FETCH_SESSION_PARTITIONS_MAX:
+            return None
+        if len(self._sessions) >= self._slots_max:
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.last_used_ms < FETCH_SESSION_KEPT_MS_MIN:
+                return None
+            self.close(broker, oldest.session_id)
+        session_id = 1 + dice.below(EPOCH_MAX - 1)
+        while session_id in self._sessions:
+            session_id = 1 + dice.below(EPOCH_MAX - 1)
+        session = FetchSession(session_id, now_ms)
+        self._sessions[session_id] = session
+        for item in items:
+            self._add(broker, session, item)
+        return session
+
+    def resume(self, session_id: int, epoch: int, now_ms: int) -> FetchSession:
+        """The session of an incremental fetch.
+
+        Raises PeerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise PeerError(ErrorCode.fetch_session_id_not_found, f"fetch session {session_id} is not known")
+        if epoch != session.epoch:
+            raise PeerError(
+                ErrorCode.invalid_fetch_session_epoch, f"fetch session epoch {epoch}, expected {session.epoch}"
+            )
+        session.epoch = session.next_epoch()
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def update(
+        self, broker: Broker, session: FetchSession, requested: list[FetchItem], forgotten: list[tuple[Any, int]]
+    ) -> None:
+        """Add, move and forget partitions as an incremental fetch says; PeerError when the session grows past its bound."""
+        for item in requested:
+            key = (item.topic_key, item.index)
+            held = session.items.get(key)
+            if held is None:
+                if len(session.items) >= FETCH_SESSION_PARTITIONS_MAX:
+                    raise PeerError(ErrorCode.invalid_request, "too many partitions in a fetch session")
+                self._add(broker, session, item)
+            else:
+                held.fetch_offset = item.fetch_offset
+                held.max_bytes = item.max_bytes
+                held.current_leader_epoch = item.current_leader_epoch
+                held.last_fetched_epoch = item.last_fetched_epoch
+                session.mark_dirty(held)
+        for key in forgotten:
+            item_gone = session.items.pop(key, None)
+            if item_gone is not None:
+                session.dirty.pop(item_gone, None)
+                self._detach(broker, session, item_gone)
+
+    def close(self, broker: Broker, session_id: int) -> None:
+        """Forget a session; nothing happens when it is not known."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            for item in session.items.values():
+                self._detach(broker, session, item)
+
+    def attach(self, broker: Broker, session: FetchSession, item: FetchItem) -> None:
+        """Have the partition push its changes to the session; again after the partition was created anew."""
+        topic_partition = item.topic_partition
+        partition = None if topic_partition is None else broker.partitions.get(topic_partition)
+        if partition is not None:
+            if partition.sessions is None:
+                partition.sessions = {}
+            partition.sessions[session] = item
+
+    def _add(self, broker: Broker, session: FetchSession, item: FetchItem) -> None:
+        session.items[item.topic_key, item.index] = item
+        session.mark_dirty(item)
+        self.attach(broker, session, item)
+
+    def _detach(self, broker: Broker, session: FetchSession, item: FetchItem) -> None:
+        topic_partition = item.topic_partition
+        partition = None if topic_partition is None else broker.partitions.get(topic_partition)
+        if partition is not None and partition.sessions:
+            partition.sessions.pop(session, None)

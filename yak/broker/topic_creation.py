@@ -1,0 +1,33 @@
+"""Making topics: what CreateTopics and auto-creation share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
+from yak.config.topic_configs import validate_topic_config
+from yak.seams.metadata_store import StoreRequest
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+DEFAULT_LOG = "yak"
+"""The one log of those who name none: a single partition, so that it is one log."""
+
+
+def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
+    """A topic as a client asks for it, checked against the image. Raises PeerError."""
+    config = broker.config
+    return plan_create_topic(
+        broker.image,
+        new,
+        broker.dice.uuid4(),
+        defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+        validate_config=validate_topic_config,
+    )
+
+
+def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
+    """The requests that make a topic that a client only named. Raises PeerError."""
+    return plan_topic(broker, NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)).requests

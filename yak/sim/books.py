@@ -1,0 +1,105 @@
+"""What clients were told, per partition: the ground truth that the checks hold the broker against."""
+
+from __future__ import annotations
+
+from yak.ids import TopicPartition
+
+Values = dict[int, bytes]
+
+
+class Violation(AssertionError):
+    """An invariant does not hold; the text says which and where."""
+
+
+class PartitionBooks:
+    """One partition: what was sent, acknowledged and read, by offset."""
+
+    def __init__(self) -> None:
+        self.sent: dict[bytes, None] = {}
+        self.acked: Values = {}
+        self.seen: Values = {}
+
+
+class Books:
+    """The books of all partitions. Topics named `durable*` flush every message: nothing acknowledged may ever be lost.
+
+    In other topics a power loss may take what was not flushed; `forget_unflushed` is told what stayed.
+    """
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, PartitionBooks] = {}
+        self._producer_ids: dict[int, None] = {}
+        self.counts: dict[str, int] = {}
+
+    def of(self, topic: str, partition: int) -> PartitionBooks:
+        """The books of one partition."""
+        return self._partitions.setdefault(TopicPartition(topic, partition), PartitionBooks())
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Add to a counter of the run's report."""
+        self.counts[what] = self.counts.get(what, 0) + number
+
+    def producer_id_given(self, producer_id: int) -> None:
+        """The broker gave this id: never twice."""
+        if producer_id in self._producer_ids:
+            raise Violation(f"producer id {producer_id} was given twice")
+        self._producer_ids[producer_id] = None
+
+    def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
+        """Values are on their way."""
+        self.of(topic, partition).sent.update(dict.fromkeys(values))
+        self.count("sent", len(values))
+
+    def acknowledged(self, topic: str, partition: int, base_offset: int, values: list[bytes]) -> None:
+        """The broker says that the values stand from `base_offset` on."""
+        acked = self.of(topic, partition).acked
+        for offset, value in enumerate(values, base_offset):
+            if acked.get(offset, value) != value:
+                raise Violation(f"{topic}-{partition}@{offset} was acknowledged as {acked[offset]!r}, now as {value!r}")
+            acked[offset] = value
+        self.count("acknowledged", len(values))
+
+    def refused(self, error: str) -> None:
+        """The broker refused a batch with an error that allows trying again."""
+        self.count(f"refused {error}")
+
+    def lost_sequence(self, topic: str, partition: int) -> None:
+        """The broker does not know the producer's last batch any more."""
+        if topic.startswith("durable"):
+            raise Violation(f"{topic}-{partition}: a producer's acknowledged sequence is lost")
+        self.count("sequence lost")
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """A consumer got this record."""
+        books = self.of(topic, partition)
+        where = f"{topic}-{partition}@{offset}"
+        if offset >= high_watermark:
+            raise Violation(f"{where} was read at or above the high watermark {high_watermark}")
+        if value not in books.sent:
+            raise Violation(f"{where} holds {value!r}, which nobody sent")
+        if books.seen.get(offset, value) != value:
+            raise Violation(f"{where} was read as {books.seen[offset]!r}, now as {value!r}")
+        if books.acked.get(offset, value) != value:
+            raise Violation(f"{where} was acknowledged as {books.acked[offset]!r}, but reads {value!r}")
+        books.seen[offset] = value
+        self.count("read")
+
+    def position_lost(self, topic: str, partition: int, position: int) -> None:
+        """A consumer was told that its position is out of range."""
+        if topic.startswith("durable"):
+            raise Violation(f"{topic}-{partition}: position {position}, once readable, is out of range")
+        self.count("positions lost")
+
+    def forget_unflushed(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
+        """Power was lost: what a topic that does not flush had from `log_end_offset` on may be written anew."""
+        books = self._partitions.get(topic_partition)
+        if books is None or topic_partition.topic.startswith("durable"):
+            return
+        for kept in (books.acked, books.seen):
+            for offset in [offset for offset in kept if offset >= log_end_offset]:
+                del kept[offset]
+                self.count("unflushed, lost with the power")
+
+    def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
+        """All books."""
+        return list(self._partitions.items())

@@ -1,0 +1,31 @@
+"""What was acknowledged is below the high watermark, and stays there: over kills always, over power loss where flushed."""
+
+from __future__ import annotations
+
+from yak.sim.books import Books, Violation
+from yak.sim.node import SimNode
+
+
+class AckedIsCommitted:
+    """Compares the newest acknowledged offset of each partition with the broker's high watermark."""
+
+    def __init__(self, node: SimNode, books: Books) -> None:
+        self._node = node
+        self._books = books
+
+    def __call__(self) -> None:
+        """Check all partitions that were acknowledged to."""
+        broker = self._node.broker
+        if broker is None or not self._node.is_ready:
+            return
+        for topic_partition, books in self._books.partitions():
+            if not books.acked:
+                continue
+            partition = broker.partitions.get(topic_partition)
+            newest = next(reversed(books.acked))
+            if partition is None:
+                raise Violation(f"{topic_partition} is gone with its acknowledged records")
+            if partition.high_watermark <= newest:
+                raise Violation(
+                    f"{topic_partition}@{newest} was acknowledged, but the high watermark is {partition.high_watermark}"
+                )

@@ -1,0 +1,24 @@
+"""At the end of a run: every acknowledged record was read back at its offset, once, and per producer in order."""
+
+from __future__ import annotations
+
+from yak.sim.books import Books, Violation
+
+
+def check_nothing_acked_is_lost(books: Books) -> None:
+    """Compare what consumers saw with what producers were told."""
+    for topic_partition, held in books.partitions():
+        for offset, value in held.acked.items():
+            seen = held.seen.get(offset)
+            if seen is None:
+                raise Violation(f"{topic_partition}@{offset}: {value!r} was acknowledged and never read")
+            if seen != value:
+                raise Violation(f"{topic_partition}@{offset}: {value!r} was acknowledged, {seen!r} is there")
+        if not topic_partition.topic.startswith("durable"):
+            continue
+        newest: dict[bytes, int] = {}
+        for offset in sorted(held.seen):
+            producer, _, number = held.seen[offset].partition(b":")
+            if int(number) <= newest.get(producer, 0):
+                raise Violation(f"{topic_partition}@{offset}: {held.seen[offset]!r} is repeated or out of order")
+            newest[producer] = int(number)

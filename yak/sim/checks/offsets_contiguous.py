@@ -1,0 +1,72 @@
+"""Offsets in the segment files follow each other without gap or overlap, epochs never fall, and every CRC holds.
+
+Scanning files after every event would make a run quadratic, so each call scans what was appended since the last one;
+the whole log is scanned at every start and at the end.
+"""
+
+from __future__ import annotations
+
+from yak.protocol.record_batch import compute_crc, iterate_headers
+from yak.sim.books import Violation
+from yak.sim.disk import SimDisk
+from yak.sim.node import DATA_DIRECTORY, SimNode
+
+
+class OffsetsContiguous:
+    """Remembers up to where each segment file was scanned."""
+
+    def __init__(self, node: SimNode) -> None:
+        self._node = node
+        self._life = -1
+        self._scanned: dict[str, tuple[int, int, int]] = {}
+        """file -> (position, next offset, newest epoch)"""
+
+    def __call__(self) -> None:
+        """Scan what is new."""
+        broker = self._node.broker
+        if broker is None:
+            return
+        if self._life != self._node.starts_count:
+            self._life = self._node.starts_count
+            self._scanned.clear()
+        disk = self._node.disk
+        for topic_partition, partition in broker.partitions.items():
+            log = partition.log
+            if log is None:
+                continue
+            end = self._scan(disk, f"{DATA_DIRECTORY}/{topic_partition}")
+            if end is not None and end != log.log_end_offset:
+                raise Violation(f"{topic_partition}: the files end at {end}, the log at {log.log_end_offset}")
+
+    def _scan(self, disk: SimDisk, directory: str) -> int | None:
+        if not disk.is_directory(directory):
+            return None
+        names = [name for name in disk.names(directory) if name.endswith(".log")]
+        end: int | None = None
+        for name in names:
+            path = f"{directory}/{name}"
+            base = int(name.removesuffix(".log"))
+            if end is not None and base != end:
+                raise Violation(f"{path}: the segment starts at {base}, the one before ends at {end}")
+            end = self._scan_file(disk, path, base)
+        return end
+
+    def _scan_file(self, disk: SimDisk, path: str, base: int) -> int:
+        position, next_offset, epoch = self._scanned.get(path, (0, base, -1))
+        size = disk.open(path).size()
+        if size == position:
+            return next_offset
+        data = disk.open(path).read(size - position, position)
+        for place, header in iterate_headers(data):
+            if header.base_offset != next_offset:
+                raise Violation(f"{path}: offset {header.base_offset} where {next_offset} is due")
+            if header.partition_leader_epoch < epoch:
+                raise Violation(f"{path}@{next_offset}: epoch {header.partition_leader_epoch} after {epoch}")
+            if header.crc != compute_crc(data, place, header.size_bytes):
+                raise Violation(f"{path}@{next_offset}: the CRC does not hold")
+            next_offset, epoch = header.next_offset, header.partition_leader_epoch
+            position += header.size_bytes
+        if position != size:
+            raise Violation(f"{path}: {size - position} bytes after the last whole batch")
+        self._scanned[path] = (position, next_offset, epoch)
+        return next_offset

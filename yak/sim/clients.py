@@ -1,0 +1,261 @@
+"""Clients that speak in frames and keep books: what was acknowledged where, and what was read.
+
+A producer sends one value at a time and knows of each: acknowledged at an offset, refused for certain, or unknown (no
+answer came). A consumer reads from the start to the high watermark, again and again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.sim.books import Books
+from yak.sim.dice import SeededDice
+from yak.sim.node import SimNode
+from yak.sim.wire import nested, read_answer, record_batch, request_class, request_frame
+from yak.sim.world import World
+
+PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
+RETRY_US = 20_000
+ANSWER_WAIT_US = 3_000_000
+
+
+class Channel:
+    """A client's connection: opens again after it was lost; an answer calls back in order, a loss calls back too."""
+
+    def __init__(self, world: World, node: SimNode, dice: SeededDice) -> None:
+        self.world = world
+        self.node = node
+        self.dice = dice
+        self.connection_id: int | None = None
+        self._correlation = 0
+        self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
+
+    def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
+        """Send one request; `done` gets its answer's body, or None when the connection or the patience ended."""
+        if self.connection_id is None:
+            self.connection_id = self.node.connect()
+        if self.connection_id is None:
+            self.world.after(RETRY_US, lambda: done(None))
+            return
+        self._correlation += 1
+        correlation = self._correlation
+        self._pending[correlation] = (api_key, version, done)
+        frame = request_frame(api_key, version, correlation, body)
+        connection_id, life = self.connection_id, self.node.starts_count
+
+        def arrive() -> None:
+            if self.connection_id == connection_id and self.node.starts_count == life:
+                self.node.receive(connection_id, [frame])
+
+        self.world.after(self.dice.between(30, 1_500), arrive)
+        self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
+
+    def on_reply(self, frame: bytes) -> None:
+        """The broker answered on this connection."""
+        connection_id = self.connection_id
+
+        def arrive() -> None:
+            if self.connection_id != connection_id:
+                return
+            correlation = int.from_bytes(frame[4:8], "big")
+            held = self._pending.pop(correlation, None)
+            if held is not None:
+                api_key, version, done = held
+                done(read_answer(api_key, version, frame)[1])
+
+        self.world.after(1_000, arrive)
+
+    def lose(self) -> None:
+        """The connection is gone: what was asked stays unanswered."""
+        self.connection_id = None
+        pending, self._pending = self._pending, {}
+        for _api_key, _version, done in pending.values():
+            done(None)
+
+    def _give_up(self, correlation: int) -> None:
+        if correlation in self._pending:
+            if self.connection_id is not None:
+                self.node.disconnect(self.connection_id)
+            self.lose()
+
+
+class SimProducer:
+    """Sends values one after the other to one partition, idempotently, until it has sent its share."""
+
+    def __init__(self, channel: Channel, books: Books, name: int, topic: str, partition: int, count: int) -> None:
+        self.channel = channel
+        self.is_done = False
+        self._books = books
+        self._name = name
+        self._topic = topic
+        self._partition = partition
+        self._left = count
+        self._producer: tuple[int, int] | None = None
+        self._sequence = 0
+        self._value_number = 0
+        self._batch: list[bytes] = []
+
+    def start(self) -> None:
+        """Begin."""
+        self._next()
+
+    def _next(self) -> None:
+        if self._producer is None:
+            self._ask_for_id()
+            return
+        if self._left <= 0:
+            self.is_done = True
+            return
+        if not self._batch:
+            size = min(self._left, self.channel.dice.between(1, 4))
+            self._batch = []
+            for _ in range(size):
+                self._value_number += 1
+                self._batch.append(f"{self._name}:{self._value_number}".encode())
+            self._left -= size
+            self._books.sent(self._topic, self._partition, self._batch)
+        self._send()
+
+    def _pause(self) -> None:
+        self.channel.world.after(RETRY_US, self._next)
+
+    def _ask_for_id(self) -> None:
+        cls = request_class(INIT_PRODUCER_ID, 4)
+        body = cls(
+            transactional_id=None, transaction_timeout=dt.timedelta(seconds=60), producer_id=-1, producer_epoch=-1
+        )
+        self.channel.send(INIT_PRODUCER_ID, 4, body, self._on_id)
+
+    def _on_id(self, answer: Any | None) -> None:
+        if answer is None or answer.error_code != ErrorCode.none:
+            self._pause()
+            return
+        self._books.producer_id_given(answer.producer_id)
+        self._producer = (answer.producer_id, answer.producer_epoch)
+        self._sequence = 0
+        self._next()
+
+    def _send(self) -> None:
+        assert self._producer is not None
+        producer_id, epoch = self._producer
+        batch = record_batch(
+            self._batch, self.channel.world.now_ms, producer_id=producer_id, epoch=epoch, sequence=self._sequence
+        )
+        cls = request_class(PRODUCE, 9)
+        topic_class = nested(cls, "topic_data")
+        body = cls(
+            transactional_id=None,
+            acks=-1,
+            timeout=dt.timedelta(seconds=2),
+            topic_data=(
+                topic_class(
+                    name=self._topic,
+                    partition_data=(nested(topic_class, "partition_data")(index=self._partition, records=batch),),
+                ),
+            ),
+        )
+        self.channel.send(PRODUCE, 9, body, self._on_produced)
+
+    def _on_produced(self, answer: Any | None) -> None:
+        if answer is None:
+            self._pause()
+            return
+        result = answer.responses[0].partition_responses[0]
+        if result.error_code == ErrorCode.none:
+            self._books.acknowledged(self._topic, self._partition, result.base_offset, self._batch)
+            self._sequence += len(self._batch)
+            self._batch = []
+            self.channel.world.after(self.channel.dice.between(0, 5_000), self._next)
+        elif result.error_code in (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch):
+            # The broker lost what was never promised to be durable (or the id expired): begin anew, give this batch up.
+            self._books.lost_sequence(self._topic, self._partition)
+            self._producer = None
+            self._batch = []
+            self._next()
+        else:
+            self._books.refused(ErrorCode(result.error_code).name)
+            self._pause()
+
+
+class SimConsumer:
+    """Reads one partition from where it is, long-polling, and notes every record."""
+
+    def __init__(self, channel: Channel, books: Books, topic: str, partition: int) -> None:
+        self.channel = channel
+        self._books = books
+        self._topic = topic
+        self._partition = partition
+        self.position = 0
+        self.is_stopped = False
+
+    def start(self) -> None:
+        """Begin."""
+        self._fetch()
+
+    def rewind(self, books: Books) -> None:
+        """The broker came back: go to the first offset that was acknowledged and not seen."""
+        held = books.of(self._topic, self._partition)
+        unseen = [offset for offset in held.acked if offset not in held.seen]
+        self.position = min([self.position, *unseen[:1], max(held.seen, default=-1) + 1])
+
+    def _fetch(self) -> None:
+        if self.is_stopped:
+            return
+        cls = request_class(FETCH, 12)
+        topic_class = nested(cls, "topics")
+        partition_class = nested(topic_class, "partitions")
+        body = cls(
+            max_wait=dt.timedelta(milliseconds=self.channel.dice.between(0, 300)),
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=(
+                topic_class(
+                    topic=self._topic,
+                    partitions=(
+                        partition_class(
+                            partition=self._partition,
+                            current_leader_epoch=-1,
+                            fetch_offset=self.position,
+                            last_fetched_epoch=-1,
+                            log_start_offset=-1,
+                            partition_max_bytes=self.channel.dice.between(1, 4096),
+                        ),
+                    ),
+                ),
+            ),
+            forgotten_topics_data=(),
+            rack_id="",
+        )
+        self.channel.send(FETCH, 12, body, self._on_fetched)
+
+    def _on_fetched(self, answer: Any | None) -> None:
+        if answer is None or answer.error_code != ErrorCode.none:
+            self.channel.world.after(RETRY_US, self._fetch)
+            return
+        result = answer.responses[0].partitions[0]
+        if result.error_code == ErrorCode.offset_out_of_range:
+            self._books.position_lost(self._topic, self._partition, self.position)
+            self.position = 0
+            self.channel.world.after(RETRY_US, self._fetch)
+            return
+        if result.error_code != ErrorCode.none:
+            self.channel.world.after(RETRY_US, self._fetch)
+            return
+        records = bytes(result.records or b"")
+        for place, header in iterate_headers(records):
+            for record in walk_records(records[place : place + header.size_bytes]):
+                if record.offset >= self.position:
+                    self._books.read(
+                        self._topic, self._partition, record.offset, record.value or b"", result.high_watermark
+                    )
+            self.position = max(self.position, header.next_offset)
+        self.channel.world.after(self.channel.dice.between(0, 2_000), self._fetch)

@@ -1,0 +1,183 @@
+"""One seed from start to verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from yak.sim.books import Books
+from yak.sim.checks.acked_is_committed import AckedIsCommitted
+from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.offsets_contiguous import OffsetsContiguous
+from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
+from yak.sim.clients import Channel, SimConsumer, SimProducer
+from yak.sim.dice import SeededDice
+from yak.sim.faults import Faults
+from yak.sim.node import SimNode
+from yak.sim.store import SimStore
+from yak.sim.topics import TopicMaker
+from yak.sim.world import START_MS, World
+
+EVENTS_MAX = 400_000
+TOPICS = {
+    "durable": {"flush.messages": "1", "segment.bytes": "2048"},
+    "fast": {"segment.bytes": "2048"},
+}
+PARTITIONS = 2
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How a run ended."""
+
+    seed: int
+    trace_hash: str
+    events_count: int
+    simulated_s: float
+    counts: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+
+class Run:
+    """A world with one broker, its clients and its faults."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = World()
+        dice = SeededDice(seed)
+        self.books = Books()
+        self.store = SimStore()
+        self.node = SimNode(
+            self.world, dice.fork("node"), self.store, node_id=1, settings={"auto.create.topics.enable": "false"}
+        )
+        self._dice = dice.fork("clients")
+        self.channels: list[Channel] = []
+        self.faults = Faults(self.world, self.node, dice.fork("faults"))
+        self.producers: list[SimProducer] = []
+        self.consumers: list[SimConsumer] = []
+        self._checked_life = 0
+        self.checks = (
+            self._after_restart,
+            WatermarkNeverFalls(self.node),
+            AckedIsCommitted(self.node, self.books),
+            OffsetsContiguous(self.node),
+        )
+        self.node.on_reply = self._on_reply
+        self.node.on_close = self._on_close
+
+    def go(self) -> Verdict:
+        """Run to the end; raises what was violated."""
+        maker = TopicMaker(self._channel(), TOPICS, PARTITIONS)
+        self.node.start()
+        maker.start()
+        self.world.run(lambda: maker.is_done, check=self._check, events_max=EVENTS_MAX)
+        self._start_clients()
+        self.faults.start()
+        self.world.run(
+            lambda: self.faults.are_over and all(producer.is_done for producer in self.producers),
+            check=self._check,
+            events_max=EVENTS_MAX,
+        )
+        self.world.run(self._all_is_read, check=self._check, events_max=EVENTS_MAX)
+        check_nothing_acked_is_lost(self.books)
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """What the run did so far."""
+        return Verdict(
+            self.seed,
+            self.world.trace_hash(),
+            self.world.events_count,
+            (self.world.now_us - START_MS * 1000) / 1e6,
+            {**self.books.counts, **self.faults.counts},
+        )
+
+    # -------------------------------------------------------------------------------------------------- clients
+
+    def _channel(self) -> Channel:
+        channel = Channel(self.world, self.node, self._dice.fork(f"channel {len(self.channels)}"))
+        self.channels.append(channel)
+        return channel
+
+    def _start_clients(self) -> None:
+        for topic in TOPICS:
+            for partition in range(PARTITIONS):
+                for _ in range(self._dice.between(1, 2)):
+                    count = self._dice.between(5, 60)
+                    producer = SimProducer(self._channel(), self.books, len(self.producers), topic, partition, count)
+                    self.producers.append(producer)
+                    self.world.after(self._dice.between(0, 50_000), producer.start)
+                consumer = SimConsumer(self._channel(), self.books, topic, partition)
+                self.consumers.append(consumer)
+                self.world.after(self._dice.between(0, 50_000), consumer.start)
+
+    def _channel_of(self, connection_id: int) -> Channel | None:
+        return next((channel for channel in self.channels if channel.connection_id == connection_id), None)
+
+    def _on_reply(self, connection_id: int, frame: bytes) -> None:
+        channel = self._channel_of(connection_id)
+        if channel is not None:
+            channel.on_reply(frame)
+
+    def _on_close(self, connection_id: int) -> None:
+        channel = self._channel_of(connection_id)
+        if channel is not None:
+            channel.lose()
+
+    # --------------------------------------------------------------------------------------------------- checks
+
+    def _check(self) -> None:
+        for check in self.checks:
+            check()
+
+    def _after_restart(self) -> None:
+        """A new life: connections of the old one are gone, and what power took is known now."""
+        if self.node.broker is None:
+            for channel in self.channels:
+                if channel.connection_id is not None:
+                    channel.lose()
+        if self._checked_life == self.node.starts_count or self.node.broker is None:
+            return
+        self._checked_life = self.node.starts_count
+        for topic_partition, partition in self.node.broker.partitions.items():
+            self.books.forget_unflushed(topic_partition, partition.log_end_offset)
+        for consumer in self.consumers:
+            consumer.rewind(self.books)
+
+    def _all_is_read(self) -> bool:
+        return all(
+            all(offset in held.seen for offset in held.acked) for _topic_partition, held in self.books.partitions()
+        )
+
+
+def run_seed(seed: int, *, lines: list[str] | None = None) -> Verdict:
+    """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader."""
+    run = Run(seed)
+    run.world.log = lines
+    try:
+        return run.go()
+    except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
+        verdict = run.verdict()
+        verdict.error = f"{type(error).__name__}: {error}"
+        if lines is not None:
+            import traceback
+
+            lines.extend(traceback.format_exception(error))
+        return verdict
+
+
+def replay_command(verdict: Verdict) -> str:
+    """What to type to see a seed again."""
+    return f"yak sim run --seed {verdict.seed}"
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """The verdict for machines."""
+    return {
+        "seed": verdict.seed,
+        "trace_hash": verdict.trace_hash,
+        "events": verdict.events_count,
+        "simulated_s": round(verdict.simulated_s, 6),
+        "counts": verdict.counts,
+        "error": verdict.error,
+    }

@@ -1,0 +1,105 @@
+"""Requests and answers as a client sees them: frames, encoded and decoded by kio, not by the code under test."""
+
+from __future__ import annotations
+
+import io
+import struct
+from functools import cache
+from typing import Any
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+from yak.protocol.record_batch import HEADER, MAGIC_V2, compute_crc
+
+_LENGTH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+
+
+@cache
+def request_class(api_key: int, version: int) -> Any:
+    """kio's class of a request."""
+    return load_request_schema(api_key, version)
+
+
+@cache
+def _reader(api_key: int, version: int) -> Any:
+    return entity_reader(load_response_schema(api_key, version))
+
+
+def nested(cls: Any, field_name: str) -> Any:
+    """The class of the structures in a tuple field of a kio class."""
+    import dataclasses
+    import typing
+
+    for field in dataclasses.fields(cls):
+        if field.name == field_name:
+            return typing.get_args(field.type)[0]
+    raise KeyError(field_name)
+
+
+def request_frame(api_key: int, version: int, correlation_id: int, body: Any, client_id: str = "sim") -> bytes:
+    """A whole request without its length prefix."""
+    out = io.BytesIO()
+    flexible = type(body).__flexible__
+    name = client_id.encode()
+    out.write(struct.pack(">hhih", api_key, version, correlation_id, len(name)))
+    out.write(name)
+    if flexible:
+        out.write(b"\0")
+    entity_writer(type(body))(out, body)
+    return out.getvalue()
+
+
+def read_answer(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
+    """(correlation id, body) of an answer with its length prefix; asserts that it is whole."""
+    (length,) = _LENGTH.unpack_from(frame)
+    assert length == len(frame) - 4, "the answer's length prefix is wrong"
+    (correlation_id,) = _LENGTH.unpack_from(frame, 4)
+    position = 8
+    if load_response_schema(api_key, version).__flexible__ and api_key != 18:
+        assert frame[position] == 0, "tagged fields in an answer's header"
+        position += 1
+    body, consumed = _reader(api_key, version)(frame, position)
+    assert position + consumed == len(frame), "bytes after the answer"
+    return correlation_id, body
+
+
+def record_batch(
+    values: list[bytes], timestamp_ms: int, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1
+) -> bytes:
+    """One uncompressed batch of records without keys."""
+    records = b"".join(_record(index, value) for index, value in enumerate(values))
+    header = HEADER.pack(
+        0,
+        49 + len(records),
+        -1,
+        MAGIC_V2,
+        0,
+        0,
+        len(values) - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        epoch,
+        sequence,
+        len(values),
+    )
+    batch = bytearray(header + records)
+    _CRC.pack_into(batch, 17, compute_crc(batch))
+    return bytes(batch)
+
+
+def _varint(value: int) -> bytes:
+    zigzag = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while zigzag > 0x7F:
+        out.append((zigzag & 0x7F) | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
+
+
+def _record(offset_delta: int, value: bytes) -> bytes:
+    body = b"\0" + _varint(0) + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+    return _varint(len(body)) + body
