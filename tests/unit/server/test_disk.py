@@ -1,0 +1,332 @@
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yak.seams.disk import Disk
+from yak.server import cached_reads, descriptors
+from yak.server.descriptors import PooledFile
+from yak.server.disk import RealDisk
+
+
+@pytest.fixture
+def disk() -> Iterator[RealDisk]:
+    real = RealDisk(max_open_files=8)
+    yield real
+    real.close()
+
+
+def test_it_is_a_disk(disk: RealDisk) -> None:
+    seam: Disk = disk
+    assert seam is disk
+
+
+def test_appended_buffers_are_read_back_in_order(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/a.log", create=True)
+    assert file.append([b"one", memoryview(b"two"), bytearray(b"three")]) == 11
+    assert file.append([b"4"]) == 1
+    assert file.size() == 12
+    assert file.read(100, 0) == b"onetwothree4"
+    assert file.read(3, 3) == b"two"
+    assert file.read(5, 12) == b""
+
+
+def test_more_buffers_than_iov_max_are_all_written(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/a.log", create=True)
+    pieces = [bytes([index % 251]) * 3 for index in range(descriptors.IOV_MAX * 2 + 5)]
+    assert file.append(pieces) == len(pieces) * 3
+    assert file.read(1 << 20, 0) == b"".join(pieces)
+
+
+def test_an_absent_file_is_not_opened_without_create(disk: RealDisk, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{tmp_path}/absent")
+
+
+def test_many_files_live_on_few_descriptors(disk: RealDisk, tmp_path: Path) -> None:
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(50)]
+    for round_number in range(3):
+        for number, file in enumerate(files):
+            file.append([f"{round_number}:{number};".encode()])
+    assert disk.pool.open_count <= 8
+    for number, file in enumerate(files):
+        assert file.read(100, 0) == f"0:{number};1:{number};2:{number};".encode()
+    assert disk.pool.open_count <= 8
+
+
+def test_a_descriptor_in_use_is_never_closed(disk: RealDisk, tmp_path: Path) -> None:
+    """Readers and appenders of many files in threads, with a pool far too small: no byte lands in another file."""
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(24)]
+    errors: list[BaseException] = []
+
+    def work(mine: int) -> None:
+        try:
+            for round_number in range(150):
+                number = mine + 3 * (round_number % 8)
+                files[number].append([bytes([number]) * 64])
+                other = files[(number + round_number) % 24]
+                data = other.read(4096, 0)
+                assert not data or set(data) == {files.index(other)}
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    for number, file in enumerate(files):
+        assert set(file.read(1 << 20, 0)) == {number}
+
+
+def test_a_closed_file_opens_again(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.append([b"x"])
+    file.close()
+    assert disk.pool.open_count == 0
+    assert file.size() == 1
+    file.append([b"y"])
+    assert file.read(10, 0) == b"xy"
+
+
+def test_a_renamed_file_goes_on_under_its_new_name(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.append([b"x"])
+    disk.rename(f"{tmp_path}/a", f"{tmp_path}/b")
+    assert file.path == f"{tmp_path}/b"
+    file.close()
+    file.append([b"y"])
+    assert (tmp_path / "b").read_bytes() == b"xy"
+    assert disk.open(f"{tmp_path}/b") is file
+
+
+def test_files_below_a_renamed_directory_go_on(disk: RealDisk, tmp_path: Path) -> None:
+    disk.make_directory(f"{tmp_path}/t-0/deep")
+    shallow = disk.open(f"{tmp_path}/t-0/a", create=True)
+    deep = disk.open(f"{tmp_path}/t-0/deep/b", create=True)
+    disk.rename(f"{tmp_path}/t-0", f"{tmp_path}/t-0.deleted")
+    shallow.close()
+    deep.close()
+    shallow.append([b"s"])
+    deep.append([b"d"])
+    assert (tmp_path / "t-0.deleted" / "a").read_bytes() == b"s"
+    assert (tmp_path / "t-0.deleted" / "deep" / "b").read_bytes() == b"d"
+
+
+def test_a_removed_file_is_gone_for_its_handle_and_new_for_the_next(disk: RealDisk, tmp_path: Path) -> None:
+    old = disk.open(f"{tmp_path}/a", create=True)
+    old.append([b"old"])
+    disk.remove(f"{tmp_path}/a")
+    disk.remove(f"{tmp_path}/a")
+    with pytest.raises(FileNotFoundError):
+        old.read(10, 0)
+    new = disk.open(f"{tmp_path}/a", create=True)
+    new.append([b"new"])
+    assert new.read(10, 0) == b"new"
+    with pytest.raises(FileNotFoundError):
+        old.append([b"ghost"])
+
+
+def test_removing_a_tree_gives_back_its_descriptors(disk: RealDisk, tmp_path: Path) -> None:
+    disk.make_directory(f"{tmp_path}/t-0")
+    file = disk.open(f"{tmp_path}/t-0/a", create=True)
+    file.append([b"x"])
+    disk.remove_tree(f"{tmp_path}/t-0")
+    disk.remove_tree(f"{tmp_path}/t-0")
+    assert disk.pool.open_count == 0
+    assert not disk.exists(f"{tmp_path}/t-0")
+
+
+def test_replacing_a_file_is_seen_by_a_new_handle(disk: RealDisk, tmp_path: Path) -> None:
+    path = f"{tmp_path}/checkpoint"
+    disk.write_file(path, b"1")
+    assert disk.open(path).read(10, 0) == b"1"
+    disk.write_file_lazily(path, b"22")
+    assert disk.open(path).read(10, 0) == b"22"
+    assert disk.read_file(path) == b"22"
+    assert disk.names(str(tmp_path)) == ["checkpoint"]
+
+
+def test_truncate_cuts_and_appends_go_on_from_there(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.append([b"0123456789"])
+    file.truncate(4)
+    file.append([b"x"])
+    assert file.read(100, 0) == b"0123x"
+
+
+def test_a_short_write_is_finished(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    real_writev = os.writev
+    monkeypatch.setattr(os, "writev", lambda fd, buffers: real_writev(fd, [bytes(memoryview(buffers[0])[:2])]))
+    assert file.append([b"abc", b"", b"defgh"]) == 8
+    monkeypatch.undo()
+    assert file.read(100, 0) == b"abcdefgh"
+
+
+def test_a_failed_write_is_cut_back(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.append([b"kept"])
+    real_writev = os.writev
+    calls = []
+
+    def full_after_two_bytes(fd: int, buffers: list[bytes]) -> int:
+        calls.append(1)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real_writev(fd, [buffers[0][:2]])
+
+    monkeypatch.setattr(os, "writev", full_after_two_bytes)
+    with pytest.raises(OSError, match="No space"):
+        file.append([b"lost", b"too"])
+    monkeypatch.undo()
+    assert file.read(100, 0) == b"kept"
+    file.append([b"!"])
+    assert file.read(100, 0) == b"kept!"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_device_raises_enospc(disk: RealDisk) -> None:
+    file = disk.open("/dev/full")
+    with pytest.raises(OSError, match="No space") as caught:
+        file.append([b"x"])
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_cached_reads_equal_plain_ones(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    data = os.urandom(300_000)
+    file.append([data])
+    for size, position in ((10, 0), (16_384, 5), (200_000, 77), (400_000, 100), (10, 300_000)):
+        assert file.read_cached(size, position) == data[position : position + size]
+
+
+def test_nothing_cached_is_none(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.append([b"x" * 100])
+
+    def cold(*_: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, "cold")
+
+    monkeypatch.setattr(os, "preadv", cold)
+    assert file.read_cached(10, 0) is None
+
+
+def test_a_file_system_without_nowait_is_remembered(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def unsupported(*_: object) -> int:
+        calls.append(1)
+        raise OSError(errno.EOPNOTSUPP, "no")
+
+    monkeypatch.setattr(os, "preadv", unsupported)
+    monkeypatch.setattr(cached_reads, "_plain_devices", set())
+    for name in ("a", "b"):
+        file = disk.open(f"{tmp_path}/{name}", create=True)
+        file.append([b"hello"])
+        assert file.read_cached(5, 0) == b"hello"
+        assert file.read_cached(5, 0) == b"hello"
+    assert len(calls) == 1
+
+
+def test_the_lock_keeps_a_second_process_out(disk: RealDisk, tmp_path: Path) -> None:
+    lock = disk.lock(f"{tmp_path}/.lock")
+    with pytest.raises(BlockingIOError, match=str(os.getpid())):
+        disk.lock(f"{tmp_path}/.lock")
+    probe = (
+        "import sys\nfrom yak.server.disk import RealDisk\n"
+        "try: RealDisk(max_open_files=4).lock(sys.argv[1])\n"
+        "except BlockingIOError as error: print('held', error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", probe, f"{tmp_path}/.lock"], capture_output=True, text=True).stdout
+    assert f"held by process {os.getpid()}" in told
+    lock.release()
+    lock.release()
+    disk.lock(f"{tmp_path}/.lock").release()
+
+
+def test_listings_are_sorted(disk: RealDisk, tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        disk.write_file_lazily(f"{tmp_path}/{name}", name.encode() * 3)
+    disk.make_directory(f"{tmp_path}/0")
+    assert disk.names(str(tmp_path)) == ["0", "a", "b", "c"]
+    assert disk.file_sizes(str(tmp_path)) == [("a", 3), ("b", 3), ("c", 3)]
+    assert disk.is_directory(f"{tmp_path}/0")
+    assert 0 < disk.free_bytes(str(tmp_path)) <= disk.total_bytes(str(tmp_path))
+
+
+def test_write_back_runs_in_its_thread_after_enough_bytes(tmp_path: Path) -> None:
+    disk = RealDisk(max_open_files=8, write_back_every_bytes=1000)
+    file = disk.open(f"{tmp_path}/a", create=True)
+    started: list[str] = []
+    done = threading.Event()
+    original = disk.write_back._write_out
+
+    def noted(dirty: PooledFile) -> None:
+        original(dirty)
+        started.append(threading.current_thread().name)
+        done.set()
+
+    disk.write_back._write_out = noted  # type: ignore[method-assign]
+    file.append([bytes(999)])
+    assert not done.wait(0.02)
+    file.append([bytes(2)])
+    assert done.wait(5)
+    assert started == ["write-back"]
+    disk.close()
+
+
+def test_a_failed_write_back_is_told_to_the_next_sync_and_append(tmp_path: Path) -> None:
+    disk = RealDisk(max_open_files=8)
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.append([b"x"])
+    assert isinstance(file, PooledFile)
+    file.failure = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    with pytest.raises(OSError, match="Input/output"):
+        file.append([b"y"])
+    disk.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5), st.sampled_from(["append", "read", "cut", "close", "rename"]), st.binary(max_size=40)
+        ),
+        max_size=40,
+    )
+)
+def test_files_behave_like_byte_strings(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[int, str, bytes]]
+) -> None:
+    directory = tmp_path_factory.mktemp("disk")
+    disk = RealDisk(max_open_files=2)
+    files = [disk.open(f"{directory}/{number}", create=True) for number in range(6)]
+    model = [b""] * 6
+    for number, action, data in actions:
+        if action == "append":
+            files[number].append([data, data])
+            model[number] += data + data
+        elif action == "cut":
+            size = len(model[number]) // 2
+            files[number].truncate(size)
+            model[number] = model[number][:size]
+        elif action == "close":
+            files[number].close()
+        elif action == "rename":
+            disk.rename(files[number].path, files[number].path + "x")
+        assert files[number].read(1000, 0) == model[number]
+        assert files[number].size() == len(model[number])
+    disk.close()

@@ -1,0 +1,37 @@
+import socket
+
+import pytest
+
+from yak.errors import UsageError
+from yak.server import listener
+
+
+def test_port_zero_takes_a_free_one() -> None:
+    sockets = listener.bind("127.0.0.1", 0)
+    assert listener.bound_port(sockets) > 0
+    listener.close(sockets)
+
+
+def test_a_port_in_use_is_a_usage_error_with_three_parts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(UsageError) as caught:
+        listener.bind("127.0.0.1", other.getsockname()[1])
+    error = caught.value
+    assert (error.code, error.exit_code) == ("address-in-use", 2)
+    assert error.why
+    assert error.try_
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
+def test_an_address_that_is_not_ours_is_a_usage_error(host: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        listener.bind(host, 0)
+    assert caught.value.code == "bad-address"
+
+
+def test_nobody_can_connect_before_it_listens() -> None:
+    sockets = listener.bind("127.0.0.1", 0)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", listener.bound_port(sockets)), timeout=1)
+    listener.start_listening(sockets, "127.0.0.1")
+    socket.create_connection(("127.0.0.1", listener.bound_port(sockets)), timeout=1).close()
+    listener.close(sockets)
