@@ -35,6 +35,7 @@ class _Change:
     outcomes: list[StoreOutcome] = field(default_factory=list)
     needs_offset: MetadataOffset = 0
     attempt: int = 0
+    abandoned: bool = False
 
 
 class Changes:
@@ -55,8 +56,9 @@ class Changes:
         return change.change_id
 
     def abandon(self, change_id: int) -> None:
-        """Nobody waits for it any more: it is not repeated, and its end is not told."""
-        self._changes.pop(change_id, None)
+        """Nobody waits for it any more: its end is not told. It still goes on, so that nothing is left half made."""
+        if change_id in self._changes:
+            self._changes[change_id].abandoned = True
 
     def resend(self) -> None:
         """The store is back: repeat what has no definite answer."""
@@ -89,16 +91,27 @@ class Changes:
             change.needs_offset = max(change.needs_offset, outcome.offset)
             self._finish_if_held(change)
             return
-        del self._changes[change.change_id]
-        self._link.put(ChangeDone(change.change_id, _error(outcome)))
+        self._end(change, ChangeDone(change.change_id, _error(outcome)))
+        first = change.requests[0]
+        if first.script == "create_topic" and change.outcomes:
+            # A later slice was refused: take back the part that was made, which nobody has seen.
+            self._link.send("delete_topic", {"topic_id": first.arguments["topic_id"]}, _ignore)
         if outcome.code in FREEZING_CODES:
             self._on_freeze(outcome, now_ms)
 
     def _finish_if_held(self, change: _Change) -> None:
         if len(change.outcomes) == len(change.requests) and self._link.image.offset >= change.needs_offset:
-            del self._changes[change.change_id]
             values = tuple(outcome.value for outcome in change.outcomes)
-            self._link.put(ChangeDone(change.change_id, None, values))
+            self._end(change, ChangeDone(change.change_id, None, values))
+
+    def _end(self, change: _Change, done: ChangeDone) -> None:
+        del self._changes[change.change_id]
+        if not change.abandoned:
+            self._link.put(done)
+
+
+def _ignore(outcome: StoreOutcome, now_ms: int) -> None:
+    """The answer changes nothing."""
 
 
 def _error(outcome: StoreOutcome) -> PeerError:

@@ -190,7 +190,8 @@ class Membership:
     def on_time(self, now_ms: int) -> list[Output]:
         """Run what is due."""
         for name in [name for name, due_ms in self._dues.items() if due_ms <= now_ms]:
-            del self._dues[name]
+            if self._dues.pop(name, None) is None:
+                continue
             if name == "heartbeat":
                 self._heartbeat(now_ms)
             elif name == "recheck":
@@ -371,6 +372,8 @@ class Membership:
             if not self._ready:
                 self._ready = True
                 self._link.put(BecameReady())
+        elif image.offset >= self._target:
+            self.reason = "waiting for leaders to be elected" if in_order else "waiting for the controller to let us in"
 
     def _heartbeat(self, now_ms: int) -> None:
         if self.state not in (MemberState.CATCHING_UP, MemberState.ACTIVE):

@@ -1,0 +1,245 @@
+import uuid
+
+import pytest
+
+from yak.cluster.controller import NewTopic, plan_create_topic, plan_producer_ids
+from yak.cluster.membership import MemberState
+from yak.errors import ErrorCode, PeerError
+
+
+def topic(driver, name, partitions=1, number=7):
+    return plan_create_topic(driver.image, NewTopic(name, partitions, 1), uuid.UUID(int=number)).requests
+
+
+def test_a_first_broker_makes_the_cluster_and_is_ready_in_five_calls(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    assert driver.member.state is MemberState.ACTIVE
+    assert driver.ready == 1
+    assert driver.scripts[:5] == ["verify", "bootstrap", "register", "acquire_lease", "unfence"]
+    assert driver.image.controller_id == 1
+    assert driver.image.brokers[1].broker_epoch == driver.member.broker_epoch == 2
+    assert driver.image.cluster_id == driver.member.describe()["cluster_id"]
+
+
+def test_a_restarted_broker_leads_its_partitions_again_in_the_next_leader_epoch(store, make_driver, make_identity):
+    first = make_driver(store, make_identity()).connect().run()
+    assert first.change(topic(first, "a", 450)).error is None
+    second = make_driver(store, make_identity(boot="boot-2"), first.image).connect().run()
+    assert second.ready == 1
+    assert second.scripts.count("elect") == 3
+    partitions = second.image.topics["a"].partitions
+    assert {p.leader for p in partitions} == {1}
+    assert {p.leader_epoch for p in partitions} == {1}
+    assert {p.partition_epoch for p in partitions} == {1}
+    assert {p.isr_epochs for p in partitions} == {(second.member.broker_epoch,)}
+
+
+def test_a_broker_that_reconnects_goes_on_with_its_epoch_and_elects_nothing(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    driver.change(topic(driver, "a"))
+    epoch, offset = driver.member.broker_epoch, driver.image.offset
+    driver.lose()
+    assert driver.member.state is MemberState.DISCONNECTED
+    with pytest.raises(PeerError) as error:
+        driver.begin(topic(driver, "b"))
+    assert error.value.error_code is ErrorCode.request_timed_out
+    driver.pass_time(10_000)
+    store.restart()
+    driver.connect().run()
+    assert driver.member.state is MemberState.ACTIVE
+    assert driver.member.broker_epoch == epoch
+    assert driver.image.offset == offset
+    assert driver.ready == 1
+
+
+def test_a_change_without_an_answer_is_repeated_and_counts_once(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    change_id = driver.begin(topic(driver, "a", 401))
+    call = driver.calls[0]
+    store.call(call.request, driver.now_ms)
+    driver.lose()
+    driver.connect().run()
+    assert driver.done[change_id].error is None
+    assert len(driver.image.topics["a"].partitions) == 401
+    assert [r.kind for r in driver.persisted].count("Topic") == 1
+
+
+def test_a_topic_that_exists_in_the_store_only_is_refused_with_kafkas_code(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    again = topic(driver, "a", number=8)
+    driver.change(topic(driver, "a", number=7))
+    done = driver.change(again)
+    assert done.error is not None
+    assert done.error.error_code is ErrorCode.topic_already_exists
+
+
+def test_producer_id_blocks_do_not_overlap(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    blocks = [driver.change([plan_producer_ids()]).values[0] for _ in range(3)]
+    assert blocks == [{"first": n, "next": n + 1000} for n in (0, 1000, 2000)]
+    assert driver.image.next_producer_id == 3000
+
+
+def test_a_rolled_back_store_freezes_the_broker_until_its_history_is_back(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    driver.change(topic(driver, "a"))
+    before = store.state
+    store.lose_last(2)
+    driver.pass_time(600)
+    assert driver.member.state is MemberState.FROZEN
+    assert "rolled back" in driver.member.reason
+    with pytest.raises(PeerError):
+        driver.begin(topic(driver, "b"))
+    offset = driver.image.offset
+    driver.pass_time(10_000)
+    assert driver.member.state is MemberState.FROZEN
+    assert driver.image.offset == offset
+    store.state = before
+    driver.pass_time(5_000)
+    assert driver.member.state is MemberState.ACTIVE
+    assert driver.change(topic(driver, "b", number=9)).error is None
+
+
+def test_an_emptied_store_is_not_made_into_a_new_cluster(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    store.flush_all()
+    driver.lose()
+    driver.connect().run()
+    assert driver.member.state is MemberState.FROZEN
+    assert "empty" in driver.member.reason
+    assert not store.state.cluster
+    fresh = make_driver(store, make_identity(boot="b2", cluster_id=driver.image.cluster_id)).connect().run()
+    assert fresh.member.state is MemberState.FROZEN
+    assert not store.state.cluster
+
+
+def test_a_store_that_was_rolled_back_and_went_on_is_a_fork(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    driver.change(topic(driver, "a"))
+    store.lose_last(2)
+    other = make_driver(store, make_identity(2)).connect().run().pass_time(11_000)
+    other.change(topic(other, "b", number=9))
+    # The tail brings records of the other history first: they must not be taken.
+    driver.pump_tail()
+    assert driver.member.state is MemberState.FROZEN
+    assert "a" in driver.image.topics
+    assert "b" not in driver.image.topics
+    driver.pass_time(4_000)
+    assert driver.member.state is MemberState.FROZEN
+
+
+def test_the_data_directory_of_another_cluster_is_refused(store, make_driver, make_identity):
+    make_driver(store, make_identity()).connect().run()
+    driver = make_driver(store, make_identity(2, cluster_id="another")).connect().run()
+    assert driver.refused is not None
+    assert driver.refused.code == "wrong-cluster"
+    assert driver.ready == 0
+
+
+def test_a_node_id_that_is_alive_elsewhere_is_refused(store, make_driver, make_identity):
+    first = make_driver(store, make_identity()).connect().run()
+    second = make_driver(store, make_identity(boot="boot-2", directory="other")).connect().run()
+    assert second.member.state is MemberState.REGISTERING
+    first.pass_time(2_000)
+    second.pass_time(2_000)
+    assert second.refused is not None
+    assert second.refused.code == "node-id-in-use"
+    assert "127.0.0.1:9093" in second.refused.message
+
+
+def test_a_node_id_whose_other_boot_is_silent_is_taken_over(store, make_driver, make_identity):
+    make_driver(store, make_identity()).connect().run()
+    second = make_driver(store, make_identity(boot="boot-2", directory="other")).connect().run()
+    second.pass_time(12_000)
+    assert second.member.state is MemberState.ACTIVE
+
+
+def test_a_broker_whose_node_id_was_taken_over_stops(store, make_driver, make_identity):
+    first = make_driver(store, make_identity()).connect().run()
+    make_driver(store, make_identity(boot="boot-2"), first.image).connect().run()
+    first.pass_time(1_000)
+    assert first.refused is not None
+    assert first.refused.code == "broker-replaced"
+
+
+def test_a_second_broker_is_unfenced_by_the_controller_once_its_heartbeats_move(store, make_driver, make_identity):
+    first = make_driver(store, make_identity(1)).connect().run()
+    second = make_driver(store, make_identity(2)).connect().run()
+    assert second.member.state is MemberState.CATCHING_UP
+    for _ in range(6):
+        second.pass_time(500)
+        first.pass_time(500)
+    assert second.ready == 1
+    assert not second.member.is_controller
+
+
+def test_the_controller_fences_a_silent_broker_and_moves_on(store, make_driver, make_identity):
+    first = make_driver(store, make_identity(1)).connect().run()
+    second = make_driver(store, make_identity(2)).connect().run()
+    for _ in range(6):
+        second.pass_time(500)
+        first.pass_time(500)
+    first.change(topic(first, "a", 2))
+    assert {p.leader for p in first.image.topics["a"].partitions} == {1, 2}
+    first.pass_time(7_000)
+    assert first.image.brokers[2].state == "FENCED"
+    assert {p.leader for p in first.image.topics["a"].partitions} == {1, -1}
+    for _ in range(6):
+        second.pass_time(500)
+        first.pass_time(500)
+    assert {p.leader for p in first.image.topics["a"].partitions} == {1, 2}
+
+
+def test_the_office_goes_to_another_broker_when_its_lease_runs_out(store, make_driver, make_identity):
+    make_driver(store, make_identity(1)).connect().run()
+    second = make_driver(store, make_identity(2)).connect().run()
+    second.now_ms += 1
+    second.pass_time(11_000)
+    assert second.member.is_controller
+    assert second.image.controller_epoch == 2
+    assert second.member.state is MemberState.ACTIVE
+
+
+def test_leaving_closes_the_broker_and_a_restart_needs_no_wait(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    driver.take(driver.member.leave(driver.now_ms))
+    driver.run()
+    assert driver.left
+    assert store.state.brokers[1]["state"] == "CLOSED"
+    second = make_driver(store, make_identity(boot="boot-2", directory="new"), driver.image).connect().run()
+    assert second.ready == 1
+
+
+def test_leaving_without_an_answer_takes_no_more_than_its_time(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    driver.take(driver.member.leave(driver.now_ms))
+    driver.calls.clear()
+    driver.pass_time(2_000)
+    assert driver.left
+
+
+def test_leaving_while_the_store_is_away_is_immediate(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity())
+    driver.take(driver.member.leave(driver.now_ms))
+    assert driver.left
+
+
+def test_high_watermarks_are_reported_together_and_only_when_changed(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    driver.change(topic(driver, "a", 2))
+    topic_id = driver.image.topics["a"].topic_id
+    for value in range(1, 50):
+        driver.member.note_high_watermark(topic_id, 0, 0, value)
+        driver.member.note_high_watermark(topic_id, 1, 0, value * 2)
+    driver.pass_time(1_000)
+    assert driver.scripts.count("report_hw") == 1
+    assert store.state.high_watermarks == {(str(topic_id), 0): (0, 49), (str(topic_id), 1): (0, 98)}
+
+
+def test_an_unsafe_store_is_said_and_refused_when_asked(store, make_driver, make_identity):
+    words = "appendonly is no: a crash of the store loses metadata"
+    lenient = make_driver(store, make_identity()).connect((words,)).run()
+    assert lenient.member.describe()["unsafe_settings"] == [words]
+    strict = make_driver(store, make_identity(2), refuse_unsafe_store=True).connect((words,)).run()
+    assert strict.refused is not None
+    assert strict.refused.why == words

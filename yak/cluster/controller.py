@@ -1,0 +1,346 @@
+"""Changes of topics, partitions and configs: each is checked against the image and becomes requests to the store.
+
+Pure. Any active broker may make them: the store's scripts check them again and put them in order, so no broker has to
+ask the controller. A topic with more than 200 partitions takes several calls, which are sent in order; the image shows
+it when all are in.
+"""
+
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
+from yak.cluster.image import Image, TopicInfo
+from yak.cluster.payload import format_nodes
+from yak.cluster.placement import place
+from yak.errors import ErrorCode, PeerError
+from yak.ids import NodeId
+from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from yak.seams.metadata_store import StoreRequest
+
+ValidateConfig = Callable[[str, str], object]
+"""Raises PeerError when a topic config has no such name or value."""
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
+REPLICATION_FACTOR_MAX = 32_767
+
+
+@dataclass(slots=True, frozen=True)
+class NewTopic:
+    """A topic as a client asks for it. -1 takes the default, which is refused beside `assignments`."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class TopicDefaults:
+    """The brokers' `num.partitions` and `default.replication.factor`."""
+
+    num_partitions: int = 1
+    replication_factor: int = 1
+
+
+@dataclass(slots=True, frozen=True)
+class TopicPlan:
+    """What will be made, and the requests that make it: run them for real, or only look (`validate_only`)."""
+
+    topic_id: uuid.UUID
+    assignments: tuple[tuple[NodeId, ...], ...]
+    configs: Mapping[str, str]
+    requests: tuple[StoreRequest, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition."""
+        return len(self.assignments[0])
+
+
+@dataclass(slots=True, frozen=True)
+class ConfigOperation:
+    """One operation of IncrementalAlterConfigs (KIP-339)."""
+
+    name: str
+    operation: Literal["set", "delete", "append", "subtract"]
+    value: str | None = None
+
+
+def check_topic_name(name: str) -> None:
+    """Kafka's rules for names (Topic.java). Raises PeerError(INVALID_TOPIC_EXCEPTION)."""
+    if not name or name in (".", ".."):
+        words = f"Topic name is invalid: '{name}' is not allowed"
+    elif len(name) > TOPIC_NAME_LENGTH_MAX:
+        words = f"Topic name is invalid: the length of '{name}' is longer than {TOPIC_NAME_LENGTH_MAX} characters"
+    elif not _LEGAL_NAME.match(name):
+        words = f"Topic name is invalid: '{name}' has a character other than ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise PeerError(ErrorCode.invalid_topic_exception, words)
+
+
+def plan_create_topic(
+    image: Image,
+    new: NewTopic,
+    topic_id: uuid.UUID,
+    *,
+    defaults: TopicDefaults | None = None,
+    validate_config: ValidateConfig | None = None,
+) -> TopicPlan:
+    """A new topic. Raises PeerError with Kafka's code for what is wrong with it."""
+    defaults = defaults or TopicDefaults()
+    check_topic_name(new.name)
+    if new.name in image.topics:
+        raise PeerError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
+    _check_collision(image, new.name)
+    if new.assignments:
+        assignments = _manual_assignments(image, new)
+    else:
+        assignments = _placed(image, new, defaults)
+    configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
+    for name, value in new.configs.items():
+        if value is None:
+            raise PeerError(ErrorCode.invalid_config, f"Null value not supported for topic config '{name}'")
+        if validate_config is not None:
+            validate_config(name, value)
+    head: dict[str, object] = {
+        "name": new.name,
+        "topic_id": str(topic_id),
+        "total": len(assignments),
+        "configs": configs,
+    }
+    requests = _slices("create_topic", head, 0, assignments)
+    return TopicPlan(topic_id, tuple(assignments), configs, requests)
+
+
+def plan_create_partitions(
+    image: Image, name: str, total: int, assignments: Sequence[Sequence[NodeId]] | None = None
+) -> tuple[StoreRequest, ...]:
+    """More partitions for a topic, `total` in all. Raises PeerError."""
+    topic = existing_topic(image, name)
+    present = len(topic.partitions)
+    if total <= present:
+        words = f"The topic {name} currently has {present} partition(s); {total} would not be an increase."
+        raise PeerError(ErrorCode.invalid_partitions, words)
+    _check_partition_count(total)
+    replication_factor = len(topic.partitions[0].replicas)
+    if assignments is not None:
+        new = [tuple(replicas) for replicas in assignments]
+        if len(new) != total - present:
+            words = f"Increasing the number of partitions by {total - present} but {len(new)} assignments provided."
+            raise PeerError(ErrorCode.invalid_replica_assignment, words)
+        _check_replicas(image, dict(enumerate(new, present)), replication_factor)
+    else:
+        brokers = image.active_brokers()
+        _check_replication_factor(replication_factor, len(brokers))
+        start = _start(image, topic)
+        new = place(brokers, total - present, replication_factor, first_partition=present, start=start)
+    head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total}
+    return _slices("create_partitions", head, present, new)
+
+
+def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...]:
+    """The end of a topic, which the caller found in the image by name or id."""
+    assert topic.name in image.topics
+    return (StoreRequest("delete_topic", {"topic_id": str(topic.topic_id)}),)
+
+
+def plan_alter_configs(
+    image: Image, resource_type: str, resource_name: str, configs: Mapping[str, str | None]
+) -> tuple[StoreRequest, ...]:
+    """Replace all configs of a resource (AlterConfigs); a null value leaves the config out.
+
+    Resource types are `topic` (by name) and `broker` (by node id, empty for all). Values are validated by the caller,
+    which knows what each config may be. Raises PeerError when the topic is not there.
+    """
+    _check_resource(image, resource_type, resource_name)
+    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items()) if value is not None]
+    return (_alter(resource_type, resource_name, changes, replace=True),)
+
+
+def plan_incremental_alter_configs(
+    image: Image, resource_type: str, resource_name: str, operations: Sequence[ConfigOperation]
+) -> tuple[tuple[StoreRequest, ...], dict[str, str | None]]:
+    """Apply operations to the configs of a resource; also the values that result, for validation (None: removed).
+
+    `append` and `subtract` work on the comma-separated list that is set now. Raises PeerError.
+    """
+    _check_resource(image, resource_type, resource_name)
+    present = configs_of(image, resource_type, resource_name)
+    results: dict[str, str | None] = {}
+    for operation in operations:
+        if operation.name in results:
+            words = f"Error due to duplicate config keys: {operation.name}"
+            raise PeerError(ErrorCode.invalid_request, words)
+        results[operation.name] = _result(operation, present.get(operation.name))
+    changes = [[name, value] for name, value in sorted(results.items())]
+    return (_alter(resource_type, resource_name, changes, replace=False),), results
+
+
+def plan_producer_ids() -> StoreRequest:
+    """A block of producer ids; `ChangeDone.values[0]` has `first` and `next`."""
+    return StoreRequest("alloc_pid")
+
+
+def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest, ...]:
+    """Forget a broker that will not come back. Raises PeerError when it is unknown or alive."""
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        raise PeerError(ErrorCode.broker_id_not_registered, f"Broker {node_id} is not registered.")
+    return (StoreRequest("unregister", {"target_id": node_id}),)
+
+
+def configs_of(image: Image, resource_type: str, resource_name: str) -> Mapping[str, str]:
+    """The configs set on a resource itself; empty when there are none or it is not there."""
+    if resource_type == "topic":
+        topic = image.topics.get(resource_name)
+        return topic.configs if topic is not None else {}
+    if resource_name == "":
+        return image.default_broker_configs
+    return image.broker_configs.get(int(resource_name), {})
+
+
+def existing_topic(image: Image, name: str) -> TopicInfo:
+    """The topic of that name. Raises PeerError(UNKNOWN_TOPIC_OR_PARTITION)."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
+    return topic
+
+
+# ------------------------------------------------------------------------------------------------------- inside
+
+
+def _check_collision(image: Image, name: str) -> None:
+    # '.' and '_' become one in metric names (Topic.hasCollision).
+    if "." not in name and "_" not in name:
+        return
+    key = name.replace(".", "_")
+    for other in image.topics:
+        if len(other) == len(name) and other.replace(".", "_") == key:
+            words = f"Topic '{name}' collides with existing topic: {other}"
+            raise PeerError(ErrorCode.invalid_topic_exception, words)
+
+
+def _check_partition_count(count: int) -> None:
+    if count < 1:
+        words = "Number of partitions was set to an invalid non-positive value."
+        raise PeerError(ErrorCode.invalid_partitions, words)
+    if count > PARTITIONS_PER_TOPIC_MAX:
+        words = f"{count} partitions are more than the {PARTITIONS_PER_TOPIC_MAX} that a topic may have."
+        raise PeerError(ErrorCode.invalid_partitions, words)
+
+
+def _check_replication_factor(replication_factor: int, active: int) -> None:
+    if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
+        raise PeerError(ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0.")
+    if replication_factor > active:
+        words = (
+            f"Unable to replicate the partition {replication_factor} time(s): "
+            f"The target replication factor of {replication_factor} cannot be reached because only {active} broker(s) "
+            "are registered and active."
+        )
+        raise PeerError(ErrorCode.invalid_replication_factor, words)
+
+
+def _placed(image: Image, new: NewTopic, defaults: TopicDefaults) -> list[tuple[NodeId, ...]]:
+    count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
+    replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
+    _check_partition_count(count)
+    brokers = image.active_brokers()
+    _check_replication_factor(replication_factor, len(brokers))
+    return place(brokers, count, replication_factor, start=len(image.topics) % len(brokers))
+
+
+def _start(image: Image, topic: TopicInfo) -> int:
+    """The shift that continues the topic's walk round the brokers, read from its first leader."""
+    ordered = place(image.active_brokers(), len(image.active_brokers()), 1)
+    first = (topic.partitions[0].replicas[0],)
+    return ordered.index(first) if first in ordered else 0
+
+
+def _manual_assignments(image: Image, new: NewTopic) -> list[tuple[NodeId, ...]]:
+    if new.num_partitions != -1:
+        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise PeerError(ErrorCode.invalid_request, words)
+    if new.replication_factor != -1:
+        words = "A manual partition assignment was specified, but replication factor was not set to -1."
+        raise PeerError(ErrorCode.invalid_request, words)
+    if sorted(new.assignments) != list(range(len(new.assignments))):
+        words = "partitions should be a consecutive 0-based integer sequence"
+        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+    _check_partition_count(len(new.assignments))
+    _check_replicas(image, new.assignments, len(new.assignments[0]))
+    return [tuple(new.assignments[number]) for number in range(len(new.assignments))]
+
+
+def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], replication_factor: int) -> None:
+    active = {broker.node_id for broker in image.active_brokers()}
+    for number, replicas in assignments.items():
+        if not replicas:
+            words = f"The manual partition assignment includes an empty replica list for partition {number}."
+        elif len(set(replicas)) != len(replicas):
+            words = f"The manual partition assignment of partition {number} includes a broker more than once."
+        elif unknown := [node_id for node_id in replicas if node_id not in image.brokers]:
+            words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+        elif len(replicas) != replication_factor:
+            words = (
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
+                f"not consistent with previous partitions, which have {replication_factor} replica(s)."
+            )
+        elif not active.intersection(replicas):
+            words = f"All brokers specified in the manual partition assignment for partition {number} are fenced."
+        else:
+            continue
+        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+
+
+def _slices(
+    script: str, head: dict[str, object], first: int, assignments: Sequence[tuple[NodeId, ...]]
+) -> tuple[StoreRequest, ...]:
+    items: list[dict[str, object]] = [
+        {"partition": number, "replicas": format_nodes(replicas)}
+        for number, replicas in enumerate(assignments, start=first)
+    ]
+    slices = [items[start : start + MAX_PARTITIONS_PER_CALL] for start in range(0, len(items), MAX_PARTITIONS_PER_CALL)]
+    tail = {name: head[name] for name in ("topic_id", "total")}
+    return (
+        StoreRequest(script, head | {"partitions": slices[0]}),
+        *(StoreRequest("create_partitions", tail | {"partitions": part}) for part in slices[1:]),
+    )
+
+
+def _check_resource(image: Image, resource_type: str, resource_name: str) -> None:
+    if resource_type == "topic":
+        existing_topic(image, resource_name)
+
+
+def _alter(resource_type: str, resource_name: str, changes: list[list[str | None]], *, replace: bool) -> StoreRequest:
+    arguments: dict[str, object] = {
+        "resource_type": resource_type,
+        "resource_name": resource_name,
+        "changes": changes,
+        "replace": replace,
+    }
+    return StoreRequest("alter_configs", arguments)
+
+
+def _result(operation: ConfigOperation, present: str | None) -> str | None:
+    if operation.operation == "delete":
+        return None
+    if operation.value is None:
+        words = f"Null value not supported for : {operation.name}"
+        raise PeerError(ErrorCode.invalid_request, words)
+    if operation.operation == "set":
+        return operation.value
+    items = [item for item in (present or "").split(",") if item]
+    given = [item for item in operation.value.split(",") if item]
+    if operation.operation == "append":
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)

@@ -1,0 +1,73 @@
+"""Where replicas go: leaders spread over brokers, replicas over racks.
+
+Kafka's scheme (`AdminUtils.assignReplicasToBrokers`, KIP-36): brokers are ordered so that neighbours are in different
+racks, partitions walk round them, and each full round shifts the followers by one more.
+"""
+
+from collections.abc import Sequence
+
+from yak.cluster.image import BrokerInfo
+from yak.ids import NodeId
+
+
+def place(
+    brokers: Sequence[BrokerInfo], partitions: int, replication_factor: int, *, first_partition: int = 0, start: int = 0
+) -> list[tuple[NodeId, ...]]:
+    """Replicas for `partitions` new partitions, the preferred leader first.
+
+    `first_partition` is how many there are already, `start` shifts the first leader, so that topics of one partition do
+    not all lead at the same broker. `replication_factor` is at most the number of brokers. With a rack on every
+    broker, no rack gets two replicas of a partition while another has none.
+    """
+    assert 0 < replication_factor <= len(brokers)
+    ordered = _alternate_racks(brokers)
+    by_id = {broker.node_id: broker for broker in brokers}
+    has_racks = all(broker.rack is not None for broker in brokers)
+    assignments = []
+    for number in range(first_partition, first_partition + partitions):
+        leader_index = (number + start) % len(ordered)
+        shift = (number + start) // len(ordered)
+        others = _others(ordered, leader_index, shift)
+        replicas = [ordered[leader_index]]
+        if has_racks:
+            others = _fresh_racks_first(replicas[0], others, by_id)
+        assignments.append((*replicas, *others[: replication_factor - 1]))
+    return assignments
+
+
+def _others(ordered: list[NodeId], leader_index: int, shift: int) -> list[NodeId]:
+    rest = ordered[leader_index + 1 :] + ordered[:leader_index]
+    if not rest:
+        return rest
+    turn = shift % len(rest)
+    return rest[turn:] + rest[:turn]
+
+
+def _fresh_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, BrokerInfo]) -> list[NodeId]:
+    """Round by round: in each, one broker from every rack that the round has not used yet."""
+    result: list[NodeId] = []
+    used = [by_id[leader].rack]
+    waiting = others
+    while waiting:
+        later = []
+        for node_id in waiting:
+            rack = by_id[node_id].rack
+            if rack in used:
+                later.append(node_id)
+            else:
+                used.append(rack)
+                result.append(node_id)
+        used = []
+        waiting = later
+    return result
+
+
+def _alternate_racks(brokers: Sequence[BrokerInfo]) -> list[NodeId]:
+    by_rack: dict[str, list[NodeId]] = {}
+    for broker in sorted(brokers, key=lambda b: b.node_id):
+        by_rack.setdefault(broker.rack or "", []).append(broker.node_id)
+    queues = [by_rack[rack] for rack in sorted(by_rack)]
+    ordered = []
+    for turn in range(max(map(len, queues), default=0)):
+        ordered += [queue[turn] for queue in queues if turn < len(queue)]
+    return ordered

@@ -1,0 +1,144 @@
+"""The metadata store in memory: for the simulator and for unit tests; the same answers as the scripts in Redis.
+
+Pure and deterministic: time comes with each call. Faults are methods: the store is down, restarts, forgets its newest
+records (a restore from a backup, an unsynced append-only file), or everything.
+"""
+
+import copy
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.sim.store_scripts import SCRIPTS, Refused
+
+_NOT_JOURNALLED = frozenset({"verify", "heartbeat", "report_hw"})
+
+
+@dataclass(slots=True)
+class StoreState:
+    """All that the store holds: the same as the keys in Redis."""
+
+    cluster: dict[str, Any] = field(default_factory=dict)
+    lease: dict[str, Any] = field(default_factory=dict)
+    brokers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    heartbeats: dict[int, int] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    partitions: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    high_watermarks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    log: list[TailedRecord] = field(default_factory=list)
+    snapshot: TailedRecord | None = None
+
+    def append(self, kind: str, payload: dict[str, Any], now_ms: int) -> int:
+        """One more record under the chain; returns its offset."""
+        offset: int = self.cluster["mo"] + 1
+        body = json.dumps({"version": 0} | payload, sort_keys=True)
+        previous_hash = self.cluster["h"]
+        chain_hash = hashlib.sha1(f"{previous_hash}{offset}{kind}{body}".encode(), usedforsecurity=False).hexdigest()
+        self.log.append(TailedRecord(offset, chain_hash, kind, now_ms, json.loads(body), previous_hash))
+        self.cluster |= {"mo": offset, "h": chain_hash}
+        return offset
+
+    def entry(self, offset: int) -> TailedRecord | None:
+        """The record at an offset, None when it is not there or was trimmed."""
+        if not self.log or offset < self.log[0].offset or offset > self.log[-1].offset:
+            return None
+        return self.log[offset - self.log[0].offset]
+
+
+class SimStore:
+    """The store. `call` is what a script call is in Redis: it happens whole, or is refused and changes nothing."""
+
+    def __init__(self) -> None:
+        self.state = StoreState()
+        self.up = True
+        self.unsafe: tuple[str, ...] = ()
+        self._boots = 1
+        self._journal: list[tuple[StoreRequest, int]] = []
+
+    @property
+    def process_id(self) -> str:
+        """Another one after each restart."""
+        return f"sim-store-{self._boots}"
+
+    def call(self, request: StoreRequest, now_ms: int) -> StoreOutcome:
+        """Run a script at `now_ms`. Only while `up`."""
+        assert self.up, "the caller knows that the store is down"
+        outcome = _run(self.state, request, now_ms)
+        if outcome.code == "OK" and request.script not in _NOT_JOURNALLED:
+            self._journal.append((request, now_ms))
+        return outcome
+
+    def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
+        """Records behind `offset`, in order; where they were trimmed, the snapshot comes first."""
+        state = self.state
+        if not state.log:
+            return []
+        first = state.log[0].offset
+        if offset + 1 < first and state.snapshot is not None:
+            rest = self.records_after(state.snapshot.offset, limit - 1)
+            return [state.snapshot, *rest]
+        start = max(0, offset + 1 - first)
+        return state.log[start : start + limit]
+
+    def restart(self) -> None:
+        """Another process with the same data; leases and counters stand in the data too."""
+        self._boots += 1
+        self.up = True
+
+    def lose_last(self, count: int) -> None:
+        """Roll back at least the newest `count` records; a call that wrote several goes as a whole."""
+        target = max(0, self.state.cluster.get("mo", 0) - count)
+        journal, self._journal = self._journal, []
+        self.state = StoreState()
+        for request, now_ms in journal:
+            attempt = copy.deepcopy(self.state)
+            _run(attempt, request, now_ms)
+            if attempt.cluster["mo"] > target:
+                break
+            self.state = attempt
+            self._journal.append((request, now_ms))
+        self._boots += 1
+
+    def flush_all(self) -> None:
+        """Forget everything (`FLUSHALL`)."""
+        self.state = StoreState()
+        self._journal.clear()
+
+
+def _run(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutcome:
+    script = SCRIPTS.get(request.script)
+    if script is None:
+        return StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"})
+    try:
+        if request.script != "bootstrap":
+            _check_history(state, request)
+        value = script(state, request.arguments, now_ms)
+        code = "OK"
+    except Refused as refusal:
+        code, value = refusal.code, refusal.value
+    # What goes out must not be the store's own object, and must be what JSON can carry.
+    return StoreOutcome(code, state.cluster.get("mo", 0), state.cluster.get("h", ""), json.loads(json.dumps(value)))
+
+
+def _check_history(state: StoreState, request: StoreRequest) -> None:
+    cluster, asker = state.cluster, request.arguments
+    if not cluster:
+        raise Refused("NO_CLUSTER")
+    if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
+        raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+    if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
+        raise Refused("WRONG_INCARNATION")
+    if cluster["state"] != "LIVE":
+        raise Refused("SEEDING")
+    if cluster["mo"] < request.known_offset:
+        raise Refused("REGRESSED")
+    if request.known_offset > 0:
+        entry = state.entry(request.known_offset)
+        if entry is None:
+            raise Refused("TRIMMED")
+        if entry.chain_hash != request.known_hash:
+            raise Refused("FORKED")
