@@ -1,0 +1,222 @@
+"""A local cluster's life with a stand-in for the broker: quick, and able to fail in every way one wants."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from yak.errors import NothingInTime, StartRefused, UsageError, YakError
+from yak.local import broker_process
+from yak.local.broker_process import BrokerSpec, StartingBroker
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.processes import identify, is_running
+from yak.local.state import load
+from yak.local.supervise import LogFollower, supervise
+
+STAND_IN = """
+import json, os, signal, socket, sys, time
+flags = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+how = os.environ.get("STAND_IN", "well")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("node", flags["--node-id"], "with", flags["--redis-url"], flush=True)
+if how == "refuses":
+    print("error[data-dir-locked]: node 1 cannot open it\\n  why:  pid 7 holds it\\n  try:  stop it", file=sys.stderr)
+    sys.exit(1)
+if how == "crashes":
+    sys.exit("Traceback: boom")
+if how == "hangs":
+    time.sleep(60)
+os.makedirs(flags["--data-dir"], exist_ok=True)
+with open(os.path.join(flags["--data-dir"], "meta.properties"), "w") as meta:
+    meta.write("version=1\\ncluster.id=stand-in\\n")
+listener = socket.create_server((flags["--host"], int(flags["--port"])))
+address = "%s:%d" % listener.getsockname()
+with open(flags["--ready-file"] + ".new", "w") as ready:
+    json.dump({"node_id": int(flags["--node-id"]), "address": address, "pid": os.getpid()}, ready)
+os.replace(flags["--ready-file"] + ".new", flags["--ready-file"])
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "stand_in.py"
+    script.write_text(STAND_IN)
+    monkeypatch.setattr(broker_process, "yak_argv", lambda *arguments: [sys.executable, str(script), *arguments])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    made = LocalCluster(str(tmp_path / "data"))
+    yield made
+    made.discard()
+
+
+def test_up_starts_redis_and_broker_and_down_stops_both(cluster: LocalCluster) -> None:
+    result = cluster.up(UpSettings(port=0))
+    assert result.started == (1,)
+    assert result.status.all_running
+    assert result.status.cluster_id == "stand-in"
+    state = load(cluster.data_dir)
+    assert state is not None
+    redis, broker = state.redis.process, state.brokers[0].process
+    assert redis is not None
+    assert broker is not None
+    assert cluster.down() == ()
+    assert not is_running(redis)
+    assert not is_running(broker)
+    assert [each.state for each in cluster.status().brokers] == ["stopped"]
+
+
+def test_up_twice_starts_nothing_the_second_time(cluster: LocalCluster) -> None:
+    first = cluster.up(UpSettings(port=0))
+    second = cluster.up(UpSettings())
+    assert second.started == ()
+    assert second.status == first.status
+
+
+def test_other_settings_for_a_running_cluster_are_refused(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0))
+    for settings in (UpSettings(port=1), UpSettings(configs=("a=b",)), UpSettings(redis_url="redis://h:1/0")):
+        with pytest.raises(UsageError) as caught:
+            cluster.up(settings)
+        assert caught.value.code == "cluster-running"
+
+
+def test_a_killed_broker_is_dead_and_up_or_restart_brings_it_back(cluster: LocalCluster) -> None:
+    address = cluster.up(UpSettings(port=0)).status.brokers[0].address
+    cluster.kill(1)
+    assert cluster.status().brokers[0].state == "dead"
+    with pytest.raises(YakError, match="does not run"):
+        cluster.kill(1)
+    assert cluster.restart(1).state == "running"
+    cluster.kill(1)
+    assert cluster.up(UpSettings()).started == (1,)
+    assert cluster.status().brokers[0].address == address
+
+
+def test_restart_of_a_node_that_is_not_there_names_those_that_are(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0))
+    with pytest.raises(UsageError, match="no node 7") as caught:
+        cluster.restart(7)
+    assert caught.value.why == "its nodes: 1"
+
+
+@pytest.mark.parametrize(("how", "slug"), [("refuses", "data-dir-locked"), ("crashes", "broker-ended")])
+def test_a_broker_that_ends_leaves_no_redis_running_and_its_reason_is_raised(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, how: str, slug: str
+) -> None:
+    monkeypatch.setenv("STAND_IN", how)
+    with pytest.raises(StartRefused) as caught:
+        cluster.up(UpSettings(port=0))
+    assert caught.value.code == slug
+    assert caught.value.why
+    state = load(cluster.data_dir)
+    assert state is not None
+    assert state.redis.process is None
+    assert state.brokers[0].process is None
+    monkeypatch.setenv("STAND_IN", "well")
+    assert cluster.up(UpSettings(port=0)).status.all_running
+
+
+def test_a_broker_that_is_never_ready_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hangs")
+    spec = BrokerSpec(1, "127.0.0.1", 0, str(tmp_path / "d"), "redis://unused:1/0")
+    starting = StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(tmp_path / "run" / "ready.json"))
+    with pytest.raises(NothingInTime) as caught:
+        starting.wait_ready(0.3)
+    assert caught.value.code == "broker-not-ready"
+    assert not is_running(starting.process)
+
+
+def test_a_ready_file_of_an_earlier_start_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hangs")
+    ready = tmp_path / "ready.json"
+    ready.write_text(json.dumps({"node_id": 1, "address": "127.0.0.1:1", "pid": os.getpid()}))
+    spec = BrokerSpec(1, "127.0.0.1", 0, str(tmp_path / "d"), "redis://unused:1/0")
+    with pytest.raises(NothingInTime):
+        StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(ready)).wait_ready(0.2)
+
+
+def test_a_taken_default_port_moves_and_a_taken_asked_port_is_refused(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = listener.getsockname()[1]
+        monkeypatch.setattr("yak.local.cluster.DEFAULT_PORT", taken)
+        with pytest.raises(UsageError) as caught:
+            cluster.up(UpSettings(port=taken))
+        assert caught.value.code == "port-in-use"
+        result = cluster.up(UpSettings())
+    assert result.port_moved
+    assert result.status.bootstrap != f"127.0.0.1:{taken}"
+
+
+def test_an_ephemeral_cluster_is_deleted_when_it_is_stopped(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, ephemeral=True))
+    cluster.down()
+    assert not os.path.exists(cluster.data_dir)
+
+
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StartRefused) as caught:
+        LocalCluster(str(tmp_path / "file")).up(UpSettings(port=0))
+    assert caught.value.code == "data-dir-not-writable"
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_somebody_elses_redis_is_used_and_never_stopped(cluster: LocalCluster) -> None:
+    result = cluster.up(UpSettings(port=0, redis_url="redis://redis.example:6379/3"))
+    assert result.status.redis_url == "redis://redis.example:6379/3"
+    assert result.status.redis_running is None
+    assert "with redis://redis.example:6379/3" in Path(cluster.log_path("node-1")).read_text()
+    cluster.down()
+
+
+def test_the_supervisor_shows_lines_tells_of_deaths_and_ends_when_asked(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, supervised=True))
+    lines: list[tuple[str, str]] = []
+    changes: list[tuple[int, str]] = []
+    asked = threading.Event()
+    follower = LogFollower(cluster.log_paths())
+
+    def changed(node_id: int, condition: str) -> None:
+        changes.append((node_id, condition))
+        with open(cluster.log_path("node-1"), "a") as log:
+            log.write("a new line\nhalf")
+
+    def line(name: str, text: str) -> None:
+        lines.append((name, text))
+        asked.set()
+
+    cluster.kill(1)
+    state_seen_alive = cluster.restart(1)
+    assert state_seen_alive.pid is not None
+    threading.Timer(0.3, os.kill, (state_seen_alive.pid, signal.SIGKILL)).start()
+    assert supervise(cluster, asked, on_line=line, on_change=changed, on_redis_gone=lambda: None)
+    assert changes == [(1, "dead")]
+    assert ("node-1", "a new line") in lines
+    assert ("node-1", "a new line") in follower.new_lines()
+    assert identify(state_seen_alive.pid) is None
+
+
+def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0))
+    cluster.down()
+    nothing: list[object] = []
+    assert not supervise(
+        cluster,
+        threading.Event(),
+        on_line=lambda *_: None,
+        on_change=lambda *change: nothing.append(change),
+        on_redis_gone=lambda: None,
+    )
+    assert nothing == []
