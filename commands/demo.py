@@ -50,12 +50,17 @@ def demo(
         bool, typer.Option("--fast", help="A shorter load: 2.5 s instead of 6.", rich_help_panel=WHAT)
     ] = False,
     duration: Annotated[
-        str | None, typer.Option("--duration", help="How long the clients send: 10s, 1m.", rich_help_panel=WHAT)
+        str | None,
+        typer.Option(
+            "--duration", metavar="DURATION", help="How long the clients send: 10s, 1m.", rich_help_panel=WHAT
+        ),
     ] = None,
     no_kill: Annotated[bool, typer.Option("--no-kill", help="Leave the broker alone.", rich_help_panel=WHAT)] = False,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", help="Keep the data here.  [a temporary directory]", rich_help_panel=WHAT),
+        typer.Option(
+            "--data-dir", metavar="DIR", help="Keep the data here.  [a temporary directory]", rich_help_panel=WHAT
+        ),
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the cluster running at the end.", rich_help_panel=STOP)

@@ -21,7 +21,8 @@ _SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port",
 def doctor(
     g: Globals,
     data_dir: Annotated[
-        str | None, typer.Option("--data-dir", help="Look at this directory.  [./yak-data]", rich_help_panel=WHAT)
+        str | None,
+        typer.Option("--data-dir", metavar="DIR", help="Look at this directory.  [./yak-data]", rich_help_panel=WHAT),
     ] = None,
     bundle: Annotated[
         str | None,

@@ -231,7 +231,11 @@ def flat(value: object) -> str:
 
 def layout(rows: Sequence[Row], columns: Sequence[str], *, headers: bool = True) -> list[str]:
     """Columns side by side, two spaces apart, numbers to the right, never wrapped."""
-    right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in columns]
+    right = [
+        all(isinstance(row.get(name), int | float | None) for row in rows)
+        and any(row.get(name) is not None for row in rows)
+        for name in columns
+    ]
     lines = [[cell(row.get(name)) for name in columns] for row in rows]
     if headers:
         lines.insert(0, [name.upper().replace("_", " ") for name in columns])

@@ -113,3 +113,8 @@ def format_size(size_bytes: float) -> str:
 def group_digits(number: int) -> str:
     """`612 004`: thousands apart by a space."""
     return f"{number:,}".replace(",", " ")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `1 842 records`."""
+    return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"

@@ -28,13 +28,14 @@ _STATUS_COLUMNS = (*_COLUMNS, "state")
 def up(
     g: Globals,
     action: Annotated[
-        list[str] | None, typer.Argument(metavar="[restart NODE]", help="Stop one broker and start it again.")
+        list[str] | None, typer.Argument(metavar="restart NODE", help="Stop one broker and start it again.")
     ] = None,
     brokers: Annotated[
-        int, typer.Option("--brokers", min=1, help="How many brokers; one for now.", rich_help_panel=WHAT)
+        int, typer.Option("--brokers", metavar="N", min=1, help="How many brokers; one for now.", rich_help_panel=WHAT)
     ] = 1,
     data_dir: Annotated[
-        str | None, typer.Option("--data-dir", help="Keep everything here.  [./yak-data]", rich_help_panel=WHAT)
+        str | None,
+        typer.Option("--data-dir", metavar="DIR", help="Keep everything here.  [./yak-data]", rich_help_panel=WHAT),
     ] = None,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Use a new directory, deleted at the end.", rich_help_panel=WHAT)
@@ -52,12 +53,19 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", min=0, max=65535, help="Listen here; 0 for any.  [9092, or any free]", rich_help_panel=START
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Listen here; 0 for any.  [9092, or any free]",
+            rich_help_panel=START,
         ),
     ] = None,
     redis_url: Annotated[
         str | None,
-        typer.Option("--redis-url", help="Use this Redis instead of starting one.", rich_help_panel=START),
+        typer.Option(
+            "--redis-url", metavar="URL", help="Use this Redis instead of starting one.", rich_help_panel=START
+        ),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Leave the cluster running and return.", rich_help_panel=START)

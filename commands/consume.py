@@ -1,0 +1,113 @@
+"""`yak consume`: its options. What it does is in `consuming.py`."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, START, STOP, WHAT, command
+from yak.commands.completing import complete_topic
+from yak.commands.consuming import Request, run
+from yak.commands.options import Globals
+
+
+def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
+    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, hidden=hidden)
+
+
+def _switch(*names: str, help_: str, panel: str = WHAT, hidden: bool = False) -> object:
+    return typer.Option(*names, help=help_, rich_help_panel=panel, hidden=hidden)
+
+
+@command(
+    examples=(
+        "yak consume --from-beginning",
+        "yak consume orders --from-beginning --exit -o json | jq .value",
+        "yak consume orders payments --from -15m --filter k:u1 --filter 'v:.total > 10'",
+    )
+)
+def consume(
+    g: Globals,
+    topics: Annotated[
+        list[str] | None, typer.Argument(help="Topics; yak when none is given.", autocompletion=complete_topic)
+    ] = None,
+    topic: Annotated[
+        list[str] | None, _text("--topic", "-t", help_="Topic, as an option; repeatable.", metavar="TOPIC")
+    ] = None,
+    regex: Annotated[bool, _switch("--regex", "-r", help_="The topics are regular expressions.")] = False,
+    partitions: Annotated[str | None, _text("--partitions", help_="Only these partitions.", metavar="0,2")] = None,
+    filters: Annotated[
+        list[str] | None,
+        _text("--filter", help_="Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", metavar="EXPR"),
+    ] = None,
+    read_committed: Annotated[
+        bool, _switch("--read-committed", help_="Leave out records of open and aborted transactions.")
+    ] = False,
+    from_beginning: Annotated[bool, _switch("--from-beginning", help_="From the first record.", panel=START)] = False,
+    offset: Annotated[
+        list[str] | None,
+        _text("--offset", help_="start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", panel=START, metavar="SPEC"),
+    ] = None,
+    from_: Annotated[
+        str | None, _text("--from", help_="From this time on: ISO-8601, epoch, -15m.", panel=START, metavar="TIME")
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", help="The last N of each partition.", rich_help_panel=START, min=0)
+    ] = None,
+    exit_: Annotated[bool, _switch("--exit", "-e", help_="Stop at the end there is now.", panel=STOP)] = False,
+    to: Annotated[str | None, _text("--to", help_="Stop at this time, or at end.", panel=STOP, metavar="TIME")] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", help="Stop after N records.", rich_help_panel=STOP, min=1)
+    ] = None,
+    timeout_ms: Annotated[
+        int | None,
+        typer.Option("--timeout-ms", help="Stop when nothing came for this long.", rich_help_panel=STOP, min=1),
+    ] = None,
+    print_: Annotated[
+        str | None,
+        _text("--print", help_="Also: topic,partition,offset,timestamp,key,headers.", panel=OUTPUT, metavar="FIELDS"),
+    ] = None,
+    format_: Annotated[
+        str | None, _text("--format", help_="kcat's: %t %p %o %T %k %v %h %K %S, \\n.", panel=OUTPUT, metavar="FORMAT")
+    ] = None,
+    json_value: Annotated[
+        bool, _switch("--json-value", help_="Embed values that are JSON in -o json.", panel=OUTPUT)
+    ] = False,
+    decoder: Annotated[
+        str | None, _text("--decoder", help_="Pass each value through this program.", panel=OUTPUT, metavar="COMMAND")
+    ] = None,
+    skip_message_on_error: Annotated[
+        bool, _switch("--skip-message-on-error", help_="Go on when the decoder fails.", panel=OUTPUT)
+    ] = False,
+    stats: Annotated[bool, _switch("--stats", help_="Count records on stderr every second.", panel=OUTPUT)] = False,
+    properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
+    partition_alias: Annotated[str | None, _text("--partition", help_="", hidden=True)] = None,
+    include: Annotated[str | None, _text("--include", help_="", hidden=True)] = None,
+) -> int:
+    """Read records from topics.
+
+    Reads without a group: nothing is committed and nobody is disturbed. Starts at the end unless told otherwise, and
+    goes on until Ctrl+C unless told when to stop.
+    """
+    names = (*(topics or ()), *(topic or ()))
+    request = Request(
+        topics=names,
+        patterns=(names if regex else ()) + ((f"^(?:{include})$",) if include else ()),
+        partitions=partitions or partition_alias,
+        filters=tuple(filters or ()),
+        read_committed=read_committed,
+        from_beginning=from_beginning,
+        offsets=tuple(offset or ()),
+        from_time=from_,
+        to_time=to,
+        tail=tail,
+        exit_at_end=exit_,
+        max_messages=max_messages,
+        idle_ms=timeout_ms,
+        fields=print_,
+        format=format_,
+        json_value=json_value,
+        decoder=decoder,
+        skip_errors=skip_message_on_error,
+        stats=stats,
+    )
+    return run(g, request.with_properties(tuple(properties or ())))

@@ -1,0 +1,325 @@
+"""What `yak consume` does: finds the partitions and offsets, reads, filters, prints, and says why it stopped."""
+
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from yak.commands.producing import DEFAULT_TOPIC, ensure_topic
+from yak.commands.units import counted, format_duration, format_size, group_digits, parse_time_ms
+from yak.errors import NothingInTime, UsageError
+
+if TYPE_CHECKING:
+    from yak.client.admin import Admin
+    from yak.client.consume import PartitionReader, Window
+    from yak.client.filters import Filter
+    from yak.client.metadata import ClusterMetadata, Topic
+    from yak.client.offset_spec import Range
+    from yak.client.received import Received
+    from yak.commands.options import Globals
+    from yak.commands.record_output import Decoder, RecordPrinter
+    from yak.ids import TopicPartition
+
+APACHE_FIELDS = ("timestamp", "partition", "offset", "headers", "key")
+"""In the order in which Apache's console consumer prints them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of one `yak consume`, as typed."""
+
+    topics: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    partitions: str | None = None
+    filters: tuple[str, ...] = ()
+    read_committed: bool = False
+    from_beginning: bool = False
+    offsets: tuple[str, ...] = ()
+    from_time: str | None = None
+    to_time: str | None = None
+    tail: int | None = None
+    exit_at_end: bool = False
+    max_messages: int | None = None
+    idle_ms: int | None = None
+    fields: str | None = None
+    format: str | None = None
+    json_value: bool = False
+    decoder: str | None = None
+    skip_errors: bool = False
+    stats: bool = False
+    separator: str = "\t"
+    with_value: bool = True
+
+    def with_properties(self, properties: tuple[str, ...]) -> "Request":
+        """With Apache's `--property print.key=true` and its kind read into ours."""
+        shown: list[str] = []
+        changed = self
+        for text in properties:
+            name, equals, value = text.partition("=")
+            field = name.removeprefix("print.")
+            if equals and name == "key.separator":
+                changed = replace(changed, separator=value.encode().decode("unicode_escape"))
+            elif equals and name == "print.value":
+                changed = replace(changed, with_value=value.lower() == "true")
+            elif equals and name.startswith("print.") and field in APACHE_FIELDS:
+                if value.lower() == "true":
+                    shown.append(field)
+            else:
+                raise UsageError(
+                    "bad-property",
+                    f'"{text}" is not a property of consume',
+                    why=f"known are print.value, key.separator, {', '.join('print.' + each for each in APACHE_FIELDS)}",
+                    try_=("--print key,timestamp",),
+                )
+        if shown:
+            changed = replace(changed, fields=",".join(each for each in APACHE_FIELDS if each in shown))
+        return changed
+
+    def check(self) -> None:
+        """Raise UsageError for several answers to "where to start", or formats that exclude each other."""
+        starts = {
+            "--from-beginning": self.from_beginning,
+            "--offset": bool(self.offsets),
+            "--from": self.from_time is not None,
+            "--tail": self.tail is not None,
+        }
+        given = [name for name, is_given in starts.items() if is_given]
+        if len(given) > 1:
+            raise UsageError("usage", f"{given[0]} and {given[1]} exclude each other", why="both say where to start")
+
+
+def run(g: "Globals", request: Request) -> int:
+    """Consume; the exit code. Raises YakError."""
+    from yak.client.admin import Admin
+    from yak.client.consume import PartitionReader
+    from yak.client.filters import parse_filter
+    from yak.client.reach import require_advertised
+    from yak.commands.record_output import Decoder, RecordPrinter
+
+    request.check()
+    wanted = _range(g, request)
+    filters = [parse_filter(text) for text in request.filters]
+    printer = RecordPrinter(
+        g, request.fields, request.format, request.json_value, request.separator, with_value=request.with_value
+    )
+    decoder = Decoder(request.decoder, skip_errors=request.skip_errors) if request.decoder else None
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    topics = _topics(g, request, admin)
+    require_advertised(admin.metadata().leaders_of(topics), admin.answered)
+    windows = _windows(g, request, admin, topics, wanted)
+    reader = PartitionReader(g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.verbose)
+    reading = Reading(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
+    try:
+        return reading.run()
+    finally:
+        reader.close()
+
+
+def _range(g: "Globals", request: Request) -> "Range":
+    from yak.client.offset_spec import END, START, Range, parse_edge, parse_range
+
+    def parse_time(text: str) -> int:
+        return parse_time_ms(text, now_ms=g.now_ms(), zone=g.zone)
+
+    if request.offsets:
+        wanted = parse_range(list(request.offsets), parse_time)
+    elif request.from_time is not None:
+        wanted = Range(parse_edge(request.from_time, parse_time))
+    else:
+        wanted = Range(START if request.from_beginning else END)
+    if request.to_time is not None:
+        wanted = replace(wanted, stop=parse_edge(request.to_time, parse_time))
+    return wanted
+
+
+def _until_ms(wanted: "Range") -> int | None:
+    return wanted.stop.number if wanted.stop is not None and wanted.stop.kind == "time" else None
+
+
+def _topics(g: "Globals", request: Request, admin: "Admin") -> "list[Topic]":
+    metadata = admin.metadata()
+    if request.patterns:
+        return _matching(request.patterns, metadata)
+    names = request.topics or (DEFAULT_TOPIC,)
+    if DEFAULT_TOPIC in names and DEFAULT_TOPIC not in metadata.topics and not g.readonly:
+        ensure_topic(g, admin, DEFAULT_TOPIC)
+        metadata = admin.metadata()
+    return [metadata.require_topic(name) for name in dict.fromkeys(names)]
+
+
+def _matching(patterns: tuple[str, ...], metadata: "ClusterMetadata") -> "list[Topic]":
+    try:
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise UsageError("usage", f"{patterns[0]} is not a regular expression", why=str(error)) from None
+    found = [
+        topic
+        for name, topic in metadata.topics.items()
+        if not topic.is_internal and any(pattern.search(name) for pattern in compiled)
+    ]
+    if not found:
+        raise UsageError(
+            "no-topic-matches", f"no topic matches {', '.join(patterns)}", why="topics were looked up once, at the start",
+            try_=("yak topics list",),
+        )  # fmt: skip
+    return found
+
+
+def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition]":
+    from yak.ids import TopicPartition
+
+    every = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
+    if request.partitions is None:
+        return every
+    try:
+        numbers = {int(part) for part in request.partitions.split(",")}
+    except ValueError:
+        raise UsageError(
+            "usage", f'"{request.partitions}" is not a list of partitions', try_=("--partitions 0,2",)
+        ) from None
+    missing = sorted(numbers - {each.partition for each in every})
+    if missing:
+        most = max((each.partition for each in every), default=-1)
+        raise UsageError(
+            "unknown-partition",
+            f"{', '.join(topic.name for topic in topics)}: no partition {missing[0]}",
+            why=f"partitions are 0 to {most}",
+            try_=(f"--partitions 0,{most}" if most > 0 else "--partitions 0",),
+        )
+    return [each for each in every if each.partition in numbers]
+
+
+def _windows(
+    g: "Globals", request: Request, admin: "Admin", topics: "list[Topic]", wanted: "Range"
+) -> "dict[TopicPartition, Window]":
+    from yak.client.consume import check_ranges, resolve_windows, tail_start
+
+    partitions = _partitions(request, topics)
+    windows = resolve_windows(
+        admin,
+        partitions,
+        wanted,
+        exit_at_end=request.exit_at_end,
+        read_committed=request.read_committed,
+        now_ms=g.now_ms(),
+    )
+    marks = admin.watermarks(partitions, read_committed=request.read_committed)
+    if request.tail:
+        for each in partitions:
+            if marks[each][1] > marks[each][0]:
+                windows[each].start = tail_start(
+                    g.bootstrap_servers,
+                    each,
+                    request.tail,
+                    marks[each],
+                    read_committed=request.read_committed,
+                    timeout_s=g.timeout_ms / 1000,
+                )
+    for note in check_ranges(windows, marks):
+        g.out.note(note)
+    return windows
+
+
+class Reading:
+    """The loop of one `yak consume` and its counts."""
+
+    def __init__(
+        self,
+        g: "Globals",
+        request: Request,
+        reader: "PartitionReader",
+        printer: "RecordPrinter",
+        filters: "list[Filter]",
+        decoder: "Decoder | None",
+        partitions: int,
+        until_ms: int | None,
+    ) -> None:
+        self._g = g
+        self._request = request
+        self._reader = reader
+        self._printer = printer
+        self._filters = filters
+        self._decoder = decoder
+        self._partitions = partitions
+        self._until_ms = until_ms
+        self.read = 0
+        self.shown = 0
+        self._bytes = 0
+        self._started = time.monotonic()
+        self._last_record = self._started
+        self._stats_at = self._started
+        self._why = ""
+
+    def run(self) -> int:
+        """Read until there is a reason to stop; the exit code. Raises NothingInTime."""
+        code = 0
+        try:
+            for record in self._reader.records(more=self._more):
+                if record is None:
+                    self._printer.flush()
+                else:
+                    self._take(record)
+                self._tell_stats()
+            self._why = self._why or "reached end"
+        except KeyboardInterrupt:
+            self._why, code = "interrupted", 130
+        self._printer.flush()
+        took = format_duration((time.monotonic() - self._started) * 1000)
+        shown = f", {group_digits(self.shown)} shown" if self.shown != self.read else ""
+        self._g.out.note(
+            f"read {counted(self.read, 'record')} ({counted(self._partitions, 'partition')}){shown} in {took}; "
+            f"stopped: {self._why}"
+        )
+        if self._decoder is not None and self._decoder.failed:
+            self._g.out.warn(f"{counted(self._decoder.failed, 'record')} skipped: the decoder failed")
+            code = code or 1
+        if self._why == "timeout" and not self.shown:
+            raise NothingInTime(
+                "nothing-in-time",
+                f"no record came in {self._request.idle_ms} ms",
+                why="the topics are empty from there on" if not self.read else "the filters let none through",
+                try_=("--from-beginning", "a longer --timeout-ms"),
+            )
+        return code
+
+    def _more(self) -> bool:
+        request, now = self._request, time.monotonic()
+        if request.max_messages is not None and self.shown >= request.max_messages:
+            self._why = counted(request.max_messages, "record")
+        elif request.idle_ms is not None and (now - self._last_record) * 1000 >= request.idle_ms:
+            self._why = "timeout"
+        elif self._until_ms is not None and self._is_past_until(now):
+            self._why = "reached time"
+        return not self._why
+
+    def _is_past_until(self, now: float) -> bool:
+        """A `--to` in the future: over when the clock is there and nothing came for a moment."""
+        assert self._until_ms is not None
+        return self._g.now_ms() > self._until_ms + 500 and now - self._last_record > 0.5
+
+    def _take(self, record: "Received") -> None:
+        self._last_record = time.monotonic()
+        if self._until_ms is not None and record.timestamp_ms >= self._until_ms:
+            return
+        self.read += 1
+        self._bytes += len(record.value or b"") + len(record.key or b"")
+        if not all(holds(record) for holds in self._filters):
+            return
+        if self._decoder is not None and record.value is not None:
+            decoded = self._decoder.decode(record)
+            if decoded is None:
+                return
+            record.value = decoded
+        self.shown += 1
+        self._printer.show(record)
+
+    def _tell_stats(self) -> None:
+        now = time.monotonic()
+        if not self._request.stats or now - self._stats_at < 1.0:
+            return
+        self._stats_at = now
+        took_s = now - self._started
+        self._g.out.note(
+            f"{group_digits(self.read)} records, {group_digits(round(self.read / took_s))}/s, "
+            f"{format_size(self._bytes / took_s)}/s"
+        )

@@ -1,0 +1,136 @@
+"""`yak produce`: its options. What it does is in `producing.py`."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, START, WHAT, command
+from yak.commands.completing import complete_topic
+from yak.commands.options import Globals
+from yak.commands.producing import DEFAULT_TOPIC, Request, run
+
+FILE = "From a file"
+SENDING = "How to send"
+
+
+def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
+    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, hidden=hidden)
+
+
+@command(
+    examples=(
+        'yak produce -m "hello"',
+        "yak produce orders -k u1 -m '{\"total\": 12}' -H source=web",
+        "yak produce orders -f orders.csv --csv-key user_id --csv-value json --resume .orders.ck",
+        "yak consume orders --from-beginning --exit -o json | yak produce copy -f - --format json --create",
+    )
+)
+def produce(
+    g: Globals,
+    topic: Annotated[
+        str | None, typer.Argument(help=f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic)
+    ] = None,
+    topic_option: Annotated[str | None, _text("--topic", "-t", help_="Topic, as an option.", metavar="TOPIC")] = None,
+    message: Annotated[list[str] | None, _text("--message", "-m", help_="A value to send; repeatable.")] = None,
+    key: Annotated[str | None, _text("--key", "-k", help_="Key of the records.")] = None,
+    header: Annotated[
+        list[str] | None, _text("--header", "-H", help_="Header of the records; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Send to this partition.", rich_help_panel=WHAT, min=0)
+    ] = None,
+    timestamp: Annotated[
+        str | None, _text("--timestamp", help_="Timestamp of the records: ISO-8601, epoch, -15m.", metavar="TIME")
+    ] = None,
+    file: Annotated[
+        str | None, _text("--file", "-f", help_="Read records from a file; - is stdin.", panel=FILE, metavar="PATH")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        _text("--format", help_="lines, json or csv; by the file's name if not given.", panel=FILE, metavar="FORMAT"),
+    ] = None,
+    key_separator: Annotated[
+        str | None, _text("--key-separator", "-K", help_="Split lines into key and value here.", panel=FILE)
+    ] = None,
+    null_value: Annotated[
+        str | None, _text("--null-value", help_="This text means no value (a tombstone).", panel=FILE)
+    ] = None,
+    csv_key: Annotated[
+        str | None, _text("--csv-key", help_="Column that becomes the key.", panel=FILE, metavar="COLUMN")
+    ] = None,
+    csv_value: Annotated[
+        str,
+        _text("--csv-value", help_="Column of the value; json: all other columns.", panel=FILE, metavar="COLUMN|json"),
+    ] = "json",
+    csv_header: Annotated[
+        list[str] | None,
+        _text("--csv-header", help_="Column that becomes a header; repeatable.", panel=FILE, metavar="COLUMN=NAME"),
+    ] = None,
+    csv_columns: Annotated[
+        str | None, _text("--csv-columns", help_="Names for a file without a header row.", panel=FILE, metavar="A,B,C")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        _text("--resume", help_="Keep here how far it came, and go on there.", panel=FILE, metavar="CHECKPOINT"),
+    ] = None,
+    acks: Annotated[str, _text("--acks", help_="Acknowledged by: 0, 1 or all.", panel=SENDING, metavar="ACKS")] = "all",
+    compression: Annotated[
+        str,
+        _text("--compression-type", "-z", help_="none, gzip, snappy, lz4 or zstd.", panel=SENDING, metavar="CODEC"),
+    ] = "none",
+    batch_size: Annotated[
+        str | None, _text("--batch-size", help_="Largest batch, such as 64KiB.", panel=SENDING, metavar="SIZE")
+    ] = None,
+    linger: Annotated[
+        str | None, _text("--linger", help_="Wait this long to fill a batch.", panel=SENDING, metavar="DURATION")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Records a second, at most.", rich_help_panel=SENDING, min=0.001)
+    ] = None,
+    repeat: Annotated[int, typer.Option("--repeat", help="Send it all N times.", rich_help_panel=SENDING, min=1)] = 1,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create the topic if it is not there.", rich_help_panel=START)
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the first 5 records; send nothing.", rich_help_panel=OUTPUT)
+    ] = False,
+    tee: Annotated[
+        bool, typer.Option("--tee", "-T", help="Copy the values to stdout too.", rich_help_panel=OUTPUT)
+    ] = False,
+    request_required_acks: Annotated[str | None, _text("--request-required-acks", help_="", hidden=True)] = None,
+    compression_codec: Annotated[str | None, _text("--compression-codec", help_="", hidden=True)] = None,
+    properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
+) -> int:
+    """Write records to a topic.
+
+    Values come from -m, from a file, or from stdin, a record a line. Keys go to the same partitions as with Java
+    clients. The topic yak is created, with one partition, when it is first used. A CSV file needs a header row or
+    --csv-columns; rows that cannot be sent go to FILE.rejected.csv.
+    """
+    request = Request(
+        topic=topic_option or topic,
+        messages=tuple(message or ()),
+        key=key,
+        headers=tuple(header or ()),
+        partition=partition,
+        timestamp=timestamp,
+        file=file,
+        format=format_,
+        key_separator=key_separator,
+        null_value=null_value,
+        csv_key=csv_key,
+        csv_value=csv_value,
+        csv_headers=tuple(csv_header or ()),
+        csv_columns=csv_columns,
+        resume=resume,
+        acks=request_required_acks or acks,
+        compression=compression_codec or compression,
+        batch_size=batch_size,
+        linger=linger,
+        rate=rate,
+        repeat=repeat,
+        create=create,
+        dry_run=dry_run,
+        tee=tee,
+    )
+    return run(g, request.with_properties(tuple(properties or ())))

@@ -1,0 +1,258 @@
+"""How `yak consume` prints a record: values, chosen fields, kcat's format, JSON lines, CSV, YAML or raw bytes."""
+
+import csv
+import io
+import json
+import re
+import shlex
+import struct
+import subprocess
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from yak.commands.units import format_time
+from yak.errors import UsageError, YakError
+
+if TYPE_CHECKING:
+    from yak.client.received import Received
+    from yak.commands.options import Globals
+
+FIELDS = ("topic", "partition", "offset", "timestamp", "key", "headers")
+CSV_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_TOKEN = re.compile(r"%([tpoTkKvsSRh%])|\\(n|r|t|\\|x[0-9a-fA-F]{2})")
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
+_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if code != 9}
+"""Control characters as text: a record must not be able to drive the reader's terminal."""
+FLUSH_BYTES = 1 << 16
+
+
+class RecordPrinter:
+    """Prints records in one way, buffered; `flush` when idle and at the end. Raises UsageError for a bad format."""
+
+    def __init__(
+        self,
+        g: "Globals",
+        fields: str | None,
+        format_: str | None,
+        json_value: bool,
+        separator: str = "\t",
+        *,
+        with_value: bool = True,
+    ) -> None:
+        self._zone = g.zone
+        self._stdout = g.out.stdout
+        self._json_value = json_value
+        self._separator = separator
+        self._with_value = with_value
+        self._fields = _fields(fields, everything=g.output == "wide")
+        self._for_terminal = self._stdout.isatty()
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._render = self._renderer(g, format_)
+
+    def _renderer(self, g: "Globals", format_: str | None) -> "Callable[[Received], bytes]":
+        if format_ is not None:
+            return kcat_renderer(format_, self._headers_text)
+        if g.output == "csv":
+            if g.out.headers:
+                self._stdout.write(",".join(CSV_COLUMNS) + "\n")
+            return self._csv
+        return {"json": self._json, "yaml": self._yaml, "raw": self._raw}.get(g.output, self._text)
+
+    def show(self, record: "Received") -> None:
+        """Print one record."""
+        data = self._render(record)
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending."""
+        if self._pending:
+            self._stdout.flush()
+            self._stdout.buffer.write(b"".join(self._pending))
+            self._stdout.buffer.flush()
+            self._pending.clear()
+            self._pending_bytes = 0
+
+    def _when(self, timestamp_ms: int) -> str:
+        return format_time(timestamp_ms, self._zone)
+
+    def _json(self, record: "Received") -> bytes:
+        from yak.client.record_json import record_document
+
+        document = record_document(record, self._when, json_value=self._json_value)
+        return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+    def _yaml(self, record: "Received") -> bytes:
+        import yaml
+
+        from yak.client.record_json import record_document
+
+        document = record_document(record, self._when, json_value=self._json_value)
+        return b"---\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
+
+    def _raw(self, record: "Received") -> bytes:
+        return (record.value or b"") + b"\n"
+
+    def _csv(self, record: "Received") -> bytes:
+        from yak.client.record_json import encode_bytes, record_document
+
+        document = record_document(record, self._when)
+        line = io.StringIO()
+        headers = json.dumps(document["headers"], ensure_ascii=False) if record.headers else ""
+        csv.writer(line, lineterminator="\n").writerow(
+            [
+                record.topic,
+                record.partition,
+                record.offset,
+                document["timestamp"],
+                encode_bytes(record.key)[0],
+                encode_bytes(record.value)[0],
+                headers,
+            ]
+        )
+        return line.getvalue().encode()
+
+    def _text(self, record: "Received") -> bytes:
+        parts = [self._field(name, record) for name in self._fields]
+        if self._with_value:
+            parts.append(self._readable(record.value))
+        return (self._separator.join(parts) + "\n").encode("utf-8", "surrogateescape")
+
+    def _field(self, name: str, record: "Received") -> str:
+        if name == "topic":
+            return record.topic
+        if name == "partition":
+            return str(record.partition)
+        if name == "offset":
+            return str(record.offset)
+        if name == "timestamp":
+            return self._when(record.timestamp_ms) if record.timestamp_ms >= 0 else "-"
+        if name == "key":
+            return self._readable(record.key)
+        return self._headers_text(record)
+
+    def _headers_text(self, record: "Received") -> str:
+        return ",".join(f"{name}={self._readable(data)}" for name, data in record.headers)
+
+    def _readable(self, data: bytes | None) -> str:
+        """UTF-8 as it is (on a terminal without control characters), other bytes as hex, nothing as `null`."""
+        if data is None:
+            return "null"
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return "hex:" + data.hex()
+        return text.translate(_CONTROL) if self._for_terminal else text
+
+
+def _fields(text: str | None, *, everything: bool) -> tuple[str, ...]:
+    if text is None:
+        return FIELDS[:5] if everything else ()
+    names = tuple(name.strip() for name in text.split(",") if name.strip() and name.strip() != "value")
+    for name in names:
+        if name not in FIELDS:
+            raise UsageError(
+                "usage", f'"{name}" is not a field', why=f"fields are {', '.join(FIELDS)}", try_=("--print key,offset",)
+            )
+    return names
+
+
+def kcat_renderer(format_: str, headers_text: "Callable[[Received], str]") -> "Callable[[Received], bytes]":
+    r"""kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN.
+
+    %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before anything else is refused.
+    """
+    pieces: list[Callable[[Received], bytes]] = []
+    at = 0
+    for match in _TOKEN.finditer(format_):
+        _refuse_stray(format_[at : match.start()], format_)
+        pieces.append(_constant(format_[at : match.start()].encode("utf-8", "surrogateescape")))
+        letter, escape = match.groups()
+        if escape is not None:
+            pieces.append(_constant(_ESCAPES.get(escape) or bytes([int(escape[1:], 16)])))
+        elif letter == "%":
+            pieces.append(_constant(b"%"))
+        elif letter == "h":
+            pieces.append(lambda record: headers_text(record).encode("utf-8", "surrogateescape"))
+        else:
+            pieces.append(_TOKENS[letter])
+        at = match.end()
+    _refuse_stray(format_[at:], format_)
+    pieces.append(_constant(format_[at:].encode("utf-8", "surrogateescape")))
+    return lambda record: b"".join(piece(record) for piece in pieces)
+
+
+def _refuse_stray(text: str, whole: str) -> None:
+    if "%" in text:
+        raise UsageError(
+            "usage",
+            f'--format "{whole}" has an unknown token',
+            why="known are %t %p %o %T %k %K %s %v %S %R %h and %%",
+            try_=("--format '%k %v\\n'",),
+        )
+
+
+def _constant(data: bytes) -> "Callable[[Received], bytes]":
+    return lambda _record: data
+
+
+def _length(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+_TOKENS: "dict[str, Callable[[Received], bytes]]" = {
+    "t": lambda record: record.topic.encode(),
+    "p": lambda record: str(record.partition).encode(),
+    "o": lambda record: str(record.offset).encode(),
+    "T": lambda record: str(record.timestamp_ms).encode(),
+    "k": lambda record: record.key or b"",
+    "K": lambda record: str(_length(record.key)).encode(),
+    "v": lambda record: record.value or b"",
+    "s": lambda record: record.value or b"",
+    "S": lambda record: str(_length(record.value)).encode(),
+    "R": lambda record: struct.pack(">i", _length(record.value)),
+}
+
+
+class Decoder:
+    """A program that is given each value on stdin and answers with what to show. No shell is involved."""
+
+    TIMEOUT_S = 10.0
+
+    def __init__(self, command: str, *, skip_errors: bool) -> None:
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError("usage", f'--decoder "{command}" cannot be read', why=str(error)) from None
+        if not self._words:
+            raise UsageError("usage", "--decoder is empty", try_=("--decoder 'base64 -d'",))
+        self._skip_errors = skip_errors
+        self.failed = 0
+
+    def decode(self, record: "Received") -> bytes | None:
+        """The decoded value; None when it failed and is to be skipped. Raises YakError (`decoder-failed`)."""
+        problem = ""
+        try:
+            done = subprocess.run(  # noqa: S603  (running the user's own program is what the option is for)
+                self._words, input=record.value, capture_output=True, timeout=self.TIMEOUT_S, check=False
+            )
+            if done.returncode == 0:
+                return done.stdout.removesuffix(b"\n")
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            problem = f"exit code {done.returncode}" + (f": {lines[-1]}" if lines else "")
+        except subprocess.TimeoutExpired:
+            problem = f"no answer in {self.TIMEOUT_S:.0f} s"
+        except OSError as error:
+            raise UsageError("decoder-failed", f"{self._words[0]} cannot be started", why=str(error.strerror)) from None
+        self.failed += 1
+        if self._skip_errors:
+            return None
+        raise YakError(
+            "decoder-failed",
+            f"{self._words[0]} could not decode {record.topic}-{record.partition}@{record.offset}",
+            why=problem,
+            try_=("add --skip-message-on-error",),
+        )

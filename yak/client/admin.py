@@ -1,0 +1,232 @@
+"""Changing and describing a cluster: topics, configs, offsets, brokers. Every call ends within its time-out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from yak.client.connection import base_config, check_reachable
+from yak.client.errors import from_exception, kafka_exceptions
+from yak.client.metadata import ClusterMetadata, read_metadata
+from yak.errors import YakError
+from yak.ids import Offset, TopicPartition
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One config of a topic or broker; `source` is Kafka's, in words: default, topic, broker, static…"""
+
+    name: str
+    value: str | None
+    source: str
+    is_default: bool
+    is_read_only: bool
+    is_sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """An offset and, for a search by time, the record's timestamp; -1 where there is none."""
+
+    offset: Offset
+    timestamp_ms: int
+    leader_epoch: int | None
+
+
+SOURCES = {
+    0: "unknown",
+    1: "topic",
+    2: "broker",
+    3: "default broker",
+    4: "static",
+    5: "default",
+    6: "group",
+}
+
+
+def _library() -> Any:
+    """librdkafka's admin module, imported when first used; as Any, for its names are not exported for type checkers."""
+    import confluent_kafka.admin
+
+    return confluent_kafka.admin
+
+
+class Admin:
+    """One admin connection. Construction checks that a broker answers. Raises YakError from every method."""
+
+    def __init__(self, servers: str, *, timeout_ms: int = 10_000, verbose: int = 0) -> None:
+        self.servers = servers
+        self.timeout_s = timeout_ms / 1000
+        self.answered = check_reachable(servers, timeout_ms)
+        self._client: Any = _library().AdminClient(base_config(servers, verbose=verbose))
+
+    def metadata(self) -> ClusterMetadata:
+        """All brokers and topics."""
+        return read_metadata(self._client, timeout_s=self.timeout_s)
+
+    def _wait(self, future: Any, what: str, try_: tuple[str, ...] = ()) -> Any:
+        try:
+            return future.result(self.timeout_s + 1)
+        except kafka_exceptions() as error:
+            raise from_exception(error, what, try_=try_) from None
+
+    def _ask(self, what: str, call: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return call(*arguments, request_timeout=self.timeout_s, **options)
+        except kafka_exceptions() as error:
+            raise from_exception(error, what) from None
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        assignment: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Create one topic; -1 is the broker's default. With `assignment`, the replicas of each partition are given."""
+        if assignment is not None:
+            new = _library().NewTopic(
+                name, replica_assignment=[list(ids) for ids in assignment], config=dict(configs or {})
+            )
+        else:
+            new = _library().NewTopic(
+                name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs or {})
+            )
+        what = f'topic "{name}" was not created'
+        futures = self._ask(
+            what, self._client.create_topics, [new], validate_only=validate_only, operation_timeout=self.timeout_s
+        )
+        self._wait(futures[name], what)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete one topic."""
+        what = f'topic "{name}" was not deleted'
+        futures = self._ask(what, self._client.delete_topics, [name], operation_timeout=self.timeout_s)
+        self._wait(futures[name], what)
+
+    def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
+        """Grow a topic to `total` partitions."""
+        what = f'topic "{name}" was not grown to {total} partitions'
+        futures = self._ask(
+            what, self._client.create_partitions, [_library().NewPartitions(name, total)], validate_only=validate_only
+        )
+        self._wait(futures[name], what)
+
+    def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset | YakError]:
+        """Move log starts up; the new log start, or the error, of each partition."""
+        from confluent_kafka import TopicPartition as Wire
+
+        futures = self._ask(
+            "no records were deleted",
+            self._client.delete_records,
+            [Wire(each.topic, each.partition, offset) for each, offset in before.items()],
+        )
+        results: dict[TopicPartition, Offset | YakError] = {}
+        for wire, future in futures.items():
+            partition = TopicPartition(wire.topic, wire.partition)
+            try:
+                results[partition] = int(self._wait(future, f"{partition} was not trimmed").low_watermark)
+            except YakError as error:
+                results[partition] = error
+        return results
+
+    def _resource(self, kind: str, name: str) -> Any:
+        return _library().ConfigResource(
+            _library().ResourceType.TOPIC if kind == "topic" else _library().ResourceType.BROKER, name
+        )
+
+    def configs(self, kind: str, name: str) -> list[ConfigValue]:
+        """All configs of a `topic` or `broker`, by name."""
+        what = f'configs of {kind} "{name}" could not be read'
+        futures = self._ask(what, self._client.describe_configs, [self._resource(kind, name)])
+        entries = self._wait(next(iter(futures.values())), what)
+        return [
+            ConfigValue(
+                entry.name,
+                entry.value,
+                SOURCES.get(int(entry.source), str(entry.source)) if entry.source is not None else "unknown",
+                bool(entry.is_default) or (entry.source is not None and int(entry.source) == 5),
+                bool(entry.is_read_only),
+                bool(entry.is_sensitive),
+            )
+            for entry in sorted(entries.values(), key=lambda each: str(each.name))
+        ]
+
+    def alter_configs(
+        self,
+        kind: str,
+        name: str,
+        changes: Mapping[str, str],
+        deletions: Sequence[str] = (),
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set and delete single configs, leaving the others (IncrementalAlterConfigs, KIP-339)."""
+        resource = self._resource(kind, name)
+        for config, value in changes.items():
+            resource.add_incremental_config(
+                _library().ConfigEntry(config, value, incremental_operation=_library().AlterConfigOpType.SET)
+            )
+        for config in deletions:
+            resource.add_incremental_config(
+                _library().ConfigEntry(config, None, incremental_operation=_library().AlterConfigOpType.DELETE)
+            )
+        what = f'configs of {kind} "{name}" were not changed'
+        futures = self._ask(what, self._client.incremental_alter_configs, [resource], validate_only=validate_only)
+        self._wait(next(iter(futures.values())), what)
+
+    def offsets(
+        self, wanted: Mapping[TopicPartition, str | int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, FoundOffset]:
+        """`earliest`, `latest`, or the first offset at or after a time in ms, of each partition.
+
+        `latest` is the high watermark, or the last stable offset with `read_committed`.
+        """
+        from confluent_kafka import IsolationLevel
+        from confluent_kafka import TopicPartition as Wire
+
+        if not wanted:
+            return {}
+        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        named = {EARLIEST: _library().OffsetSpec.earliest(), LATEST: _library().OffsetSpec.latest()}
+        request = {
+            Wire(each.topic, each.partition): named[spec]
+            if isinstance(spec, str)
+            else _library().OffsetSpec.for_timestamp(spec)
+            for each, spec in wanted.items()
+        }
+        what = "offsets could not be read"
+        futures = self._ask(what, self._client.list_offsets, request, isolation_level=level)
+        found: dict[TopicPartition, FoundOffset] = {}
+        for wire, future in futures.items():
+            partition = TopicPartition(wire.topic, wire.partition)
+            result = self._wait(future, f"offsets of {partition} could not be read")
+            found[partition] = FoundOffset(int(result.offset), int(result.timestamp), result.leader_epoch)
+        return found
+
+    def watermarks(
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, tuple[Offset, Offset]]:
+        """(log start, end) of each partition; the end as in `offsets`."""
+        low = self.offsets(dict.fromkeys(partitions, EARLIEST))
+        high = self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+        return {each: (low[each].offset, high[each].offset) for each in partitions}
+
+    def racks(self) -> dict[int, str | None]:
+        """The rack of each broker (DescribeCluster)."""
+        what = "the cluster could not be described"
+        answer = self._wait(self._ask(what, self._client.describe_cluster), what)
+        return {int(node.id): node.rack for node in answer.nodes}
+
+    def topic_id(self, name: str) -> str:
+        """The topic's id as Kafka prints it (base64)."""
+        from confluent_kafka import TopicCollection
+
+        what = f'topic "{name}" could not be described'
+        futures = self._ask(what, self._client.describe_topics, TopicCollection([name]))
+        return str(self._wait(futures[name], what).topic_id)

@@ -1,0 +1,85 @@
+"""How far a file was sent: rows from the first on that are all acknowledged (or set aside as bad), never more."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+
+from yak.errors import UsageError, YakError
+
+HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells one input file from another: the hash of its first bytes; it may grow at its end."""
+
+    head_bytes: int
+    head_sha256: str
+
+    @classmethod
+    def of(cls, path: str, head_bytes: int = HEAD_BYTES) -> "Fingerprint":
+        """Of the file as it is now. Raises OSError."""
+        with open(path, "rb") as file:
+            head = file.read(head_bytes)
+        return cls(len(head), hashlib.sha256(head).hexdigest())
+
+
+class Checkpoint:
+    """The file given to `--resume`, replaced as a whole (write, sync, rename) so that it is never half written."""
+
+    def __init__(self, path: str, input_path: str, topic: str) -> None:
+        self.path = path
+        self._input_path = input_path
+        self._topic = topic
+        self._fingerprint = Fingerprint.of(input_path)
+        self._written = -1
+
+    def read(self) -> int:
+        """Rows to skip; 0 when there is no checkpoint yet.
+
+        Raises UsageError (`resume-mismatch`) for another file or topic, YakError (`resume-unreadable`).
+        """
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                found = json.load(file)
+            rows, topic = int(found["rows"]), str(found["topic"])
+            known = Fingerprint(int(found["head_bytes"]), str(found["head_sha256"]))
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise YakError(
+                "resume-unreadable",
+                f"{self.path} is not a checkpoint of yak produce",
+                why=f"{type(error).__name__}: {error}",
+                try_=("name another file; nothing was sent",),
+            ) from None
+        if topic != self._topic or Fingerprint.of(self._input_path, known.head_bytes) != known:
+            what = f"of topic {topic}" if topic != self._topic else "of another file"
+            raise UsageError(
+                "resume-mismatch",
+                f"{self.path} is a checkpoint {what}",
+                why=f"it does not belong to {self._input_path} and topic {self._topic}",
+                try_=("name another checkpoint, or remove this one to start again",),
+            )
+        return rows
+
+    def write(self, rows: int) -> None:
+        """Keep this many rows; does nothing when that is what the file says already."""
+        if rows == self._written:
+            return
+        document = {
+            "file": os.path.abspath(self._input_path),
+            "topic": self._topic,
+            "rows": rows,
+            "head_bytes": self._fingerprint.head_bytes,
+            "head_sha256": self._fingerprint.head_sha256,
+        }
+        temporary = f"{self.path}.tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.path)
+        self._written = rows

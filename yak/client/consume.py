@@ -1,0 +1,232 @@
+"""Reads partitions by assignment, without a group: nothing is committed, nobody else is disturbed.
+
+The end is the high watermark (with read_committed: the last stable offset) taken at the start, and is reached when the
+fetch position is there, not when a record with that offset was seen: compaction and transaction markers leave gaps.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from yak.client.admin import EARLIEST, LATEST, Admin
+from yak.client.connection import base_config
+from yak.client.errors import from_kafka, name_of
+from yak.client.offset_spec import Position, Range
+from yak.client.received import Received
+from yak.ids import Offset, TopicPartition
+
+POLL_S = 0.1
+BATCH = 500
+
+
+@dataclass(slots=True)
+class Window:
+    """What to read of one partition: [start, stop), for ever when `stop` is None."""
+
+    start: Offset
+    stop: Offset | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.stop is not None and self.start >= self.stop
+
+
+def resolve_windows(
+    admin: Admin,
+    partitions: Sequence[TopicPartition],
+    wanted: Range,
+    *,
+    exit_at_end: bool = False,
+    read_committed: bool = False,
+    now_ms: int,
+) -> dict[TopicPartition, Window]:
+    """Offsets of a range in each partition, in four requests at most. Raises YakError."""
+    marks = admin.watermarks(partitions, read_committed=read_committed)
+    starts = _edges(admin, partitions, wanted.start, marks)
+    windows: dict[TopicPartition, Window] = {}
+    if wanted.stop is not None:
+        # No record at or after that time yet: up to the end if the time is past, else open (`until_ms` stops it).
+        stops = _edges(admin, partitions, wanted.stop, marks)
+        is_future = wanted.stop.kind == "time" and wanted.stop.number > now_ms
+        for each in partitions:
+            open_ended = is_future and stops[each] >= marks[each][1] and not exit_at_end
+            windows[each] = Window(starts[each], None if open_ended else stops[each])
+            if exit_at_end and windows[each].stop is not None:
+                windows[each].stop = min(stops[each], marks[each][1])
+        return windows
+    for each in partitions:
+        windows[each] = Window(starts[each], marks[each][1] if exit_at_end else None)
+    return windows
+
+
+def _edges(
+    admin: Admin,
+    partitions: Sequence[TopicPartition],
+    edge: Position,
+    marks: Mapping[TopicPartition, tuple[Offset, Offset]],
+) -> dict[TopicPartition, Offset]:
+    if edge.kind != "time":
+        return {each: edge.resolve(*marks[each]) for each in partitions}
+    found = admin.offsets(dict.fromkeys(partitions, edge.number))
+    # -1: no record at or after that time; then its place is the end.
+    return {each: found[each].offset if found[each].offset >= 0 else marks[each][1] for each in partitions}
+
+
+class PartitionReader:
+    """One librdkafka consumer over given partitions. `records` yields what is in the windows, and None when idle.
+
+    A partition that has come to its stop is paused out of the assignment; the iterator ends when all have.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        windows: Mapping[TopicPartition, Window],
+        *,
+        read_committed: bool = False,
+        verbose: int = 0,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as Wire
+
+        config = base_config(servers, verbose=verbose) | {
+            "group.id": "yak-without-group",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+            "fetch.queue.backoff.ms": 10,
+            "allow.auto.create.topics": False,
+        }
+        self._consumer: Any = Consumer(config | (extra or {}))
+        self._windows = dict(windows)
+        self._open = {each for each, window in windows.items() if not window.is_empty}
+        self._wire = Wire
+        self.positions: dict[TopicPartition, Offset] = {each: window.start for each, window in windows.items()}
+        if self._open:
+            self._consumer.assign([Wire(*each, windows[each].start) for each in windows if each in self._open])
+
+    def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
+        """Records in the order they come; None about ten times a second while there are none.
+
+        Stops as soon as `more` is false. Raises YakError on an error that will not heal.
+        """
+        while self._open and more():
+            first = self._consumer.poll(POLL_S)
+            if first is None:
+                yield None
+                continue
+            # consume() waits until it has the whole batch, so it only takes what is there already.
+            for message in (first, *self._consumer.consume(BATCH, 0)):
+                error = message.error()
+                if error is not None:
+                    self._handle(error, message)
+                    continue
+                partition = TopicPartition(message.topic(), message.partition())
+                if partition not in self._open:
+                    continue
+                offset, stop = message.offset(), self._windows[partition].stop
+                if stop is not None and offset >= stop:
+                    self._finish(partition)
+                    continue
+                self.positions[partition] = offset + 1
+                if stop is not None and offset + 1 >= stop:
+                    self._finish(partition)
+                yield Received.of(message)
+                if not more():
+                    return
+
+    def _handle(self, error: Any, message: Any) -> None:
+        name = name_of(error)
+        if name == "_PARTITION_EOF":
+            partition = TopicPartition(message.topic(), message.partition())
+            self.positions[partition] = max(self.positions.get(partition, 0), message.offset())
+            stop = self._windows[partition].stop
+            if partition in self._open and stop is not None and message.offset() >= stop:
+                self._finish(partition)
+            return
+        if error.retriable() or name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT"):
+            return
+        where = f"{message.topic()}-{message.partition()}" if message.topic() else "the assigned partitions"
+        if name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+            raise _out_of_range(where, error)
+        raise from_kafka(error, f"{where} could not be read")
+
+    def _finish(self, partition: TopicPartition) -> None:
+        self._open.discard(partition)
+        self._consumer.incremental_unassign([self._wire(partition.topic, partition.partition)])
+
+    def close(self) -> None:
+        """Leave; nothing is committed."""
+        self._consumer.close()
+
+
+def _out_of_range(where: str, error: Any) -> Exception:
+    failure = from_kafka(error, f"the offset asked for is not in {where}")
+    failure.code = "offset-out-of-range"
+    failure.why = "the log starts later, or ends earlier; records may have been deleted meanwhile"
+    failure.try_ = ("--offset start", f"yak topics describe {where.rpartition('-')[0]}")
+    return failure
+
+
+def check_ranges(
+    windows: Mapping[TopicPartition, Window], marks: Mapping[TopicPartition, tuple[Offset, Offset]]
+) -> list[str]:
+    """Correct windows that begin outside the log, with a sentence about each: before it begins, or after its end."""
+    notes = []
+    for partition, window in windows.items():
+        low, high = marks[partition]
+        if window.start < low:
+            notes.append(f"{partition} starts at offset {low}; {window.start} was asked for")
+            window.start = low
+        elif window.start > high:
+            notes.append(f"{partition} ends at offset {high}; {window.start} was asked for")
+            window.start = high
+    return notes
+
+
+def tail_start(
+    servers: str,
+    partition: TopicPartition,
+    count: int,
+    marks: tuple[Offset, Offset],
+    *,
+    read_committed: bool = False,
+    timeout_s: float = 10.0,
+    extra: dict[str, Any] | None = None,
+) -> Offset:
+    """The offset from which `count` records follow up to the end.
+
+    End minus count is right only without gaps, so it is tried, counted, and doubled until enough are found.
+    """
+    low, high = marks
+    span = count
+    deadline = time.monotonic() + timeout_s
+    while True:
+        start = max(low, high - span)
+        reader = PartitionReader(servers, {partition: Window(start, high)}, read_committed=read_committed, extra=extra)
+        try:
+            found = reader.records(more=lambda: time.monotonic() < deadline)
+            offsets = [record.offset for record in found if record is not None]
+        finally:
+            reader.close()
+        if len(offsets) >= count:
+            return offsets[-count]
+        if start == low or time.monotonic() >= deadline:
+            return start
+        span *= 2
+
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "PartitionReader",
+    "Window",
+    "check_ranges",
+    "resolve_windows",
+    "tail_start",
+]

@@ -1,0 +1,149 @@
+"""librdkafka's and the broker's errors as YakErrors: what, why, what to try, and whether anything was written."""
+
+from functools import cache
+from typing import Any, Literal
+
+from yak.errors import Unreachable, UsageError, YakError
+
+Written = Literal["no", "unknown"]
+
+NOT_WRITTEN = {
+    "MSG_SIZE_TOO_LARGE",
+    "_MSG_SIZE_TOO_LARGE",
+    "RECORD_LIST_TOO_LARGE",
+    "INVALID_RECORD",
+    "INVALID_MSG",
+    "INVALID_MSG_SIZE",
+    "INVALID_REQUIRED_ACKS",
+    "INVALID_TIMESTAMP",
+    "NOT_ENOUGH_REPLICAS",
+    "TOPIC_EXCEPTION",
+    "UNKNOWN_TOPIC_OR_PART",
+    "UNSUPPORTED_COMPRESSION_TYPE",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "POLICY_VIOLATION",
+    "_UNKNOWN_TOPIC",
+    "_UNKNOWN_PARTITION",
+    "_PURGE_QUEUE",
+    "_QUEUE_FULL",
+}
+"""Errors after which the record is certainly not in the log; after any other it may be."""
+
+_SLUGS = {
+    "UNKNOWN_TOPIC_OR_PART": "unknown-topic",
+    "_UNKNOWN_TOPIC": "unknown-topic",
+    "_UNKNOWN_PARTITION": "unknown-partition",
+    "TOPIC_ALREADY_EXISTS": "topic-exists",
+    "TOPIC_EXCEPTION": "bad-topic-name",
+    "INVALID_PARTITIONS": "bad-partition-count",
+    "INVALID_REPLICATION_FACTOR": "bad-replication-factor",
+    "INVALID_CONFIG": "bad-config",
+    "INVALID_REQUEST": "refused-by-broker",
+    "POLICY_VIOLATION": "refused-by-broker",
+    "NOT_ENOUGH_REPLICAS": "not-enough-replicas",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "not-enough-replicas",
+    "NOT_LEADER_FOR_PARTITION": "not-leader",
+    "LEADER_NOT_AVAILABLE": "no-leader",
+    "OFFSET_OUT_OF_RANGE": "offset-out-of-range",
+    "MSG_SIZE_TOO_LARGE": "record-too-large",
+    "_MSG_SIZE_TOO_LARGE": "record-too-large",
+    "RECORD_LIST_TOO_LARGE": "record-too-large",
+    "INVALID_TIMESTAMP": "bad-timestamp",
+    "UNSUPPORTED_VERSION": "not-supported",
+    "_UNSUPPORTED_FEATURE": "not-supported",
+    "_TIMED_OUT": "timed-out",
+    "_MSG_TIMED_OUT": "timed-out",
+    "REQUEST_TIMED_OUT": "timed-out",
+    "_TRANSPORT": "unreachable",
+    "_ALL_BROKERS_DOWN": "unreachable",
+    "_RESOLVE": "unreachable",
+    "_INVALID_ARG": "usage",
+    "COORDINATOR_NOT_AVAILABLE": "not-supported",
+}
+
+_TRY = {
+    "not-enough-replicas": ("yak topics describe TOPIC",),
+    "record-too-large": ("yak topics alter TOPIC -c max.message.bytes=BYTES",),
+    "timed-out": ("yak doctor", "give it more time with --timeout 30s"),
+    "unreachable": ("yak up -d", "yak doctor"),
+    "unknown-topic": ("yak topics list",),
+    "topic-exists": ("yak topics describe TOPIC", "add --if-not-exists"),
+    "no-leader": ("yak topics list --unavailable-partitions",),
+}
+
+
+class KafkaFailure(YakError):
+    """An error that a broker or librdkafka reported; `kafka_code` is the protocol's number (negative: the client's)."""
+
+    kafka_code: int | None = None
+
+
+class KafkaUsage(UsageError):
+    """The same, when the request itself was wrong."""
+
+    kafka_code: int | None = None
+
+
+class KafkaUnreachable(Unreachable):
+    """The same, when nobody answered."""
+
+    kafka_code: int | None = None
+
+
+def name_of(error: Any) -> str:
+    """Kafka's name of a `KafkaError`."""
+    return str(error.name())
+
+
+def slug_of(error: Any) -> str:
+    """Our stable word for a `KafkaError`."""
+    return _SLUGS.get(name_of(error), "kafka-error")
+
+
+def reason(error: Any) -> str:
+    """The error in one phrase, with Kafka's name."""
+    text = " ".join(str(error.str()).split())
+    return f"{text} ({name_of(error)})"
+
+
+def was_written(error: Any) -> Written:
+    """Whether a record whose delivery failed can be in the log."""
+    return "no" if name_of(error) in NOT_WRITTEN else "unknown"
+
+
+def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError:
+    """A YakError for a `KafkaError`: `what` names the thing that was asked for and its value."""
+    slug = slug_of(error)
+    kind: type[KafkaFailure | KafkaUsage | KafkaUnreachable]
+    if slug == "unreachable":
+        kind = KafkaUnreachable
+    elif slug == "usage":
+        kind = KafkaUsage
+    else:
+        kind = KafkaFailure
+    failure = kind(slug, what, why=reason(error), try_=try_ or _TRY.get(slug, ("yak doctor",)))
+    failure.kafka_code = int(error.code())
+    return failure
+
+
+def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = ()) -> YakError:
+    """A YakError for what librdkafka's Python binding raised: a KafkaException, or a time-out of a future."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if isinstance(error, YakError):
+        return error
+    if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
+        return from_kafka(error.args[0], what, try_=try_)
+    if isinstance(error, TimeoutError):
+        return YakError("timed-out", what, why="no answer in the time given", try_=try_ or _TRY["timed-out"])
+    if isinstance(error, ValueError | TypeError):
+        return UsageError("usage", what, why=str(error), try_=try_)
+    raise error
+
+
+@cache
+def kafka_exceptions() -> tuple[type[Exception], ...]:
+    """What librdkafka's binding raises for us to translate; a function, so that it is imported only when used."""
+    from confluent_kafka import KafkaException
+
+    return (KafkaException, TimeoutError, ValueError, TypeError)

@@ -1,0 +1,168 @@
+"""Which records `consume --filter` shows.
+
+    k:TEXT  v:TEXT  TEXT         the key, the value, or either holds the text
+    k:~RE   v:~RE                … matches the regular expression
+    h:NAME  h:NAME=TEXT          has the header; the header holds the text (or ~RE)
+    v:.total > 10                a JSON path of the value compared: > >= < <= == != ~   (k: works too)
+    !…                           not
+
+All filters of one command must hold.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from yak.client.received import Received
+from yak.errors import UsageError
+
+Filter: TypeAlias = Callable[[Received], bool]
+_COMPARED = re.compile(r"(\.[^\s=<>!~]*|\.)\s*(>=|<=|==|!=|=|>|<|~)\s*(.+)", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(-?\d+)\]|\.(?=\[)")
+_MISSING = object()
+
+
+def parse_filter(text: str) -> Filter:
+    """A filter of one expression. Raises UsageError (`bad-filter`)."""
+    if text.startswith("!"):
+        inner = parse_filter(text[1:])
+        return lambda record: not inner(record)
+    kind, colon, rest = text.partition(":")
+    if colon and kind in ("k", "key", "v", "value"):
+        take = _key if kind[0] == "k" else _value
+        if rest.startswith("."):
+            return _path_filter(take, rest, text)
+        holds = _text_test(rest, text)
+        return lambda record: holds(take(record))
+    if colon and kind in ("h", "header"):
+        return _header_filter(rest, text)
+    holds = _text_test(text, text)
+    return lambda record: holds(record.key) or holds(record.value)
+
+
+def _key(record: Received) -> bytes | None:
+    return record.key
+
+
+def _value(record: Received) -> bytes | None:
+    return record.value
+
+
+def _text_test(wanted: str, whole: str) -> Callable[[bytes | None], bool]:
+    if wanted.startswith("~"):
+        pattern = _pattern(wanted[1:], whole)
+        return lambda data: data is not None and pattern.search(data.decode(errors="replace")) is not None
+    needle = wanted.encode("utf-8", "surrogateescape")
+    return lambda data: data is not None and needle in data
+
+
+def _header_filter(rest: str, whole: str) -> Filter:
+    name, equals, wanted = rest.partition("=")
+    if not name:
+        raise _bad(whole, "a header filter needs a name: h:NAME or h:NAME=TEXT")
+    if not equals:
+        return lambda record: any(each == name for each, _ in record.headers)
+    holds = _text_test(wanted, whole)
+    return lambda record: any(each == name and holds(data) for each, data in record.headers)
+
+
+def _path_filter(take: Callable[[Received], bytes | None], rest: str, whole: str) -> Filter:
+    match = _COMPARED.fullmatch(rest.strip())
+    if match is None:
+        steps = parse_path(rest.strip(), whole)
+        return lambda record: _look_up(take(record), steps) is not _MISSING
+    path, operator, wanted = match.groups()
+    steps = parse_path(path, whole)
+    test = _comparison(operator, wanted.strip(), whole)
+    return lambda record: test(_look_up(take(record), steps))
+
+
+def parse_path(path: str, whole: str) -> list[str | int]:
+    """`.a.b[0]` as steps; `.` is the whole value."""
+    steps: list[str | int] = []
+    at = 0
+    while at < len(path) and path != ".":
+        match = _STEP.match(path, at)
+        if match is None:
+            raise _bad(whole, f'"{path}" is not a path; one looks like .total or .lines[0].price')
+        if match.group(1) is not None:
+            steps.append(match.group(1))
+        elif match.group(2) is not None:
+            steps.append(int(match.group(2)))
+        at = match.end()
+    return steps
+
+
+def _look_up(data: bytes | None, steps: list[str | int]) -> Any:
+    try:
+        found: Any = json.loads(data) if data is not None else _MISSING
+    except ValueError:
+        return _MISSING
+    for step in steps:
+        try:
+            found = found[step]
+        except (KeyError, IndexError, TypeError):
+            return _MISSING
+    return found
+
+
+def _comparison(operator: str, wanted: str, whole: str) -> Callable[[Any], bool]:
+    if operator == "~":
+        pattern = _pattern(wanted, whole)
+        return lambda found: found is not _MISSING and pattern.search(_text_of(found)) is not None
+    try:
+        right = json.loads(wanted)
+    except ValueError:
+        right = wanted.strip("'")
+    if operator in ("=", "=="):
+        return lambda found: found is not _MISSING and _same(found, right)
+    if operator == "!=":
+        return lambda found: found is not _MISSING and not _same(found, right)
+    return lambda found: _ordered(found, operator, right)
+
+
+def _same(found: Any, right: Any) -> bool:
+    return bool(found == right) or _text_of(found) == _text_of(right)
+
+
+def _text_of(found: Any) -> str:
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def _ordered(found: Any, operator: str, right: Any) -> bool:
+    """Numbers as numbers, also when the value holds them as text; anything else as text; nothing is never ordered."""
+    if found is _MISSING or found is None or isinstance(found, dict | list):
+        return False
+    try:
+        left_number, right_number = float(found), float(right)
+    except (TypeError, ValueError):
+        left_text, right_text = _text_of(found), _text_of(right)
+        return {
+            ">": left_text > right_text,
+            ">=": left_text >= right_text,
+            "<": left_text < right_text,
+            "<=": left_text <= right_text,
+        }[operator]
+    return {
+        ">": left_number > right_number,
+        ">=": left_number >= right_number,
+        "<": left_number < right_number,
+        "<=": left_number <= right_number,
+    }[operator]
+
+
+def _pattern(text: str, whole: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise _bad(whole, f"the regular expression is wrong: {error}") from None
+
+
+def _bad(text: str, why: str) -> UsageError:
+    return UsageError(
+        "bad-filter",
+        f'"{text}" is not a filter',
+        why=why,
+        try_=("--filter k:u1", "--filter 'v:.total > 10'", "--filter h:source=web"),
+    )

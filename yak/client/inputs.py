@@ -1,0 +1,194 @@
+"""Turns lines, JSON lines and CSV files into records, and says which ones cannot be."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from yak.client.produce import Outgoing
+from yak.client.record_json import BadRecord, parse_record
+from yak.errors import UsageError
+
+DELIMITERS = (",", ";", "\t", "|")
+SNIFFED_LINES = 20
+JSON_OF_OTHERS = "json"
+
+
+@dataclass(slots=True)
+class Row:
+    """One row of the input, by number from 0: a record, or why it can't be one, with the raw cells."""
+
+    number: int
+    record: Outgoing | None
+    problem: str = ""
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class CsvMapping:
+    """Which columns become what. `value` is a column, or `json` for an object of the columns not used elsewhere."""
+
+    key: str | None = None
+    value: str = JSON_OF_OTHERS
+    headers: dict[str, str] = field(default_factory=dict)
+    """Header name by column."""
+    columns: tuple[str, ...] = ()
+    """The column names, for a file without a header row."""
+    null_value: str | None = None
+
+
+def line_rows(
+    lines: Iterable[bytes], *, key_separator: bytes | None = None, null_value: bytes | None = None
+) -> Iterator[Row]:
+    """One record a line, split at the first separator; a line without one has no key."""
+    stripped = (line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line for line in lines)
+    return message_rows(stripped, key_separator=key_separator, null_value=null_value)
+
+
+def message_rows(
+    messages: Iterable[bytes], *, key_separator: bytes | None = None, null_value: bytes | None = None
+) -> Iterator[Row]:
+    """The same for messages that are taken as they are, line ends included."""
+    for number, text in enumerate(messages):
+        key: bytes | None = None
+        if key_separator is not None and key_separator in text:
+            key, _, text = text.partition(key_separator)
+        value = None if null_value is not None and text == null_value else text
+        key = None if null_value is not None and key == null_value else key
+        yield Row(number, Outgoing(value=value, key=key))
+
+
+def json_rows(lines: Iterable[bytes]) -> Iterator[Row]:
+    """One record a line, in the form of `yak.client.record_json`; blank lines are skipped."""
+    number = 0
+    for line in lines:
+        stripped = line.strip()
+        if not stripped:
+            continue
+        try:
+            row = Row(number, parse_record(stripped.decode()))
+        except BadRecord as error:
+            row = Row(number, None, str(error), (stripped.decode(errors="replace"),))
+        except UnicodeDecodeError:
+            row = Row(number, None, "not UTF-8", (stripped.decode(errors="backslashreplace"),))
+        yield row
+        number += 1
+
+
+def sniff_delimiter(sample: Sequence[str]) -> str:
+    """The delimiter that cuts the first lines into the same number of columns, most columns first; else a comma."""
+    best, most = ",", 1
+    for delimiter in DELIMITERS:
+        try:
+            counts = [len(cells) for cells in csv.reader(sample[:SNIFFED_LINES], delimiter=delimiter) if cells]
+        except csv.Error:
+            continue
+        agree = sum(count == counts[0] for count in counts) if counts else 0
+        if counts and counts[0] > most and agree * 2 > len(counts):
+            best, most = delimiter, counts[0]
+    return best
+
+
+class CsvSource:
+    """A CSV file being read: its delimiter and columns are known before the first row.
+
+    Raises UsageError (`csv-column`, `csv-empty`) when the mapping names a column that isn't there.
+    """
+
+    def __init__(self, lines: Iterable[str], mapping: CsvMapping, name: str) -> None:
+        self._lines = iter(lines)
+        self._mapping = mapping
+        head: list[str] = []
+        for line in self._lines:
+            head.append(line)
+            if len(head) >= SNIFFED_LINES:
+                break
+        if head:
+            head[0] = head[0].removeprefix("\ufeff")
+        self.delimiter = sniff_delimiter(head)
+        self._reader = csv.reader(self._chain(head), delimiter=self.delimiter, strict=True)
+        if mapping.columns:
+            self.columns: tuple[str, ...] = mapping.columns
+        else:
+            try:
+                self.columns = tuple(cell.strip() for cell in next(self._reader))
+            except StopIteration:
+                raise UsageError(
+                    "csv-empty", f"{name} has no header row", why="the file is empty", try_=("--csv-columns a,b,c",)
+                ) from None
+            except csv.Error as error:
+                raise UsageError("csv-empty", f"{name} has no header row", why=str(error)) from None
+        self._check(name)
+        used = {mapping.key, *mapping.headers}
+        self._others = [column for column in self.columns if column not in used]
+
+    def _chain(self, head: list[str]) -> Iterator[str]:
+        yield from head
+        yield from self._lines
+
+    def _check(self, name: str) -> None:
+        mapping = self._mapping
+        wanted = {
+            "--csv-key": [mapping.key] if mapping.key else [],
+            "--csv-value": [] if mapping.value == JSON_OF_OTHERS else [mapping.value],
+            "--csv-header": list(mapping.headers),
+        }
+        for flag, columns in wanted.items():
+            for column in columns:
+                if column not in self.columns:
+                    from difflib import get_close_matches
+
+                    guess = (get_close_matches(column, self.columns, n=1) or [self.columns[0]])[0]
+                    raise UsageError(
+                        "csv-column",
+                        f'column "{column}" is not in {name}',
+                        why=f"columns: {', '.join(self.columns)}",
+                        try_=(f"{flag} {guess}",),
+                    )
+
+    def rows(self) -> Iterator[Row]:
+        """The rows; a bad one carries its problem and its cells."""
+        number = 0
+        while True:
+            try:
+                cells = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield Row(number, None, f"not CSV: {error}")
+                number += 1
+                continue
+            if not cells:
+                continue
+            yield self._row(number, cells)
+            number += 1
+
+    def _row(self, number: int, cells: list[str]) -> Row:
+        kept = tuple(cells)
+        if len(cells) != len(self.columns):
+            return Row(number, None, f"{len(cells)} columns, not {len(self.columns)}", kept)
+        try:
+            for cell in cells:
+                cell.encode()
+        except UnicodeEncodeError:
+            return Row(number, None, "not UTF-8", kept)
+        return Row(number, self._record(dict(zip(self.columns, cells, strict=True))), "", kept)
+
+    def _record(self, row: Mapping[str, str]) -> Outgoing:
+        mapping = self._mapping
+        if mapping.value == JSON_OF_OTHERS:
+            content = {name: self._text(row[name]) for name in self._others}
+            value: bytes | None = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        else:
+            value = self._bytes(row[mapping.value])
+        key = self._bytes(row[mapping.key]) if mapping.key else None
+        headers = [(header, self._bytes(row[column])) for column, header in mapping.headers.items()]
+        # An empty key cell means "no key": a key of no bytes would send all such rows to one partition.
+        return Outgoing(value=value, key=key or None, headers=headers)
+
+    def _text(self, cell: str) -> str | None:
+        return None if self._mapping.null_value is not None and cell == self._mapping.null_value else cell
+
+    def _bytes(self, cell: str) -> bytes | None:
+        text = self._text(cell)
+        return None if text is None else text.encode()

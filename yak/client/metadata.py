@@ -1,0 +1,129 @@
+"""What a cluster says about itself, as plain values: brokers, topics, partitions."""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from yak.client.connection import base_config
+from yak.client.errors import from_exception, kafka_exceptions
+from yak.errors import YakError
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker and the address it advertises."""
+
+    node_id: int
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """`host:port`, IPv6 in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition; `leader` is -1 when there is none."""
+
+    number: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def health(self) -> str:
+        """`in sync`, `under-replicated`, or `no leader`."""
+        if self.leader < 0:
+            return "no leader"
+        return "in sync" if len(self.isr) >= len(self.replicas) else "under-replicated"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic with its partitions, by number."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether Kafka keeps its own state in it."""
+        return self.name in INTERNAL_TOPICS
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the partition that has most."""
+        return max((len(partition.replicas) for partition in self.partitions), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """One answer to a Metadata request."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: dict[int, Broker]
+    topics: dict[str, Topic]
+
+    def require_topic(self, name: str) -> Topic:
+        """The topic. Raises YakError (`unknown-topic`) with the closest name."""
+        found = self.topics.get(name)
+        if found is None:
+            raise unknown_topic(name, self.topics)
+        return found
+
+    def leaders_of(self, topics: Iterable[Topic]) -> dict[int, str]:
+        """Addresses of the brokers that lead these topics' partitions."""
+        ids = sorted({p.leader for topic in topics for p in topic.partitions if p.leader in self.brokers})
+        return {node_id: self.brokers[node_id].address for node_id in ids}
+
+
+def unknown_topic(name: str, known: Iterable[str]) -> YakError:
+    """The error for a topic that is not there."""
+    guesses = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    why = f'closest: "{guesses[0]}"' if guesses else "no topic has a name like it"
+    return YakError(
+        "unknown-topic",
+        f'topic "{name}" does not exist',
+        why=why,
+        try_=(f"yak topics create {name}", "yak topics list"),
+    )
+
+
+def read_metadata(client: Any, *, timeout_s: float) -> ClusterMetadata:
+    """All topics, by any librdkafka handle; never creates one. Raises YakError."""
+    try:
+        answer = client.list_topics(timeout=timeout_s)
+    except kafka_exceptions() as error:
+        raise from_exception(error, "the cluster's metadata could not be read") from None
+    brokers = {node.id: Broker(node.id, node.host, node.port) for node in answer.brokers.values()}
+    topics = {
+        topic.topic: Topic(
+            topic.topic,
+            tuple(
+                Partition(each.id, each.leader, tuple(each.replicas), tuple(each.isrs))
+                for each in sorted(topic.partitions.values(), key=lambda each: each.id)
+            ),
+        )
+        for topic in answer.topics.values()
+        if topic.error is None
+    }
+    return ClusterMetadata(
+        str(answer.cluster_id or ""),
+        int(answer.controller_id),
+        dict(sorted(brokers.items())),
+        dict(sorted(topics.items())),
+    )
+
+
+def topic_names(servers: str, *, timeout_s: float) -> list[str]:
+    """Names of the topics that are not Kafka's own. Raises YakError."""
+    from confluent_kafka.admin import AdminClient
+
+    found = read_metadata(AdminClient(base_config(servers)), timeout_s=timeout_s)
+    return [name for name, topic in found.topics.items() if not topic.is_internal]

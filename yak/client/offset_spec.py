@@ -1,0 +1,121 @@
+"""Where to start and stop reading, as people write it: the grammar of rpk and kcl, and kcat's words.
+
+start end            the log's start, its end now         (also beginning, earliest, oldest; latest, newest)
+42 +10 -10           offset 42; 10 after the start; 10 before the end
+10:20 10: :20 :end   from and until (the second is exclusive; `:end` is the end now)
+@T @T1:T2            the first record at or after time T; between two times
+s@T e@T              kcat's forms of the same two, which may be given together
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from yak.errors import UsageError
+from yak.ids import Offset
+
+START_WORDS = ("start", "beginning", "earliest", "oldest")
+END_WORDS = ("end", "latest", "newest")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One edge of a range: `kind` is start, end, offset, after_start, before_end or time (ms)."""
+
+    kind: str
+    number: int = 0
+
+    def resolve(self, low: Offset, high: Offset) -> Offset:
+        """The offset in a partition whose log is [low, high); times are resolved by the broker, not here."""
+        assert self.kind != "time"
+        found = {
+            "start": low,
+            "end": high,
+            "offset": self.number,
+            "after_start": low + self.number,
+            "before_end": high - self.number,
+        }[self.kind]
+        return max(low, min(found, high)) if self.kind in ("after_start", "before_end") else found
+
+
+START = Position("start")
+END = Position("end")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What to read of each partition; `stop` None is "go on for ever"."""
+
+    start: Position
+    stop: Position | None = None
+
+
+def parse_range(texts: list[str], parse_time: Callable[[str], int]) -> Range:
+    """One range of one or more specs, as kcat allows `-o s@… -o e@…`. Raises UsageError (`bad-offset`)."""
+    start: Position | None = None
+    stop: Position | None = None
+    for text in texts:
+        found_start, found_stop = _parse(text.strip(), parse_time)
+        start, stop = found_start or start, found_stop or stop
+    return Range(start or START, stop)
+
+
+def parse_edge(text: str, parse_time: Callable[[str], int]) -> Position:
+    """A value of `--from` or `--to`: start, end, or a time."""
+    lowered = text.strip().lower()
+    if lowered in START_WORDS:
+        return START
+    if lowered in END_WORDS:
+        return END
+    return Position("time", parse_time(text))
+
+
+def _parse(text: str, parse_time: Callable[[str], int]) -> tuple[Position | None, Position | None]:
+    if text[:2] in ("s@", "e@"):
+        position = Position("time", parse_time(text[2:]))
+        return (position, None) if text[0] == "s" else (None, position)
+    if text.startswith("@"):
+        return _times(text, parse_time)
+    first, colon, second = text.partition(":")
+    if not text or ":" in second:
+        raise _bad(text)
+    start = _position(first, text) if first else START
+    stop = _position(second, text) if second else None
+    return start, stop if colon else None
+
+
+def _position(word: str, whole: str) -> Position:
+    lowered = word.lower()
+    if lowered in START_WORDS:
+        return START
+    if lowered in END_WORDS:
+        return END
+    if lowered.isdigit():
+        return Position("offset", int(lowered))
+    if lowered[:1] in ("+", "-") and lowered[1:].isdigit():
+        return Position("after_start" if lowered[0] == "+" else "before_end", int(lowered[1:]))
+    raise _bad(whole)
+
+
+def _times(text: str, parse_time: Callable[[str], int]) -> tuple[Position, Position | None]:
+    """Times hold colons themselves: the colon that parts two times is one with a time on both sides."""
+    body = text[1:]
+    try:
+        return parse_edge(body, parse_time), None
+    except UsageError:
+        pass
+    for index in (index for index, character in enumerate(body) if character == ":"):
+        before, after = body[:index], body[index + 1 :].removeprefix("@")
+        try:
+            return parse_edge(before, parse_time), parse_edge(after, parse_time) if after else None
+        except UsageError:
+            continue
+    raise _bad(text)
+
+
+def _bad(text: str) -> UsageError:
+    return UsageError(
+        "bad-offset",
+        f'"{text}" is not an offset',
+        why="offsets are start, end, 42, +10, -10, 10:20, :end, @TIME or @TIME:TIME",
+        try_=("--offset start", "--offset -10", "--offset @-15m"),
+    )

@@ -1,0 +1,215 @@
+"""Sends records and accounts for each: acknowledged, refused (not written), or unknown.
+
+Idempotent with acks=all by default. Keys go to the partitions that Java clients choose (murmur2).
+"""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from yak.client.connection import base_config
+from yak.client.errors import from_exception, from_kafka, kafka_exceptions, reason, was_written
+from yak.errors import YakError
+from yak.ids import Offset
+
+FEW = 10
+"""Up to this many acknowledgements are kept one by one; above, only the first and last offset of each partition."""
+KEPT_FAILURES = 5
+SERVE_EVERY = 500
+"""Records between two polls for delivery reports; a poll costs about as much as a send."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One record to send. `partition` -1 lets the key choose, `timestamp_ms` 0 means now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    partition: int = -1
+    timestamp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Where one record is. The offset is -1 with acks=0."""
+
+    number: int
+    topic: str
+    partition: int
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why one record isn't there, or may not be. `written` is `no` or `unknown`."""
+
+    number: int
+    error: YakError
+    written: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Span:
+    """What was acknowledged in one partition."""
+
+    records: int = 0
+    first_offset: Offset = -1
+    last_offset: Offset = -1
+
+
+class AckedPrefix:
+    """How many records from the first on are all settled, whatever order they settle in."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._beyond: set[int] = set()
+
+    def add(self, number: int) -> None:
+        """Record `number` (from 0) is settled."""
+        if number != self.length:
+            self._beyond.add(number)
+            return
+        self.length += 1
+        while self._beyond and self.length in self._beyond:
+            self._beyond.remove(self.length)
+            self.length += 1
+
+
+@dataclass(slots=True)
+class Tally:
+    """The account of one run."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    few: list[Acknowledged] = field(default_factory=list)
+    spans: dict[tuple[str, int], Span] = field(default_factory=dict)
+    failed: int = 0
+    failures: list[Failed] = field(default_factory=list)
+    """The first few."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    not_written: int = 0
+    unknown: int = 0
+    value_bytes: int = 0
+
+
+class RecordSender:
+    """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement."""
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        batch_size_bytes: int | None = None,
+        linger_ms: float | None = None,
+        delivery_timeout_ms: int = 30_000,
+        verbose: int = 0,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        from confluent_kafka import Producer
+
+        config = base_config(servers, verbose=verbose) | {
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "compression.type": compression,
+            "partitioner": "murmur2_random",
+            "message.timeout.ms": delivery_timeout_ms,
+            "queue.buffering.max.messages": 500_000,
+            "message.max.bytes": 1_000_000_000,
+        }
+        if batch_size_bytes is not None:
+            config["batch.size"] = batch_size_bytes
+        if linger_ms is not None:
+            config["linger.ms"] = linger_ms
+        try:
+            self._producer: Any = Producer(config | (extra or {}))
+        except kafka_exceptions() as error:
+            raise from_exception(error, "the producer's settings are refused") from None
+        self.topic = topic
+        self.tally = Tally()
+        self.prefix = AckedPrefix()
+        self._acks = acks
+
+    def send(self, record: Outgoing, number: int | None = None) -> None:
+        """Queue a record; `number` is its place in the input (by default: how many were sent before).
+
+        A record that cannot even be queued is a failure like any other. Raises KeyboardInterrupt while it waits.
+        """
+        place = self.tally.sent if number is None else number
+        self.tally.sent += 1
+        options: dict[str, Any] = {"on_delivery": partial(self._delivered, place, len(record.value or b""))}
+        if record.headers:
+            options["headers"] = record.headers
+        if record.partition >= 0:
+            options["partition"] = record.partition
+        if record.timestamp_ms:
+            options["timestamp"] = record.timestamp_ms
+        while True:
+            try:
+                self._producer.produce(self.topic, record.value, record.key, **options)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+            except kafka_exceptions() as error:
+                self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
+                return
+        if self.tally.sent % SERVE_EVERY == 0:
+            self._producer.poll(0)
+
+    def settle_rejected(self, number: int) -> None:
+        """A record of the input that is not sent, so that it doesn't hold up the acknowledged prefix."""
+        self.prefix.add(number)
+
+    def serve(self, wait_s: float = 0.0) -> None:
+        """Take delivery reports for at most this long."""
+        self._producer.poll(wait_s)
+
+    def finish(self, timeout_s: float) -> int:
+        """Wait until all are settled; how many are not when the time is over (their state is unknown)."""
+        deadline = time.monotonic() + timeout_s
+        while left := len(self._producer):
+            wait_s = min(0.2, deadline - time.monotonic())
+            if wait_s <= 0:
+                return int(left)
+            self._producer.flush(wait_s)
+        return 0
+
+    def give_up(self) -> None:
+        """Drop what is still queued; what was on its way is counted as unknown."""
+        self._producer.purge()
+        self._producer.flush(0.5)
+
+    def _delivered(self, number: int, value_bytes: int, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failed(number, from_kafka(error, "a record was not acknowledged"), was_written(error), reason(error))
+            return
+        tally, topic, part, offset = self.tally, message.topic(), message.partition(), message.offset()
+        offset = -1 if offset is None or self._acks == "0" else offset
+        tally.acknowledged += 1
+        tally.value_bytes += value_bytes
+        self.prefix.add(number)
+        if len(tally.few) < FEW:
+            tally.few.append(Acknowledged(number, topic, part, offset))
+        span = tally.spans.get((topic, part))
+        if span is None:
+            span = tally.spans[topic, part] = Span(first_offset=offset)
+        span.records += 1
+        span.first_offset = min(span.first_offset, offset)
+        span.last_offset = max(span.last_offset, offset)
+
+    def _failed(self, number: int, error: YakError, written: str, words: str) -> None:
+        tally = self.tally
+        tally.failed += 1
+        tally.reasons[words] += 1
+        if written == "no":
+            tally.not_written += 1
+        else:
+            tally.unknown += 1
+        if len(tally.failures) < KEPT_FAILURES:
+            tally.failures.append(Failed(number, error, written, words))

@@ -1,0 +1,143 @@
+"""Finds out in at most three seconds whether a Kafka broker answers, and if not, why not.
+
+librdkafka retries for as long as it is let; a person wants to know at once that the port is closed, or that it is a web
+server. So each command first sends one ApiVersions request (v0, KIP-511: every broker answers it) by itself.
+"""
+
+import errno
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+from yak.errors import Unreachable
+
+BUDGET_S = 3.0
+PAUSE_S = 0.75
+"""Between rounds, while a broker that was just started may open its port."""
+API_VERSIONS_V0 = struct.pack(">ihhih", 13, 18, 0, 7, 3) + b"yak"
+CORRELATION_ID = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What one address did: `outcome` is kafka, refused, unresolved, silent, timeout, other, or closed."""
+
+    address: str
+    outcome: str
+    detail: str
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[v6]:port`."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def probe(address: str, timeout_s: float) -> Probe:
+    """Connect and ask for ApiVersions; never raises."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        with socket.create_connection(split_address(address), timeout=max(timeout_s, 0.05)) as connection:
+            connection.settimeout(max(deadline - time.monotonic(), 0.05))
+            connection.sendall(API_VERSIONS_V0)
+            answer = _read(connection, deadline)
+    except TimeoutError:
+        return Probe(address, "timeout", f"no answer from {address} in {timeout_s:.1f} s")
+    except socket.gaierror as error:
+        return Probe(address, "unresolved", f"{split_address(address)[0]} has no address: {error.strerror}")
+    except ConnectionResetError:
+        return Probe(address, "closed", "it closes the connection on a Kafka request")
+    except OSError as error:
+        words = errno.errorcode.get(error.errno or 0, "")
+        detail = "connection refused" if words == "ECONNREFUSED" else f"{error.strerror or error}".lower()
+        return Probe(address, "refused", detail)
+    return _judge(address, answer)
+
+
+def _read(connection: socket.socket, deadline: float) -> bytes:
+    answer = b""
+    while len(answer) < 8:
+        readable, _, _ = select.select([connection], [], [], max(deadline - time.monotonic(), 0))
+        if not readable:
+            break
+        piece = connection.recv(512)
+        if not piece:
+            break
+        answer += piece
+    return answer
+
+
+def _judge(address: str, answer: bytes) -> Probe:
+    if len(answer) >= 8 and struct.unpack(">i", answer[4:8])[0] == CORRELATION_ID:
+        return Probe(address, "kafka", "")
+    if answer[:5] == b"HTTP/":
+        return Probe(address, "other", "it looks like a web server (HTTP)")
+    if answer[:2] in (b"\x15\x03", b"\x16\x03"):
+        return Probe(address, "other", "it looks like TLS")
+    if answer[:1] in b"-+$*:" and answer:
+        return Probe(address, "other", "it looks like Redis")
+    if answer:
+        return Probe(address, "other", f"it answered {answer[:8]!r}")
+    return Probe(address, "silent", "it accepts connections but says nothing to a Kafka request (ZooKeeper? TLS?)")
+
+
+def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
+    """The first address that speaks Kafka. Raises Unreachable (`unreachable`, `wrong-protocol`) within the budget."""
+    addresses = servers.split(",")
+    deadline = time.monotonic() + budget_s
+    started = time.monotonic()
+    attempts = 0
+    while True:
+        last: list[Probe] = []
+        for index, address in enumerate(addresses):
+            left = deadline - time.monotonic()
+            share = left / (len(addresses) - index)
+            last.append(probe(address, max(share, 0.05)))
+            attempts += 1
+            if last[-1].outcome == "kafka":
+                return address
+        strange = next((each for each in last if each.outcome in ("other", "closed", "silent")), None)
+        if strange is not None:
+            raise _wrong_protocol(strange)
+        if time.monotonic() + PAUSE_S >= deadline or all(each.outcome == "unresolved" for each in last):
+            break
+        time.sleep(PAUSE_S)
+    took_s = time.monotonic() - started
+    details = list(dict.fromkeys(each.detail for each in last))
+    plural = "s" if attempts > 1 else ""
+    raise Unreachable(
+        "unreachable",
+        f"no broker answered at {servers}",
+        why=f"{'; '.join(details)}, {attempts} attempt{plural} in {took_s:.1f} s",
+        try_=("yak up -d" + " " * 22 + "start a local cluster", f"yak doctor -b {servers}".ljust(31) + "find out more"),
+    )
+
+
+def _wrong_protocol(found: Probe) -> Unreachable:
+    host, _ = split_address(found.address)
+    return Unreachable(
+        "wrong-protocol",
+        f"what answers at {found.address} is not Kafka",
+        why=found.detail,
+        try_=(f"use the broker's port, usually -b {host}:9092",),
+    )
+
+
+def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float = 1.0) -> None:
+    """Check the addresses that brokers advertise for themselves. Raises Unreachable (`advertised-unreachable`)."""
+    for node_id, address in nodes.items():
+        if address == proven:
+            continue
+        found = probe(address, timeout_s)
+        if found.outcome != "kafka":
+            raise Unreachable(
+                "advertised-unreachable",
+                f"{proven} answered, but node {node_id} advertises {address}",
+                why=f"that address cannot be reached from here: {found.detail}",
+                try_=(
+                    f"start node {node_id} with --advertised HOST:{split_address(address)[1]}",
+                    f"yak doctor -b {proven}",
+                ),
+            )
