@@ -13,6 +13,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from yak.broker.apis import TABLE
+from yak.broker.apis.api_versions import ADVERTISED_MIN
 
 PAGE = Path(__file__).resolve().parent / "kafka-apis.md"
 CHECK_FAILED = 4
@@ -50,6 +51,9 @@ def page() -> str:
     for key, api in sorted(TABLE.items()):
         absent = "; ".join(api.ABSENT).replace("|", "\\|") or "nothing"
         text += f"| {key} | {api.NAME} | {span(api.VERSIONS)} | {span(known_versions(key))} | {absent} |\n"
+    for key, first in sorted(ADVERTISED_MIN.items()):
+        text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, for old clients that ask for no less; "
+        text += f"versions below {TABLE[key].VERSIONS[0]} are refused all the same.\n"
     missing = [f"{kafka_name(key)} ({key})" for key in sorted(api_key_map) if key not in TABLE]
     return f"{text}\n## Not there\n\n{', '.join(missing)}.\n"
 
