@@ -52,7 +52,7 @@ def page() -> str:
         absent = "; ".join(api.ABSENT).replace("|", "\\|") or "nothing"
         text += f"| {key} | {api.NAME} | {span(api.VERSIONS)} | {span(known_versions(key))} | {absent} |\n"
     for key, first in sorted(ADVERTISED_MIN.items()):
-        text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, for old clients that ask for no less; "
+        text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, as Apache Kafka 4 does for older librdkafka (KAFKA-18659); "
         text += f"versions below {TABLE[key].VERSIONS[0]} are refused all the same.\n"
     missing = [f"{kafka_name(key)} ({key})" for key in sorted(api_key_map) if key not in TABLE]
     return f"{text}\n## Not there\n\n{', '.join(missing)}.\n"
