@@ -132,14 +132,20 @@ def _show_verdict(g: Globals, result: "DemoResult") -> None:
     out.stdout.flush()
     out.note("")
     totals = result.as_json()
-    counts = (
-        f"acked {totals['acknowledged']} · read {totals['read']} · lost {totals['lost']} · "
-        f"duplicated {totals['duplicated']}"
+    counts = ", ".join(
+        f"{word} {totals[name]}"
+        for word, name in (
+            ("acked", "acknowledged"),
+            ("read", "read"),
+            ("lost", "lost"),
+            ("duplicated", "duplicated"),
+            ("out of order", "out_of_order"),
+        )
     )
     if result.holds:
-        out.note(out.paint("✓ every acknowledged message is there:", "1;32") + f" {counts}")
+        out.note(out.paint("OK    every acknowledged message is there:", "1;32") + f" {counts}")
     else:
-        out.note(out.paint("✗ the check did not hold:", "1;31") + f" {counts}")
+        out.note(out.paint("FAIL  the check did not hold:", "1;31") + f" {counts}")
     for line in _where_time_went(result):
         out.note(f"  {line}")
     out.note("")

@@ -11,7 +11,8 @@ from yak.commands.options import Globals
 if TYPE_CHECKING:
     from yak.local.checks.finding import Finding
 
-_MARKS = {"ok": "✓ ok", "warn": "▲ warn", "FAIL": "✗ FAIL", "skip": "  skip"}
+_SIGNS = {"ok": "✓", "warn": "▲", "FAIL": "✗", "skip": "-"}
+_ASCII_SIGNS = {"ok": "+", "warn": "!", "FAIL": "x", "skip": "-"}
 _COLOURS = {"ok": "32", "warn": "33", "FAIL": "1;31", "skip": "2"}
 _TIMEOUT_S = 3.0
 _SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port", "lease_time_seconds", "context")
@@ -84,8 +85,9 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
 
 
 def _show(g: Globals, finding: "Finding") -> None:
-    mark = g.out.paint(f"{_MARKS[finding.state]:<7}", _COLOURS[finding.state])
+    signs = _SIGNS if (g.out.stdout.encoding or "").lower().startswith("utf") else _ASCII_SIGNS
+    mark = g.out.paint(f"{signs[finding.state]} {finding.state:<5}", _COLOURS[finding.state])
     g.out.line(f"{mark} {finding.check:<14} {finding.detail}")
     if finding.try_:
-        g.out.line(f"{'':<22} try: {finding.try_}")
+        g.out.line(f"{'':<23}try: {finding.try_}")
     g.out.stdout.flush()

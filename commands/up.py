@@ -168,22 +168,26 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
     from yak.local.seed import make_topics, parse_seed_topic
 
     topics = tuple(parse_seed_topic(text) for text in seeds)
+    started: tuple[int, ...] = ()
     try:
         result = cluster.up(settings)
+        started = result.started
         made = make_topics(result.status.bootstrap, topics, timeout_ms=g.timeout_ms)
+        _show_cluster(g, result.status)
+        _say_what_happened(g, result, made)
+        if not settings.supervised:
+            g.out.note(f"stop it: yak up --down{_data_dir_flag(cluster)}")
+            return None
+        if result.supervisor_pid is not None:
+            g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
+            return None
+        return _watch(g, cluster)
     except BaseException:
         if settings.ephemeral:
             cluster.discard()
+        elif settings.supervised and started:
+            cluster.down()
         raise
-    _show_cluster(g, result.status)
-    _say_what_happened(g, result, made)
-    if not settings.supervised:
-        g.out.note(f"stop it: yak up --down{_data_dir_flag(cluster)}")
-        return None
-    if result.supervisor_pid is not None:
-        g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
-        return None
-    return _watch(g, cluster)
 
 
 def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) -> None:

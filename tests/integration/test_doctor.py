@@ -64,5 +64,5 @@ def test_a_killed_broker_is_found_with_the_line_that_brings_it_back(yak: Any) ->
 def test_no_broker_is_exit_code_4_and_each_failure_says_what_to_try(yak: Any) -> None:
     ran = yak.run("doctor", "-b", "127.0.0.1:1")
     assert ran.code == 4
-    assert "FAIL tcp" in ran.out
+    assert "FAIL  tcp" in ran.out
     assert "try: yak up -d" in ran.out

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
-from yak.local.processes import ProcessId, identify, kill, reap
+from yak.local.processes import ProcessId, identify
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 READY_TIMEOUT_SECONDS: Final = 60.0
@@ -100,11 +101,12 @@ class StartingBroker:
             time.sleep(_POLL_SECONDS)
 
     def abandon(self) -> None:
-        """Kill the process; it never became ready, so nothing that a client was told depends on it."""
-        kill(self.process)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(5.0)
-        reap(self.process.pid)
+        """Kill the process and all of its session, which in the one-file executable is bootloader and broker."""
+        if self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(5.0)
 
     def _read_ready_file(self) -> ReadyBroker | None:
         try:

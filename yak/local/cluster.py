@@ -59,11 +59,11 @@ class LocalCluster:
     """The cluster of one data directory. Every method that changes it holds the cluster's lock."""
 
     def __init__(self, data_dir: str) -> None:
-        self.data_dir = os.path.abspath(data_dir)
+        self.data_dir = os.path.realpath(data_dir)
 
     def status(self) -> ClusterStatus:
         """What was started and what runs; changes nothing."""
-        return look(self.data_dir, state.load(self.data_dir))
+        return look(self.data_dir, self._known())
 
     def log_path(self, name: str) -> str:
         """The log file of `redis` or `node-1`."""
@@ -71,7 +71,7 @@ class LocalCluster:
 
     def log_paths(self) -> dict[str, str]:
         """Every child's log file by the child's name."""
-        known = state.load(self.data_dir)
+        known = self._known()
         brokers = [f"node-{broker.node_id}" for broker in known.brokers] if known else []
         return {name: self.log_path(name) for name in (*brokers, "redis")}
 
@@ -84,7 +84,7 @@ class LocalCluster:
         began = time.monotonic()
         self._prepare_directory()
         with state.locked(self.data_dir):
-            known = state.load(self.data_dir) or ClusterState(self.data_dir, RedisState(settings.redis_url or ""))
+            known = self._known() or ClusterState(self.data_dir, RedisState(settings.redis_url or ""))
             if any(broker_status(broker).state in {"running", "starting"} for broker in known.brokers):
                 self._check_same(known, settings)
             port_moved = self._plan(known, settings)
@@ -237,6 +237,13 @@ class LocalCluster:
     def _choose_redis_port(self, known: ClusterState) -> None:
         redis = known.redis
         if not redis.port or not ports.is_free("127.0.0.1", redis.port):
+            if any(broker_status(broker).state in {"running", "starting"} for broker in known.brokers):
+                raise YakError(
+                    "redis-port-taken",
+                    f"Redis cannot come back on port {redis.port}, where the running broker looks for it",
+                    why=f"{ports.holder(redis.port or 0) or 'another program'} listens there now",
+                    try_=(f"yak up --down --data-dir {self.data_dir}          stop all, then start again",),
+                )
             redis.port = ports.find_free("127.0.0.1")
         redis.url = redis_child.url(redis.port)
 
@@ -267,8 +274,18 @@ class LocalCluster:
                 try_=(f"yak up --down --data-dir {self.data_dir}          stop it first",),
             )
 
-    def _require_known(self) -> ClusterState:
+    def _known(self) -> ClusterState | None:
+        """The remembered state; of a directory that was copied or moved, without the processes of the old place."""
         known = state.load(self.data_dir)
+        if known is not None and known.data_dir != self.data_dir:
+            for broker in known.brokers:
+                broker.process, broker.is_ready = None, False
+                broker.data_dir = os.path.join(self.data_dir, os.path.basename(broker.data_dir))
+            known.data_dir, known.redis.process, known.supervisor = self.data_dir, None, None
+        return known
+
+    def _require_known(self) -> ClusterState:
+        known = self._known()
         if known is None:
             raise UsageError(
                 "no-cluster",

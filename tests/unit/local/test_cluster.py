@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -220,3 +221,13 @@ def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(clu
         on_redis_gone=lambda: None,
     )
     assert nothing == []
+
+
+def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster: LocalCluster, tmp_path: Path) -> None:
+    first = cluster.up(UpSettings(port=0)).status.brokers[0]
+    copy = LocalCluster(str(tmp_path / "copy"))
+    shutil.copytree(cluster.data_dir, copy.data_dir)
+    assert [broker.state for broker in copy.status().brokers] == ["dead"]
+    copy.discard()
+    assert cluster.status().brokers[0] == first
+    assert first.state == "running"
