@@ -1,0 +1,210 @@
+"""Looking inside a batch: decompress it within bounds and walk its records, trusting no length in it.
+
+Off the hot path: reads by timestamp, small batches that are checked on arrival, compaction. Layout: Kafka's
+DefaultRecord.java; every integer is a zigzag varint but the attributes byte.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, cast
+
+import cramjam
+
+from yak.errors import ProtocolViolation
+from yak.limits import RECOMPRESSED_BYTES_MAX, RECOMPRESSED_RATIO_MAX
+from yak.protocol.record_batch import (
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    Buffer,
+    read_header,
+)
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+_FIRST_BUFFER_BYTES = 64 * 1024
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+
+
+class WalkedRecord(NamedTuple):
+    """One record of a batch; `key` and `value` are None when they are null."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class _Codec(Protocol):
+    def decompress_into(self, data: Buffer, output: bytearray) -> int: ...
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_MAX) -> Buffer:
+    """The records of a batch without their compression, at most `limit_bytes` of them.
+
+    Raises ProtocolViolation when the data is broken, of an unknown codec, or too large when decompressed: over the limit,
+    or over RECOMPRESSED_RATIO_MAX times its size.
+    """
+    limit_bytes = min(limit_bytes, len(data) * RECOMPRESSED_RATIO_MAX + _FIRST_BUFFER_BYTES)
+    if codec == 0:
+        return data
+    if codec == GZIP:
+        return _gunzip(data, limit_bytes)
+    if codec == SNAPPY:
+        return _unsnap(data, limit_bytes)
+    if codec == LZ4:
+        return _decompress_growing(cast("_Codec", cramjam.lz4), data, limit_bytes)
+    if codec == ZSTD:
+        return _decompress_growing(cast("_Codec", cramjam.zstd), data, limit_bytes)
+    raise ProtocolViolation(f"compression codec {codec} is unknown")
+
+
+def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        output = inflater.decompress(data, limit_bytes + 1)
+    except zlib.error as error:
+        raise ProtocolViolation(f"broken gzip data: {error}") from error
+    if len(output) > limit_bytes:
+        raise ProtocolViolation(f"a batch of more than {limit_bytes} bytes when decompressed")
+    if not inflater.eof:
+        raise ProtocolViolation("gzip data is cut off")
+    return output
+
+
+def _unsnap(data: Buffer, limit_bytes: int) -> Buffer:
+    """Snappy, in xerial's framing (what Java and librdkafka write) or as one raw block."""
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnap_block(view, limit_bytes)
+    blocks = []
+    position, total = _XERIAL_HEADER_BYTES, 0
+    while position < len(view):
+        size = int.from_bytes(view[position : position + 4], "big")
+        position += 4
+        if size == 0 or position + size > len(view):
+            raise ProtocolViolation("a snappy block is cut off")
+        block = _unsnap_block(view[position : position + size], limit_bytes - total)
+        total += len(block)
+        blocks.append(block)
+        position += size
+    return b"".join(blocks)
+
+
+def _unsnap_block(block: memoryview, limit_bytes: int) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > limit_bytes:
+            raise ProtocolViolation(f"a batch of more than {limit_bytes} bytes when decompressed")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise ProtocolViolation(f"broken snappy data: {error}") from error
+
+
+def _decompress_growing(codec: _Codec, data: Buffer, limit_bytes: int) -> Buffer:
+    """Try buffers of growing size up to the limit: the codecs cannot tell the size, and would else take any."""
+    size = min(limit_bytes, max(_FIRST_BUFFER_BYTES, len(data) * 8))
+    while True:
+        output = bytearray(size)
+        try:
+            written = codec.decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise ProtocolViolation(f"broken compressed data: {error}") from error
+            if size >= limit_bytes:
+                raise ProtocolViolation(f"a batch of more than {limit_bytes} bytes when decompressed") from error
+            size = min(limit_bytes, size * 8)
+            continue
+        return memoryview(output)[:written]
+
+
+def walk_records(batch: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_MAX) -> Iterator[WalkedRecord]:
+    """Each record of one whole batch, in order. Raises ProtocolViolation at the first thing that does not fit."""
+    header = read_header(batch)
+    records = decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size_bytes], limit_bytes)
+    return walk(header, records)
+
+
+def check_records(header: BatchHeader, batch: Buffer) -> None:
+    """Walk an uncompressed batch to its end; ProtocolViolation when a consumer could not."""
+    for _ in walk(header, memoryview(batch)[HEADER_BYTES : header.size_bytes]):
+        pass
+
+
+def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
+    """Each of the `header.records_count` records in already decompressed bytes, which must end with the last one."""
+    view = memoryview(records)
+    data = bytes(view) if len(view) <= _FIRST_BUFFER_BYTES else view
+    append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
+    position, end = 0, len(data)
+    for index in range(header.records_count):
+        size, start = _varint(data, position)
+        stop = start + size
+        if size < 6 or stop > end:
+            raise ProtocolViolation(f"record {index} has a length of {size}, {end - start} bytes are left")
+        timestamp_delta, position = _varint(data, start + 1)
+        offset_delta, position = _varint(data, position)
+        if not 0 <= offset_delta <= header.last_offset_delta:
+            raise ProtocolViolation(f"record {index} has offset delta {offset_delta}")
+        key, position = _nullable(data, position, stop)
+        value, position = _nullable(data, position, stop)
+        position = _skip_headers(data, position, stop)
+        if position != stop:
+            raise ProtocolViolation(f"record {index} ends {stop - position} bytes before its length says")
+        if append_time is not None:
+            timestamp = append_time
+        elif header.base_timestamp == NO_TIMESTAMP:
+            timestamp = NO_TIMESTAMP
+        else:
+            timestamp = header.base_timestamp + timestamp_delta
+        yield WalkedRecord(header.base_offset + offset_delta, timestamp, key, value)
+    if position != end:
+        raise ProtocolViolation(f"{end - position} bytes after the last record")
+
+
+def _varint(data: Buffer, position: int) -> tuple[int, int]:
+    """(zigzag value, position after it); up to ten bytes."""
+    try:
+        byte = data[position]
+        position += 1
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position
+        value, shift = byte & 0x7F, 7
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1), position
+            shift += 7
+            if shift > 63:
+                raise ProtocolViolation("a varint of more than ten bytes")
+    except IndexError:
+        raise ProtocolViolation("the batch ends inside a varint") from None
+
+
+def _nullable(data: Buffer, position: int, stop: int) -> tuple[bytes | None, int]:
+    size, position = _varint(data, position)
+    if size < 0:
+        if size != -1:
+            raise ProtocolViolation(f"a key or value of length {size}")
+        return None, position
+    if position + size > stop:
+        raise ProtocolViolation(f"a key or value of {size} bytes, {stop - position} are left")
+    return bytes(data[position : position + size]), position + size
+
+
+def _skip_headers(data: Buffer, position: int, stop: int) -> int:
+    count, position = _varint(data, position)
+    if count < 0 or count > stop - position:
+        raise ProtocolViolation(f"{count} record headers in {stop - position} bytes")
+    for _ in range(count):
+        size, position = _varint(data, position)
+        if size < 0 or position + size > stop:
+            raise ProtocolViolation(f"a record header's key of {size} bytes, {stop - position} are left")
+        size, position = _varint(data, position + size)
+        if size < -1 or position + max(size, 0) > stop:
+            raise ProtocolViolation(f"a record header's value of {size} bytes, {stop - position} are left")
+        position += max(size, 0)
+    return position

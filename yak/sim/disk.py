@@ -1,0 +1,306 @@
+"""A file system in memory that can lose power: what was not synced is kept, lost, or torn, as a seeded choice says.
+
+What it models: each file has a prefix that was synced; `crash` keeps, of the tail after it, all, nothing, or a part that
+ends anywhere. `kill` is the end of the process alone: everything written stays. What it does not model: names. A created,
+renamed or removed file is so at once and for good, but its content is only as durable as its last sync.
+"""
+
+import errno
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from yak.seams.dice import Dice
+from yak.seams.disk import Buffer
+
+_T = TypeVar("_T")
+
+
+class _Content:
+    __slots__ = ("data", "synced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = 0
+
+
+class SimFile:
+    """A handle on one file of a SimDisk."""
+
+    __slots__ = ("_content", "_disk", "_path")
+
+    def __init__(self, disk: "SimDisk", path: str, content: _Content) -> None:
+        self._disk = disk
+        self._path = path
+        self._content = content
+
+    @property
+    def path(self) -> str:
+        """The name it was opened by, or was last renamed to."""
+        return self._path
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end."""
+        self._disk.may_fail("append", self._path)
+        data = self._content.data
+        before = len(data)
+        for buffer in buffers:
+            data += buffer
+        return len(data) - before
+
+    def read(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes from `position`."""
+        self._disk.may_fail("read", self._path)
+        self._disk.count_read(self._path)
+        return bytes(memoryview(self._content.data)[position : position + size])
+
+    def read_cached(self, size: int, position: int) -> bytes | None:
+        """Like `read`; None while the disk was told that nothing is in the page cache."""
+        self._disk.count_read(self._path)
+        cached = self._disk.cached_bytes
+        if cached is not None:
+            size = min(size, cached)
+            if size <= 0 and position < len(self._content.data):
+                return None
+        return bytes(memoryview(self._content.data)[position : position + size])
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return len(self._content.data)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file; the cut is as durable as the bytes before it."""
+        self._disk.may_fail("truncate", self._path)
+        del self._content.data[size:]
+        self._content.synced = min(self._content.synced, size)
+
+    def sync(self) -> None:
+        """Make all that was appended durable."""
+        self._disk.may_fail("sync", self._path)
+        self._disk.syncs += 1
+        self._content.synced = len(self._content.data)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def moved(self, old: str, new: str) -> None:
+        """Follow a rename of the file or of a directory above it."""
+        if self._path == old:
+            self._path = new
+        elif self._path.startswith(old + "/"):
+            self._path = new + self._path[len(old) :]
+
+
+class SimLock:
+    """A held lock of a SimDisk."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: "SimDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        """Let it go."""
+        self._disk.locks.pop(self._path, None)
+
+
+class SimDisk:
+    """Files and directories by absolute name.
+
+    `cached_bytes` bounds what `read_cached` finds (None: everything, 0: nothing). `fail_next` makes the next call of a
+    kind raise. `reads` counts the reads of each file.
+    """
+
+    def __init__(self, *, total_bytes: int = 2**40) -> None:
+        self._files: dict[str, _Content] = {}
+        self._directories: dict[str, None] = {"/": None}
+        self._handles: dict[str, SimFile] = {}
+        self._failures: dict[str, list[tuple[str, int]]] = {}
+        self._total_bytes = total_bytes
+        self.locks: dict[str, None] = {}
+        self.cached_bytes: int | None = None
+        self.reads: dict[str, int] = {}
+        self.syncs = 0
+        self.observe_failure: Callable[[str, str], None] | None = None
+
+    # --------------------------------------------------------------------------------------------------- faults
+
+    def crash(self, dice: Dice) -> None:
+        """Lose power: of each file's unsynced tail, all, none, or a part that ends anywhere stays. Locks are gone."""
+        for path in sorted(self._files):
+            content = self._files[path]
+            tail = len(content.data) - content.synced
+            if tail:
+                choice = dice.below(3)
+                kept = tail if choice == 0 else 0 if choice == 1 else dice.below(tail + 1)
+                del content.data[content.synced + kept :]
+            content.synced = len(content.data)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process that uses the disk: what it wrote stays, its locks and faults are gone."""
+        self.locks.clear()
+        self._failures.clear()
+        self._handles.clear()
+
+    def fail_next(self, operation: str, error_number: int = errno.EIO, *, path_contains: str = "") -> None:
+        """The next `append`, `read`, `sync`, `truncate`, `write_file`, `open` or `rename` on such a path raises this errno."""
+        self._failures.setdefault(operation, []).append((path_contains, error_number))
+
+    def may_fail(self, operation: str, path: str) -> None:
+        """Raise the failure that was ordered for this call, if any."""
+        ordered = self._failures.get(operation)
+        if not ordered:
+            return
+        for index, (part, error_number) in enumerate(ordered):
+            if part in path:
+                del ordered[index]
+                if self.observe_failure is not None:
+                    self.observe_failure(operation, path)
+                raise OSError(error_number, errno.errorcode[error_number], path)
+
+    def count_read(self, path: str) -> None:
+        """Note that a file's content was looked at."""
+        self.reads[path] = self.reads.get(path, 0) + 1
+
+    def corrupt(self, path: str, position: int, value: int) -> None:
+        """Set one byte of a file to another value, as a bad sector would."""
+        self._files[path].data[position] = value
+
+    # ------------------------------------------------------------------------------------------------ Disk seam
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        """A file by name."""
+        self.may_fail("open", path)
+        content = self._files.get(path)
+        if content is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "No such file", path)
+            self._need_parent(path)
+            content = self._files[path] = _Content()
+        handle = self._handles.get(path)
+        if handle is None:
+            handle = self._handles[path] = SimFile(self, path, content)
+        return handle
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
+        return path in self._files or path in self._directories
+
+    def is_directory(self, path: str) -> bool:
+        """Whether the name is a directory."""
+        return path in self._directories
+
+    def names(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", path)
+        prefix = path.rstrip("/") + "/"
+        found = {name[len(prefix) :] for name in (*self._files, *self._directories) if name.startswith(prefix)}
+        return sorted(name for name in found if name and "/" not in name)
+
+    def file_sizes(self, path: str) -> list[tuple[str, int]]:
+        """(name, size in bytes) of the plain files of a directory, sorted."""
+        prefix = path.rstrip("/") + "/"
+        return [
+            (name, len(self._files[prefix + name].data)) for name in self.names(path) if prefix + name in self._files
+        ]
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents."""
+        while path not in self._directories:
+            self._directories[path] = None
+            path = posixpath.dirname(path)
+
+    def read_file(self, path: str) -> bytes:
+        """A whole small file."""
+        self.may_fail("read", path)
+        content = self._files.get(path)
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        self.count_read(path)
+        return bytes(content.data)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Replace a small file, durably."""
+        self.may_fail("write_file", path)
+        self._replace(path, data)
+        self._files[path].synced = len(data)
+        self.syncs += 1
+
+    def write_file_lazily(self, path: str, data: bytes) -> None:
+        """Replace a small file; its content may be lost in a crash."""
+        self.may_fail("write_file", path)
+        self._replace(path, data)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory."""
+        self.may_fail("rename", old)
+        if not self.exists(old):
+            raise FileNotFoundError(errno.ENOENT, "No such file", old)
+        self._files = _moved(self._files, old, new)
+        self._directories = _moved(self._directories, old, new)
+        moved: dict[str, SimFile] = {}
+        for path, handle in self._handles.items():
+            if path == old or path.startswith(old + "/"):
+                handle.moved(old, new)
+            elif path == new or path.startswith(new + "/"):
+                continue
+            moved[handle.path] = handle
+        self._handles = moved
+
+    def remove(self, path: str) -> None:
+        """Remove a file; no error when it is absent. Open handles still read it."""
+        self._files.pop(path, None)
+        self._handles.pop(path, None)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it; no error when it is absent."""
+        prefix = path + "/"
+        for name in [name for name in self._files if name.startswith(prefix)]:
+            self.remove(name)
+        for name in [name for name in self._directories if name == path or name.startswith(prefix)]:
+            del self._directories[name]
+
+    def sync_directory(self, path: str) -> None:
+        """Names are durable at once here; a failure can still be ordered for it."""
+        self.may_fail("sync", path)
+
+    def free_bytes(self, path: str) -> int:  # noqa: ARG002
+        """Bytes that are left."""
+        return self._total_bytes - sum(len(content.data) for content in self._files.values())
+
+    def total_bytes(self, path: str) -> int:  # noqa: ARG002
+        """Size of the file system."""
+        return self._total_bytes
+
+    def lock(self, path: str) -> SimLock:
+        """Take a lock file; BlockingIOError when it is held."""
+        self._need_parent(path)
+        if path in self.locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
+        self._files.setdefault(path, _Content())
+        self.locks[path] = None
+        return SimLock(self, path)
+
+    # -------------------------------------------------------------------------------------------------- insides
+
+    def _need_parent(self, path: str) -> None:
+        if posixpath.dirname(path) not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", path)
+
+    def _replace(self, path: str, data: bytes) -> None:
+        self._need_parent(path)
+        content = _Content()
+        content.data += data
+        self._files[path] = content
+        self._handles.pop(path, None)
+
+
+def _moved(names: dict[str, _T], old: str, new: str) -> dict[str, _T]:
+    """The same names after a rename; what bore the new name is gone."""
+    result = {name: value for name, value in names.items() if name != new}
+    for name in [name for name in result if name == old or name.startswith(old + "/")]:
+        result[new + name[len(old) :]] = result.pop(name)
+    return result

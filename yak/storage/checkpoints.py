@@ -1,0 +1,133 @@
+"""The small text files of a log directory: parse and format, byte for byte as Kafka does; no I/O here.
+
+Sources: OffsetCheckpointFile.java, LeaderEpochCheckpointFile.java, PartitionMetadata.java,
+CleanShutdownFileHandler.java, MetaProperties.java, and Uuid.java for ids in text (URL-safe base64, 22 characters).
+"""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+
+from yak.ids import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
+
+_VERSION = "0"
+
+
+class BadCheckpoint(ValueError):
+    """The bytes are not a file of this kind."""
+
+
+def id_to_text(value: uuid.UUID) -> str:
+    """An id in Kafka's 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
+
+
+def id_from_text(text: str) -> uuid.UUID:
+    """The id in Kafka's 22 characters; BadCheckpoint when it is none."""
+    try:
+        return uuid.UUID(bytes=base64.b64decode(text.encode("ascii") + b"==", altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise BadCheckpoint(f"{text!r} is not an id of 22 base64 characters") from error
+
+
+def _counted_lines(data: bytes) -> list[str]:
+    try:
+        lines = data.decode("utf-8").splitlines()
+        version, count = lines[0].strip(), int(lines[1])
+    except (UnicodeDecodeError, IndexError, ValueError) as error:
+        raise BadCheckpoint("no version and count in the first two lines") from error
+    if version != _VERSION:
+        raise BadCheckpoint(f"version {version} is unknown")
+    body = [line for line in lines[2:] if line]
+    if len(body) != count:
+        raise BadCheckpoint(f"{count} entries announced, {len(body)} found")
+    return body
+
+
+def format_offsets(offsets: Iterable[tuple[TopicPartition, Offset]]) -> bytes:
+    """Recovery points, log start offsets or high watermarks of one log directory."""
+    lines = [f"{partition.topic} {partition.partition} {offset}\n" for partition, offset in offsets]
+    return f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
+
+
+def parse_offsets(data: bytes) -> dict[TopicPartition, Offset]:
+    """The opposite of `format_offsets`; BadCheckpoint when it is not that."""
+    result: dict[TopicPartition, Offset] = {}
+    for line in _counted_lines(data):
+        fields = line.split()
+        try:
+            topic, partition, offset = fields
+            result[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError as error:
+            raise BadCheckpoint(f"bad line {line!r}") from error
+    return result
+
+
+def format_epochs(entries: Sequence[tuple[LeaderEpoch, Offset]]) -> bytes:
+    """Leader epochs and where they begin."""
+    lines = [f"{epoch} {start_offset}\n" for epoch, start_offset in entries]
+    return f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
+
+
+def parse_epochs(data: bytes) -> list[tuple[LeaderEpoch, Offset]]:
+    """The opposite of `format_epochs`; BadCheckpoint when it is not that, or does not rise."""
+    entries: list[tuple[LeaderEpoch, Offset]] = []
+    for line in _counted_lines(data):
+        try:
+            epoch, start_offset = map(int, line.split())
+        except ValueError as error:
+            raise BadCheckpoint(f"bad line {line!r}") from error
+        if entries and (epoch <= entries[-1][0] or start_offset < entries[-1][1]):
+            raise BadCheckpoint("epochs do not rise")
+        entries.append((epoch, start_offset))
+    return entries
+
+
+def format_partition_metadata(topic_id: uuid.UUID) -> bytes:
+    """`partition.metadata`: which topic a folder belongs to."""
+    return f"version: 0\ntopic_id: {id_to_text(topic_id)}".encode()
+
+
+def parse_partition_metadata(data: bytes) -> uuid.UUID:
+    """The topic id in `partition.metadata`; BadCheckpoint when it is none."""
+    fields = {
+        key.strip(): value.strip()
+        for key, colon, value in (line.partition(":") for line in data.decode("utf-8", "replace").splitlines())
+        if colon
+    }
+    if fields.get("version") != "0":
+        raise BadCheckpoint(f"version {fields.get('version')} of partition.metadata is unknown")
+    return id_from_text(fields.get("topic_id", ""))
+
+
+def format_clean_shutdown(broker_epoch: BrokerEpoch) -> bytes:
+    """The mark that all was flushed, with the broker epoch that did it."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def parse_clean_shutdown(data: bytes) -> BrokerEpoch:
+    """The broker epoch in the mark; -1 when the mark has none that can be read (it still counts as a mark)."""
+    try:
+        epoch = json.loads(data)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return -1
+    return epoch if isinstance(epoch, int) else -1
+
+
+def format_properties(properties: Sequence[tuple[str, str]]) -> bytes:
+    """A Java properties file of plain ASCII keys and values."""
+    return "".join(["#\n", *(f"{key}={value}\n" for key, value in properties)]).encode("ascii")
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    """Keys and values of a Java properties file, as far as `meta.properties` uses that format."""
+    result: dict[str, str] = {}
+    for line in data.decode("latin-1").splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        key, _, value = stripped.partition("=")
+        result[key.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
+    return result

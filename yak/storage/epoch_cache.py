@@ -1,0 +1,86 @@
+"""Which leader epoch began at which offset in one log: what followers ask for to find where they diverged.
+
+Rules: Kafka's LeaderEpochFileCache.java (KIP-101, KIP-279). The file is `leader-epoch-checkpoint`.
+"""
+
+from yak.ids import LeaderEpoch, Offset
+from yak.storage.checkpoints import format_epochs
+
+UNKNOWN_EPOCH = -1
+UNKNOWN_OFFSET = -1
+
+
+class EpochCache:
+    """Rising (epoch, start offset) pairs. `dirty` says that the file is behind; `latest` is -1 when empty."""
+
+    __slots__ = ("dirty", "entries", "latest")
+
+    def __init__(self, entries: list[tuple[LeaderEpoch, Offset]] | None = None) -> None:
+        self.entries = entries or []
+        self.latest = self.entries[-1][0] if self.entries else UNKNOWN_EPOCH
+        self.dirty = False
+
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Begin `epoch` at `start_offset`. A known epoch changes nothing; entries it contradicts are dropped."""
+        entries = self.entries
+        if epoch < 0 or (entries and epoch == entries[-1][0] and start_offset >= entries[-1][1]):
+            return
+        while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start_offset):
+            entries.pop()
+        entries.append((epoch, start_offset))
+        self.latest = epoch
+        self.dirty = True
+
+    def end_offset_for(self, requested_epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
+        """(epoch, end offset) of the largest epoch at or below the requested one; (-1, -1) when that is unknown."""
+        entries = self.entries
+        if requested_epoch == UNKNOWN_EPOCH or not entries:
+            return UNKNOWN_EPOCH, UNKNOWN_OFFSET
+        if requested_epoch == self.latest:
+            return requested_epoch, log_end_offset
+        if requested_epoch > self.latest:
+            return UNKNOWN_EPOCH, UNKNOWN_OFFSET
+        floor_epoch = requested_epoch
+        for epoch, start_offset in entries:
+            if epoch > requested_epoch:
+                return floor_epoch, start_offset
+            floor_epoch = epoch
+        raise AssertionError("the latest epoch is above the requested one")
+
+    def epoch_for(self, offset: Offset) -> LeaderEpoch:
+        """The epoch that wrote `offset`; -1 when it is before all entries."""
+        found = UNKNOWN_EPOCH
+        for epoch, start_offset in self.entries:
+            if start_offset > offset:
+                break
+            found = epoch
+        return found
+
+    def truncate_from_end(self, end_offset: Offset) -> None:
+        """Drop epochs that begin at or above `end_offset`."""
+        entries = self.entries
+        while entries and entries[-1][1] >= end_offset:
+            entries.pop()
+            self.dirty = True
+        self.latest = entries[-1][0] if entries else UNKNOWN_EPOCH
+
+    def truncate_from_start(self, start_offset: Offset) -> None:
+        """Drop epochs that ended at or below `start_offset`; the one that holds it now begins there."""
+        entries = self.entries
+        gone = 0
+        while gone < len(entries) and entries[gone][1] <= start_offset:
+            gone += 1
+        if not gone or (gone == 1 and entries[0][1] == start_offset):
+            return
+        entries[:gone] = [(entries[gone - 1][0], start_offset)]
+        self.dirty = True
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.dirty = self.dirty or bool(self.entries)
+        self.entries = []
+        self.latest = UNKNOWN_EPOCH
+
+    def to_bytes(self) -> bytes:
+        """The content of `leader-epoch-checkpoint`."""
+        return format_epochs(self.entries)

@@ -1,0 +1,111 @@
+"""Making a log durable: what to sync is decided in the step, synced in a thread, and counted in the step again.
+
+An fsync that failed is never tried again (reliability: the page may be clean and gone): the log directory goes offline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.errors import LogDirectoryFailure
+from yak.ids import Offset
+from yak.storage.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_name,
+)
+from yak.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from yak.seams.disk import Disk
+    from yak.storage.log import Log
+
+
+class FlushPlan:
+    """Files to sync so that everything below `up_to_offset` is durable."""
+
+    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_path", "_snapshots", "_sync_names", "generation",
+                 "up_to_offset")  # fmt: skip
+
+    def __init__(
+        self,
+        log: Log,
+        up_to_offset: Offset,
+        closed: list[Segment],
+        active: Segment | None,
+        epochs: bytes | None,
+        *,
+        sync_names: bool,
+    ) -> None:
+        self.up_to_offset = up_to_offset
+        self.generation = log.generation
+        self._disk: Disk = log.disk
+        self._directory = log.directory
+        self._path = log.path
+        self._closed = closed
+        self._active = active
+        self._epochs = epochs
+        self._snapshots = [offset for offset in log.snapshot_offsets if log.recovery_point < offset]
+        self._sync_names = sync_names
+
+    def run(self) -> None:
+        """Sync, in a thread. Raises LogDirectoryFailure."""
+        disk, path = self._disk, self._path
+        try:
+            for segment in self._closed:
+                _sync_if_there(disk, segment.path(LOG_SUFFIX))
+                _sync_if_there(disk, segment.path(OFFSET_INDEX_SUFFIX))
+                _sync_if_there(disk, segment.path(TIME_INDEX_SUFFIX))
+            if self._active is not None:
+                self._active.open().sync()
+            for offset in self._snapshots:
+                _sync_if_there(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+            if self._epochs is not None:
+                disk.write_file(f"{path}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
+            if self._sync_names:
+                disk.sync_directory(path)
+        except OSError as error:
+            raise LogDirectoryFailure(self._directory, error) from error
+
+
+def _sync_if_there(disk: Disk, path: str) -> None:
+    """Sync a file that retention may have taken away meanwhile: then nothing of it needs to be durable."""
+    try:
+        disk.open(path).sync()
+    except FileNotFoundError:
+        return
+
+
+def flush_plan(log: Log, *, include_active: bool) -> FlushPlan:
+    """See `Log.flush_plan`."""
+    unsynced: list[Segment] = []
+    index = len(log.segments) - 1
+    while index > 0 and log.segments[index].base_offset > log.recovery_point:
+        index -= 1
+        unsynced.append(log.segments[index])
+    unsynced.reverse()
+    epochs = log.epochs.to_bytes() if log.epochs.dirty else None
+    log.epochs.dirty = False
+    plan = FlushPlan(
+        log,
+        log.log_end_offset if include_active else log.active.base_offset,
+        unsynced,
+        log.active if include_active and log.active.size else None,
+        epochs,
+        sync_names=log.names_changed,
+    )
+    log.names_changed = False
+    return plan
+
+
+def flushed(log: Log, plan: FlushPlan, now_ms: int | None) -> None:
+    """See `Log.flushed`. A plan made before a truncation counts for nothing."""
+    if plan.generation != log.generation:
+        return
+    log.recovery_point = max(log.recovery_point, min(plan.up_to_offset, log.log_end_offset))
+    log.has_rolled = log.recovery_point < log.active.base_offset
+    if now_ms is not None:
+        log.last_flush_ms = now_ms

@@ -1,0 +1,83 @@
+"""Appending what a leader sent: batches keep their offsets and epochs, and are checked, since they came over a network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.ids import FilePosition, Offset
+from yak.protocol.record_batch import MAGIC_V2, BatchHeader, Buffer, compute_crc, iterate_headers
+
+if TYPE_CHECKING:
+    from yak.storage.log import Log
+
+
+def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
+    """See `Log.append_as_follower`."""
+    view = memoryview(batches)
+    run_start = 0
+    run: list[tuple[int, BatchHeader]] = []
+    expected, epoch = log.log_end_offset, log.latest_epoch
+    stop = 0
+    violation: ProtocolViolation | None = None
+    for position, header in iterate_headers(view):
+        try:
+            _check(view, position, header, expected, epoch)
+        except ProtocolViolation as error:
+            violation = error
+            break
+        stop = position + header.size_bytes
+        end = log.active.size + stop - run_start
+        if log.active.size + position - run_start > 0 and _must_roll(log, run, end, header, now_ms):
+            _write(log, view, run, run_start, position, now_ms)
+            run, run_start = [], position
+            log.roll(now_ms)
+        run.append((position, header))
+        expected, epoch = header.next_offset, header.partition_leader_epoch
+    _write(log, view, run, run_start, stop, now_ms)
+    if violation is not None:
+        raise violation
+    return log.log_end_offset
+
+
+def _check(view: memoryview, position: int, header: BatchHeader, expected: Offset, epoch: int) -> None:
+    if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
+        raise ProtocolViolation(f"the leader sent a batch of format {header.magic}")
+    if header.base_offset < expected:
+        raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log ends at {expected}")
+    if header.base_offset != expected:
+        raise ProtocolViolation(f"the leader left out offsets {expected} to {header.base_offset - 1}")
+    if header.partition_leader_epoch < epoch:
+        raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} after {epoch}")
+    if compute_crc(view, position, header.size_bytes) != header.crc:
+        raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes")
+
+
+def _must_roll(
+    log: Log, run: list[tuple[int, BatchHeader]], end: FilePosition, header: BatchHeader, now_ms: int
+) -> bool:
+    if end > log.roll_position or header.last_offset > log.roll_offset:
+        return True
+    if not log.active.size:
+        # nothing written yet: the segment's age counts from the first batch of this run
+        first = run[0][1].max_timestamp
+        return first >= 0 and header.max_timestamp - first > log.config.segment_ms
+    return log.must_roll(end, header.max_timestamp, header.last_offset, now_ms)
+
+
+def _write(log: Log, view: memoryview, run: list[tuple[int, BatchHeader]], start: int, stop: int, now_ms: int) -> None:
+    """One write for a run of batches that fit the active segment, then their entries."""
+    if not run:
+        return
+    segment = log.active
+    before = segment.size
+    try:
+        segment.open().append((view[start:stop],))
+    except OSError as error:
+        raise LogDirectoryFailure(log.directory, error) from error
+    segment.size = before + stop - start
+    log.size_bytes += stop - start
+    log.log_end_offset = run[-1][1].next_offset
+    for position, header in run:
+        at = before + position - start
+        log.note_batch(header, header.base_offset, at, at + header.size_bytes, now_ms)

@@ -1,0 +1,454 @@
+"""One partition's log: append, read, and where it begins and ends. Kafka's UnifiedLog.scala and LocalLog.java.
+
+The step is the only writer. `append` is the hottest path of the broker: one write of the batch behind 16 new bytes, and
+integers. Work that is rare lives beside this file: `reader`, `truncation`, `flush`, `retention`, `timestamps`, `recovery`.
+"""
+
+import bisect
+import struct
+import uuid
+from collections.abc import Callable
+
+import crc32c
+
+from yak.config.log_config import NEVER, LogConfig
+from yak.errors import LogDirectoryFailure
+from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
+from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
+from yak.seams.disk import Buffer, Disk
+from yak.storage import flush, follower, retention, timestamps, truncation
+from yak.storage.epoch_cache import EpochCache
+from yak.storage.flush import FlushPlan
+from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
+from yak.storage.producer_snapshot import format_snapshot
+from yak.storage.producer_state import ProducerState
+from yak.storage.reader import EMPTY, DamagedBatch, NotCached, OffsetOutOfRange, PendingRead, Read
+from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, IndexUnreadable, Segment
+from yak.storage.timestamps import TimestampOffset
+
+__all__ = ["FlushPlan", "Log", "OffsetOutOfRange", "PendingRead", "TimestampOffset"]
+
+_pack_prefix = struct.Struct(">qii").pack
+_PREFIX_BYTES = 16
+_TAIL_MAX = 256
+_TAIL_KEPT = 128
+_CURSORS_MAX = 16
+_ALWAYS = -(2**63)
+
+
+def _base_offset_of(segment: Segment) -> Offset:
+    return segment.base_offset
+
+
+class Log:
+    """A partition's batches on disk.
+
+    `directory` is the log directory, `path` the partition's folder in it. `has_rolled` is set from a roll until the closed
+    segment is flushed. Fields without a comment here are what their names say, in Kafka's terms.
+    """
+
+    __slots__ = (
+        "active",
+        "before_truncation",
+        "config",
+        "cursors",
+        "directory",
+        "disk",
+        "epochs",
+        "generation",
+        "has_rolled",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "names_changed",
+        "path",
+        "producers",
+        "recovery_point",
+        "roll_offset",
+        "roll_position",
+        "roll_timestamp",
+        "segments",
+        "size_bytes",
+        "snapshot_offsets",
+        "tail",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        path: str,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID,
+        config: LogConfig,
+        segments: list[Segment],
+        *,
+        epochs: EpochCache,
+        producers: ProducerState,
+        snapshot_offsets: list[Offset],
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        recovery_point: Offset,
+        now_ms: int,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.path = path
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.segments = segments
+        self.active = segments[-1]
+        self.epochs = epochs
+        self.producers = producers
+        self.snapshot_offsets = snapshot_offsets
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.last_flush_ms = now_ms
+        self.size_bytes = sum(segment.size for segment in segments)
+        self.names_changed = False
+        self.has_rolled = recovery_point < self.active.base_offset
+        self.before_truncation: Callable[[], None] | None = None
+        """Makes the lowered recovery point durable, before anything below the old one is cut."""
+        self.generation = 0
+        """Changes with each truncation, so that a flush begun before does not count for what came after."""
+        # offset -> position in the active segment where it begins (or will), for the last batches
+        self.tail: dict[Offset, FilePosition] | None = None
+        # offset -> (segment, position) where earlier reads ended
+        self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
+        self.roll_position = 0
+        self.roll_offset = 0
+        self.roll_timestamp = 0
+        self.set_roll_limits()
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, [{self.log_start_offset}, {self.log_end_offset}))"
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch:
+        """Last leader epoch in the log; -1 when there is none."""
+        return self.epochs.latest
+
+    @property
+    def unflushed_messages(self) -> int:
+        """Records that a power loss could take."""
+        return self.log_end_offset - self.recovery_point
+
+    # -------------------------------------------------------------------------------------------------- append
+
+    def append(self, header: BatchHeader, batch: Buffer, leader_epoch: LeaderEpoch, now_ms: int) -> Offset:
+        """Append one validated batch at the end of the log, under this leader epoch; returns its base offset.
+
+        `header` is the batch's own, `batch` all of its bytes. Raises LogDirectoryFailure; the log is then unchanged.
+        """
+        _, batch_length, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
+        base_offset = self.log_end_offset
+        last_offset = base_offset + last_offset_delta
+        segment = self.active
+        position = segment.size
+        end = position + batch_length + 12
+        if (
+            end > self.roll_position or max_timestamp > self.roll_timestamp or last_offset > self.roll_offset
+        ) and self.must_roll(end, max_timestamp, last_offset, now_ms):
+            end -= position
+            self.roll(now_ms)
+            segment = self.active
+            position = 0
+        try:
+            (segment.file or segment.open()).append(
+                (_pack_prefix(base_offset, batch_length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:])
+            )
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        segment.size = end
+        self.size_bytes += end - position
+        self.log_end_offset = next_offset = last_offset + 1
+        if not position:
+            self.begin_segment(max_timestamp)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        if max_timestamp > segment.max_timestamp:
+            segment.max_timestamp = max_timestamp
+            segment.max_timestamp_offset = last_offset
+        if position > segment.index_due_position:
+            self.add_index_entry(last_offset, position)
+        if producer_id != NO_PRODUCER_ID:
+            self.producers.update(header, base_offset, last_offset, now_ms)
+        tail = self.tail
+        if tail is None:
+            tail = self.tail = {base_offset: position}
+        tail[next_offset] = end
+        if len(tail) > _TAIL_MAX:
+            self._trim_tail(tail)
+        return base_offset
+
+    def append_as_follower(self, batches: Buffer, now_ms: int) -> Offset:
+        """Append whole batches as the leader stored them, offsets and epochs kept; returns the new log end offset.
+
+        A cut batch at the end is left out. Raises ProtocolViolation when a batch is broken, does not follow the log's end,
+        or goes back in epoch (what is before it is appended); LogDirectoryFailure.
+        """
+        return follower.append(self, batches, now_ms)
+
+    def note_batch(
+        self, header: BatchHeader, base_offset: Offset, position: FilePosition, end: FilePosition, now_ms: int
+    ) -> None:
+        """Take a batch that is in the active segment at [position, end) into indexes, epochs, producers and tail."""
+        segment = self.active
+        last_offset = base_offset + header.last_offset_delta
+        if not position:
+            self.begin_segment(header.max_timestamp)
+        if header.partition_leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.partition_leader_epoch, base_offset)
+        segment.note_timestamp(header.max_timestamp, last_offset)
+        if position > segment.index_due_position:
+            self.add_index_entry(last_offset, position)
+        if header.producer_id != NO_PRODUCER_ID:
+            self.producers.update(header, base_offset, last_offset, now_ms)
+        tail = self.tail
+        if tail is None:
+            tail = self.tail = {base_offset: position}
+        tail[last_offset + 1] = end
+        if len(tail) > _TAIL_MAX:
+            self._trim_tail(tail)
+
+    def begin_segment(self, first_timestamp: int) -> None:
+        """The active segment got its first batch."""
+        self.active.first_timestamp = first_timestamp
+        self.set_roll_limits()
+
+    def add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
+        """Index a batch of the active segment; roll at the next append when that filled the index."""
+        segment = self.active
+        try:
+            segment.add_index_entry(last_offset, position, self.config.index_interval_bytes)
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        except IndexUnreadable:
+            # an entry less is a longer scan; the indexes are rebuilt when the segment is closed or loaded again
+            segment.offset_index.reset()
+            segment.time_index.reset()
+        if segment.is_index_full(self.config):
+            self.roll_position = 0
+
+    def _trim_tail(self, tail: dict[Offset, FilePosition]) -> None:
+        self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
+
+    # ---------------------------------------------------------------------------------------------------- roll
+
+    def set_roll_limits(self) -> None:
+        """Precompute what `append` compares: the position, timestamp and offset past which a roll must be looked at."""
+        segment, config = self.active, self.config
+        self.roll_offset = segment.base_offset + RELATIVE_OFFSET_MAX
+        full = segment.size > 0 and segment.is_index_full(config)
+        self.roll_position = 0 if full else min(config.segment_bytes, FILE_BYTES_MAX)
+        if not segment.size:
+            self.roll_timestamp = NEVER
+        elif segment.first_timestamp >= 0:
+            self.roll_timestamp = segment.first_timestamp + self._roll_after_ms()
+        else:
+            self.roll_timestamp = _ALWAYS
+
+    def must_roll(self, end: FilePosition, max_timestamp: int, last_offset: Offset, now_ms: int) -> bool:
+        """Kafka's LogSegment.shouldRoll, for a batch that would end at `end` of the active segment."""
+        segment = self.active
+        if not segment.size:
+            return last_offset > self.roll_offset
+        if end > self.roll_position or last_offset > self.roll_offset:
+            return True
+        if segment.first_timestamp == UNKNOWN_TIMESTAMP:
+            self._load_first_timestamp(segment)
+            self.set_roll_limits()
+        if segment.first_timestamp >= 0:
+            return max_timestamp > self.roll_timestamp
+        return now_ms - segment.created_ms > self._roll_after_ms()
+
+    def due_roll(self, now_ms: int) -> bool:
+        """Whether the active segment is older than `segment.ms` by the clock, so that retention may take it when idle."""
+        segment = self.active
+        if not segment.size:
+            return False
+        if segment.first_timestamp == UNKNOWN_TIMESTAMP:
+            self._load_first_timestamp(segment)
+            self.set_roll_limits()
+        first = segment.first_timestamp if segment.first_timestamp >= 0 else segment.created_ms
+        return now_ms - first > self._roll_after_ms()
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin a new one at the log's end. Raises LogDirectoryFailure."""
+        if not self.active.size and self.active.base_offset == self.log_end_offset:
+            return
+        try:
+            self.active.close_for_appends()
+            self.write_snapshot()
+            segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
+        except IndexUnreadable as error:
+            raise LogDirectoryFailure(self.directory, OSError(0, f"unreadable index {error}")) from error
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        self.active.offset_index.unload()
+        self.active.time_index.unload()
+        self.segments.append(segment)
+        self.active = segment
+        self.tail = {segment.base_offset: 0}
+        self.names_changed = True
+        self.has_rolled = True
+        self.set_roll_limits()
+
+    def write_snapshot(self) -> None:
+        """Write the producer state as of the log's end, without a sync; drop those no segment begins at. Raises OSError."""
+        offset = self.log_end_offset
+        self.disk.write_file_lazily(
+            f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}", format_snapshot(self.producers.to_snapshot())
+        )
+        bases = {segment.base_offset for segment in self.segments}
+        kept = [old for old in self.snapshot_offsets if old in bases and old != offset]
+        for old in self.snapshot_offsets:
+            if old not in bases and old != offset:
+                self.disk.remove(f"{self.path}/{offset_name(old)}{SNAPSHOT_SUFFIX}")
+        self.snapshot_offsets = [*kept, offset]
+        self.names_changed = True
+
+    def _roll_after_ms(self) -> int:
+        config = self.config
+        if not config.segment_jitter_ms:
+            return config.segment_ms
+        # Kafka draws the jitter; a hash of the segment's name spreads as well and needs no dice
+        seed = crc32c.crc32c(f"{self.topic_partition} {self.active.base_offset}".encode())
+        return config.segment_ms - int(seed) % min(config.segment_jitter_ms, config.segment_ms)
+
+    def _load_first_timestamp(self, segment: Segment) -> None:
+        try:
+            segment.first_timestamp = read_header(segment.open().read(HEADER_BYTES, 0)).max_timestamp
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        except struct.error:
+            segment.first_timestamp = -1
+
+    # ---------------------------------------------------------------------------------------------------- read
+
+    def read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Buffer | PendingRead:
+        """Batches from the one with `offset` to before `up_to` (a batch boundary), at most `max_bytes`.
+
+        Cut at a batch boundary. With `at_least_one` the first batch is whole even when it is larger; else nothing is given
+        then. Never waits: what is not cached becomes a PendingRead. Raises OffsetOutOfRange, LogDirectoryFailure.
+        """
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= up_to:
+            return EMPTY
+        tail = self.tail
+        if tail is not None:
+            start, end = tail.get(offset), tail.get(up_to)
+            if start is not None and end is not None and 0 < end - start <= max_bytes:
+                try:
+                    data = self.active.open().read_cached(end - start, start)
+                except OSError as error:
+                    raise LogDirectoryFailure(self.directory, error) from error
+                if data is not None and len(data) == end - start:
+                    return data
+        return self._read_slowly(offset, max_bytes, up_to, at_least_one=at_least_one)
+
+    def _read_slowly(
+        self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool
+    ) -> Buffer | PendingRead:
+        read = self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one)
+        try:
+            data, next_offset, position, segment = read.perform(cached=True)
+        except (NotCached, DamagedBatch):
+            return PendingRead(self.directory, read)
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        if segment is not None:
+            cursors = self.cursors
+            if cursors is None:
+                cursors = self.cursors = {}
+            cursors.pop(offset, None)
+            cursors[next_offset] = (segment, position)
+            if len(cursors) > _CURSORS_MAX:
+                del cursors[next(iter(cursors))]
+        return data
+
+    def plan_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Read:
+        """The read, with as much of its positions as is known without looking at the disk."""
+        segments = self.segments
+        index = max(0, bisect.bisect_right(segments, offset, key=_base_offset_of) - 1)
+        segment = segments[index]
+        start = end = -1
+        tail = self.tail
+        if tail is not None and segment is self.active:
+            start, end = tail.get(offset, -1), tail.get(up_to, -1)
+        if start < 0 and self.cursors is not None:
+            cursor = self.cursors.get(offset)
+            if cursor is not None and cursor[0] is segment:
+                start = cursor[1]
+        if end < 0 and segment is self.active and up_to == self.log_end_offset:
+            end = segment.size
+        return Read(segments[index:], offset, max_bytes, up_to, at_least_one=at_least_one, start=start, end=end)
+
+    def forget_positions(self) -> None:
+        """Positions known from appends and reads no longer hold."""
+        self.tail = None
+        self.cursors = None
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> Callable[[], TimestampOffset | None]:
+        """A job: the first record at or after a timestamp, by Kafka's ListOffsets rules; None when there is none.
+
+        The job reads the disk; it raises LogDirectoryFailure, or ProtocolViolation when the batch cannot be decompressed.
+        """
+        return timestamps.offset_for_timestamp(self, timestamp_ms)
+
+    def offset_of_max_timestamp(self) -> Callable[[], TimestampOffset | None]:
+        """A job: the record with the largest timestamp (KIP-734); None when no record has one. Raises as above."""
+        return timestamps.offset_of_max_timestamp(self)
+
+    # -------------------------------------------------------------------------------------------------- epochs
+
+    def assign_epoch(self, epoch: LeaderEpoch) -> None:
+        """A leader begins `epoch` at the log's end."""
+        self.epochs.assign(epoch, self.log_end_offset)
+
+    def end_offset_for_epoch(self, requested_epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """(largest epoch at or below the requested one, its end offset); (-1, -1) when unknown."""
+        return self.epochs.end_offset_for(requested_epoch, self.log_end_offset)
+
+    # -------------------------------------------------------------------------- truncation, retention, flushing
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Drop every batch that reaches to or past `offset`; returns the new log end offset. Raises LogDirectoryFailure."""
+        return truncation.truncate_to(self, offset)
+
+    def truncate_fully_and_start_at(self, offset: Offset, now_ms: int) -> None:
+        """Drop everything and begin anew at `offset`. Raises LogDirectoryFailure."""
+        truncation.truncate_fully_and_start_at(self, offset, now_ms)
+
+    def advance_log_start(self, offset: Offset) -> bool:
+        """Nothing below `offset` is read any more (DeleteRecords); segments below it expire. Tells whether it moved."""
+        return retention.advance_log_start(self, offset)
+
+    def expired_segments(self, now_ms: int, high_watermark: Offset) -> list[Segment]:
+        """The oldest segments that retention gives up, none past the high watermark."""
+        return retention.expired_segments(self, now_ms, high_watermark)
+
+    def remove_segments(self, segments: list[Segment], now_ms: int = 0) -> Callable[[], None]:
+        """Take the oldest segments out of the log and rename their files; the job deletes them, file.delete.delay.ms later.
+
+        Raises LogDirectoryFailure.
+        """
+        return retention.remove_segments(self, segments, now_ms)
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        self.config = config
+        self.set_roll_limits()
+
+    def flush_plan(self, *, include_active: bool = True) -> FlushPlan:
+        """What must be synced to move the recovery point to the log's end (or to the active segment's beginning)."""
+        return flush.flush_plan(self, include_active=include_active)
+
+    def flushed(self, plan: FlushPlan, now_ms: int | None = None) -> None:
+        """A plan's `run` returned: move the recovery point."""
+        flush.flushed(self, plan, now_ms)

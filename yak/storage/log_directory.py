@@ -1,0 +1,274 @@
+"""One log directory: whose it is (`meta.properties`), its lock, its checkpoints, and the mark of a clean stop.
+
+Looking changes nothing; `claim` is the first write. Formats and names are Kafka's (MetaProperties.java, LogManager.scala).
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from yak.errors import LogDirectoryFailure, StartRefused
+from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
+from yak.seams.disk import Disk, Lock
+from yak.storage.checkpoints import (
+    BadCheckpoint,
+    format_clean_shutdown,
+    format_offsets,
+    format_properties,
+    id_from_text,
+    id_to_text,
+    parse_clean_shutdown,
+    parse_offsets,
+    parse_properties,
+)
+from yak.storage.names import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    OWN_FOLDER_PREFIX,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    is_set_aside,
+    parse_partition_folder,
+)
+
+META_VERSION = "1"
+LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
+"""Recovery points that a truncation lowered since the last checkpoint; ours, Kafka does not look at it."""
+
+
+class LogDirectory:
+    """`failure` is None while the directory is online. `cluster_id` is None before the node joined a cluster."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.disk = disk
+        self.path = path
+        self.cluster_id: str | None = None
+        self.directory_id: uuid.UUID | None = None
+        self.failure: OSError | None = None
+        self.clean_epoch: BrokerEpoch | None = None
+        """Broker epoch of the clean stop before this start; None when the stop was not clean."""
+        self._node_id: NodeId = -1
+        self._lock: Lock | None = None
+        self._written: dict[str, bytes] = {}
+        self._lowered: dict[TopicPartition, Offset] = {}
+        self._lowerings = 0
+        self._lowerings_covered = 0
+
+    def file(self, name: str) -> str:
+        """Path of a file of this directory."""
+        return f"{self.path}/{name}"
+
+    # ------------------------------------------------------------------------------------------------- ownership
+
+    def examine(self, node_id: NodeId) -> None:
+        """Read `meta.properties` and refuse what is not this node's; touches nothing. Raises StartRefused."""
+        disk = self.disk
+        self._node_id = node_id
+        try:
+            if not disk.exists(self.path):
+                return
+            if not disk.is_directory(self.path):
+                raise StartRefused(
+                    "data-dir-not-a-directory",
+                    f"{self.path} is not a directory",
+                    try_=("give a directory with --data-dir",),
+                )
+            if not disk.exists(self.file(META_PROPERTIES)):
+                self._refuse_unmarked()
+                return
+            properties = parse_properties(disk.read_file(self.file(META_PROPERTIES)))
+        except OSError as error:
+            raise self._unusable(error) from error
+        self._check_properties(properties)
+
+    def _refuse_unmarked(self) -> None:
+        for name in self.disk.names(self.path):
+            if parse_partition_folder(name) and self.disk.exists(f"{self.path}/{name}/{PARTITION_METADATA}"):
+                raise StartRefused(
+                    "data-dir-unmarked",
+                    f"{self.path} holds partitions ({name}, ...) but no {META_PROPERTIES}",
+                    why="without it nobody can tell which node and cluster the data belongs to; nothing was touched",
+                    try_=(f"restore {self.file(META_PROPERTIES)}", "give another, empty directory with --data-dir"),
+                )
+
+    def _check_properties(self, properties: Mapping[str, str]) -> None:
+        marked = self.file(META_PROPERTIES)
+        version = properties.get("version", "0")
+        if version != META_VERSION:
+            raise StartRefused(
+                "data-dir-version",
+                f"{marked} has version {version}",
+                why=f"only version {META_VERSION} is known; nothing was touched",
+                try_=("give another, empty directory with --data-dir", "use the program that made this directory"),
+            )
+        node_id = properties.get("node.id", "")
+        if node_id != str(self._node_id):
+            raise StartRefused(
+                "data-dir-other-node",
+                f"{self.path} belongs to node {node_id or '?'}, this is node {self._node_id}",
+                why=f"{marked} says node.id={node_id}; two nodes must never write to one directory; nothing was touched",
+                try_=(f"--node-id {node_id or 'ID'}", "give this node its own directory with --data-dir"),
+            )
+        self.cluster_id = properties.get("cluster.id") or None
+        try:
+            self.directory_id = id_from_text(properties["directory.id"]) if "directory.id" in properties else None
+        except BadCheckpoint as error:
+            raise StartRefused(
+                "data-dir-bad-meta",
+                f"{marked} cannot be read: {error}",
+                why="the directory's id is not one; nothing was touched",
+                try_=(f"restore {marked} from a backup",),
+            ) from error
+
+    def claim(self, make_uuid: Callable[[], uuid.UUID]) -> None:
+        """Take the lock and complete `meta.properties`. Raises StartRefused."""
+        try:
+            self.disk.make_directory(self.path)
+            self._lock = self.disk.lock(self.file(LOCK))
+            self.examine(self._node_id)
+            if self.directory_id is None:
+                self.directory_id = make_uuid()
+                self._write_meta()
+        except BlockingIOError as error:
+            raise StartRefused(
+                "data-dir-locked",
+                f"{self.path} is in use by another process",
+                why=f"it holds the lock {self.file(LOCK)}",
+                try_=("yak up --down", "stop the other broker, or give this one its own directory with --data-dir"),
+            ) from error
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Write the cluster's id once it is known. Raises StartRefused when the data is another cluster's, OSError."""
+        if self.cluster_id == cluster_id:
+            return
+        if self.cluster_id is not None:
+            raise other_cluster(self.path, self.cluster_id, cluster_id)
+        self.cluster_id = cluster_id
+        self._write_meta()
+
+    def _write_meta(self) -> None:
+        properties = [("version", META_VERSION), ("node.id", str(self._node_id))]
+        if self.directory_id is not None:
+            properties.append(("directory.id", id_to_text(self.directory_id)))
+        if self.cluster_id is not None:
+            properties.append(("cluster.id", self.cluster_id))
+        self.disk.write_file(self.file(META_PROPERTIES), format_properties(properties))
+
+    def _unusable(self, error: OSError) -> StartRefused:
+        return StartRefused(
+            "data-dir-not-usable",
+            f"{self.path} cannot be used: {error.strerror or error}",
+            why="the broker must be able to read and write its data directory",
+            try_=(f"ls -ld {self.path}", "give another directory with --data-dir"),
+        )
+
+    def release(self) -> None:
+        """Let the lock go."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -------------------------------------------------------------------------------------------------- contents
+
+    def partition_folders(self) -> tuple[list[str], list[str], list[str]]:
+        """(folders of partitions, folders set aside by a delete or as stray, other folders). Raises OSError."""
+        partitions: list[str] = []
+        aside: list[str] = []
+        others: list[str] = []
+        for name in self.disk.names(self.path):
+            if name.startswith(OWN_FOLDER_PREFIX) or not self.disk.is_directory(self.file(name)):
+                continue
+            if is_set_aside(name):
+                aside.append(name)
+            elif parse_partition_folder(name) is not None:
+                partitions.append(name)
+            else:
+                others.append(name)
+        return partitions, aside, others
+
+    def take_clean_mark(self) -> None:
+        """Learn whether the last stop was clean, and remove the mark durably: from here on it is not. Raises OSError."""
+        path = self.file(CLEAN_SHUTDOWN)
+        if self.disk.exists(path):
+            self.clean_epoch = parse_clean_shutdown(self.disk.read_file(path))
+            self.disk.remove(path)
+            self.disk.sync_directory(self.path)
+
+    def write_clean_mark(self, broker_epoch: BrokerEpoch) -> None:
+        """Mark the stop as clean, durably; the last write of all. Raises OSError."""
+        self.disk.write_file(self.file(CLEAN_SHUTDOWN), format_clean_shutdown(broker_epoch))
+
+    # ----------------------------------------------------------------------------------------------- checkpoints
+
+    def read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
+        """One checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
+        path = self.file(name)
+        return parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
+
+    def read_recovery_points(self) -> dict[TopicPartition, Offset]:
+        """The checkpoint, with what truncations lowered since. Raises OSError, BadCheckpoint."""
+        points = self.read_offsets(RECOVERY_POINT_CHECKPOINT)
+        self._lowered = self.read_offsets(LOWERED_RECOVERY_POINTS)
+        for topic_partition, offset in self._lowered.items():
+            points[topic_partition] = min(offset, points.get(topic_partition, offset))
+        if self._lowered:
+            self._lowerings = 1
+        return points
+
+    def lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """Make a lowered recovery point durable at once, before the truncation that lowers it. Raises OSError."""
+        self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
+        self._lowerings += 1
+        self.disk.write_file(self.file(LOWERED_RECOVERY_POINTS), format_offsets(sorted(self._lowered.items())))
+
+    def checkpoint_plan(
+        self,
+        recovery_points: Iterable[tuple[TopicPartition, Offset]],
+        log_starts: Iterable[tuple[TopicPartition, Offset]],
+        high_watermarks: Iterable[tuple[TopicPartition, Offset]],
+    ) -> Callable[[], None]:
+        """A job that writes the checkpoint files that changed; it raises LogDirectoryFailure. Called in the step."""
+        self._forget_lowered()
+        contents = {
+            RECOVERY_POINT_CHECKPOINT: list(recovery_points),
+            LOG_START_CHECKPOINT: list(log_starts),
+            HIGH_WATERMARK_CHECKPOINT: list(high_watermarks),
+        }
+        lowerings = self._lowerings
+
+        def run() -> None:
+            for name, offsets in contents.items():
+                data = format_offsets(offsets)
+                if self._written.get(name) == data:
+                    continue
+                try:
+                    self.disk.write_file(self.file(name), data)
+                except OSError as error:
+                    raise LogDirectoryFailure(self.path, error) from error
+                self._written[name] = data
+            self._lowerings_covered = lowerings
+
+        return run
+
+    def _forget_lowered(self) -> None:
+        """A finished checkpoint that knew all lowered points makes their file needless."""
+        if self._lowered and self._lowerings_covered == self._lowerings:
+            self._lowered.clear()
+            try:
+                self.disk.remove(self.file(LOWERED_RECOVERY_POINTS))
+            except OSError as error:
+                raise LogDirectoryFailure(self.path, error) from error
+
+
+def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
+    """The refusal of a directory that holds another cluster's data."""
+    return StartRefused(
+        "data-dir-other-cluster",
+        f"{path} belongs to cluster {found}, not {wanted}",
+        why=f"{path}/{META_PROPERTIES} says cluster.id={found}; nothing was touched",
+        try_=("point the broker at that cluster's Redis", "give an empty directory with --data-dir"),
+    )

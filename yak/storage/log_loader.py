@@ -1,0 +1,293 @@
+"""Opening one partition's folder: what is there, what of it is trusted, and the `Log` over it (Kafka's LogLoader.java)."""
+
+import bisect
+import uuid
+from dataclasses import dataclass, field
+
+from yak.config.log_config import LogConfig
+from yak.ids import Offset, TopicPartition
+from yak.seams.disk import Disk
+from yak.storage import offset_index, time_index
+from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_partition_metadata
+from yak.storage.epoch_cache import EpochCache
+from yak.storage.log import Log
+from yak.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_name,
+    parse_offset,
+)
+from yak.storage.producer_state import ProducerState
+from yak.storage.producers_restore import restore_producers
+from yak.storage.recovery import Recovered, Recovery, rebuild_indexes
+from yak.storage.scan import scan_headers
+from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
+
+NO_TOPIC_ID = uuid.UUID(int=0)
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A log, and what had to be done to it. `warnings` are lines for a person; damage is the serious kind."""
+
+    log: Log
+    recovered: Recovered | None = None
+    warnings: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+class LogLoader:
+    """Loads one folder. `recovery_point` and `log_start_offset` are the checkpoints' words, None when they have none."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        folder: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        *,
+        recovery_point: Offset | None,
+        log_start_offset: Offset | None,
+        was_clean: bool,
+        now_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._path = f"{directory}/{folder}"
+        self._topic_partition = topic_partition
+        self._config = config
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._was_clean = was_clean
+        self._now_ms = now_ms
+        self.topic_id = NO_TOPIC_ID
+        self._sizes: dict[str, int] = {}
+        self._warnings: list[str] = []
+        self._damage: list[str] = []
+
+    def load(self) -> LoadedLog:
+        """Raises OSError, and DamagedLog when the folder must be left as it is."""
+        self._sizes = dict(self._disk.file_sizes(self._path))
+        self._clear_leftovers()
+        self.topic_id = topic_id = self._read_topic_id()
+        segments = self._segments()
+        epochs = self._epochs()
+        producers = ProducerState()
+        snapshots = sorted(o for name in self._sizes if (o := parse_offset(name, SNAPSHOT_SUFFIX)) is not None)
+        recovered: Recovered | None = None
+        end_offset = self._known_end(segments)
+        if end_offset is None:
+            recovered, end_offset, snapshots = self._recover(segments, epochs, producers, snapshots)
+        elif snapshots or segments[0].size:
+            self._mend_indexes(segments)
+            restore_producers(producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms)
+        return LoadedLog(
+            self._log(topic_id, segments, epochs, producers, snapshots, end_offset),
+            recovered,
+            self._warnings,
+            self._damage,
+        )
+
+    # ------------------------------------------------------------------------------------------------- files
+
+    def _clear_leftovers(self) -> None:
+        """Finish what a stop interrupted: deletes, and swaps of cleaned segments (as Kafka does)."""
+        swaps = False
+        for name in list(self._sizes):
+            if name.endswith(_LEFTOVER_SUFFIXES):
+                self._remove(name)
+            elif name.endswith(SWAP_SUFFIX):
+                swaps = True
+            elif name.endswith((OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)):
+                log_name = name.rpartition(".")[0] + LOG_SUFFIX
+                if log_name not in self._sizes and log_name + SWAP_SUFFIX not in self._sizes:
+                    self._warnings.append(f"removed {name}: an index without a segment")
+                    self._remove(name)
+        if swaps:
+            self._complete_swaps()
+
+    def _complete_swaps(self) -> None:
+        swap_logs = [name for name in self._sizes if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+        for name in swap_logs:
+            base = parse_offset(name, LOG_SUFFIX + SWAP_SUFFIX)
+            if base is None:
+                continue
+            next_offset = base
+            for _, header in scan_headers(self._disk.open(f"{self._path}/{name}"), 0, self._sizes[name]):
+                next_offset = header.next_offset
+            for other in [
+                o for o in self._sizes if (b := parse_offset(o, LOG_SUFFIX)) is not None and base <= b < next_offset
+            ]:
+                for suffix in SEGMENT_SUFFIXES:
+                    self._remove(other[: -len(LOG_SUFFIX)] + suffix)
+        for name in [name for name in self._sizes if name.endswith(SWAP_SUFFIX)]:
+            plain = name[: -len(SWAP_SUFFIX)]
+            if plain.rpartition(".")[0] + LOG_SUFFIX + SWAP_SUFFIX in swap_logs:
+                self._disk.rename(f"{self._path}/{name}", f"{self._path}/{plain}")
+                self._sizes[plain] = self._sizes.pop(name)
+            else:
+                self._remove(name)
+        self._warnings.append(f"completed {len(swap_logs)} interrupted segment swaps")
+
+    def _remove(self, name: str) -> None:
+        self._disk.remove(f"{self._path}/{name}")
+        self._sizes.pop(name, None)
+
+    def _read_topic_id(self) -> uuid.UUID:
+        if PARTITION_METADATA not in self._sizes:
+            return NO_TOPIC_ID
+        try:
+            return parse_partition_metadata(self._disk.read_file(f"{self._path}/{PARTITION_METADATA}"))
+        except BadCheckpoint as error:
+            self._warnings.append(f"{PARTITION_METADATA}: {error}")
+            return NO_TOPIC_ID
+
+    def _epochs(self) -> EpochCache:
+        if LEADER_EPOCH_CHECKPOINT not in self._sizes:
+            return EpochCache()
+        try:
+            return EpochCache(parse_epochs(self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
+        except BadCheckpoint as error:
+            self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; its epochs are taken from the batches")
+            # everything is read again, which finds the epochs
+            self._was_clean = False
+            self._recovery_point = min(self._recovery_point or 0, self._log_start_offset or 0)
+            return EpochCache()
+
+    def _segments(self) -> list[Segment]:
+        bases = sorted(base for name in self._sizes if (base := parse_offset(name, LOG_SUFFIX)) is not None)
+        if not bases:
+            return [Segment.create(self._disk, self._path, self._log_start_offset or 0, self._config, self._now_ms)]
+        return [self._segment(base) for base in bases]
+
+    def _segment(self, base: Offset) -> Segment:
+        segment = Segment(self._disk, self._path, base, self._now_ms)
+        name = offset_name(base)
+        segment.size = self._sizes[name + LOG_SUFFIX]
+        segment.index_due_position = segment.size + self._config.index_interval_bytes
+        if not segment.size:
+            segment.index_due_position = self._config.index_interval_bytes
+            return segment
+        segment.first_timestamp = UNKNOWN_TIMESTAMP
+        index_bytes = self._sizes.get(name + OFFSET_INDEX_SUFFIX, -1)
+        time_bytes = self._sizes.get(name + TIME_INDEX_SUFFIX, -1)
+        if (
+            index_bytes < 0
+            or time_bytes < 0
+            or index_bytes % offset_index.ENTRY_BYTES
+            or time_bytes % time_index.ENTRY_BYTES
+        ):
+            segment.offset_index.saved_count = -1
+            return segment
+        segment.offset_index = offset_index.OffsetIndex(base, index_bytes // offset_index.ENTRY_BYTES)
+        if time_bytes:
+            tail = self._disk.open(segment.path(TIME_INDEX_SUFFIX)).read(
+                time_index.ENTRY_BYTES, time_bytes - time_index.ENTRY_BYTES
+            )
+            timestamp, relative_offset = time_index.last_entry(tail)
+            segment.time_index = time_index.TimeIndex(base, time_bytes // time_index.ENTRY_BYTES, timestamp)
+            segment.note_timestamp(timestamp, base + relative_offset)
+        return segment
+
+    # ---------------------------------------------------------------------------------------------- what to trust
+
+    def _known_end(self, segments: list[Segment]) -> Offset | None:
+        """The log end offset when nothing has to be read to know it: all was flushed, or there is nothing."""
+        active = segments[-1]
+        if len(segments) == 1 and not active.size:
+            return active.base_offset
+        if not self._was_clean or self._recovery_point is None:
+            return None
+        if not active.size:
+            return active.base_offset
+        return self._recovery_point if self._recovery_point > active.base_offset else None
+
+    def _mend_indexes(self, segments: list[Segment]) -> None:
+        """Make index files anew that are missing or of an impossible size, though the stop was clean."""
+        for segment in segments:
+            if segment.size and segment.offset_index.saved_count < 0:
+                trouble = rebuild_indexes(segment, self._config)
+                self._warnings.append(f"rebuilt the indexes of segment {segment.base_offset}")
+                if trouble:
+                    self._damage.append(trouble)
+
+    def _recover(
+        self, segments: list[Segment], epochs: EpochCache, producers: ProducerState, snapshots: list[Offset]
+    ) -> tuple[Recovered, Offset, list[Offset]]:
+        recovery_point = max(self._recovery_point or 0, segments[0].base_offset)
+        first = max(0, bisect.bisect_right(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
+        base = segments[first].base_offset
+        self._mend_indexes(segments[:first])
+        trusted = [offset for offset in snapshots if offset <= base]
+        restore_producers(producers, self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
+        epochs.truncate_from_end(base)
+        suspects = segments[first:]
+        recovery = Recovery(self._config, epochs, producers, recovery_point, self._now_ms)
+        end_offset = recovery.run(suspects)
+        segments[first:] = suspects
+        result = recovery.result
+        for segment in result.removed_segments:
+            for suffix in SEGMENT_SUFFIXES:
+                self._disk.remove(segment.path(suffix))
+        for segment in suspects[:-1]:
+            segment.close_for_appends()
+        for offset in snapshots:
+            if offset not in trusted:
+                self._disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+        self._damage += result.damage
+        if end_offset < recovery_point:
+            self._damage.append(
+                f"{self._path} ends at offset {end_offset}, though everything up to {recovery_point} had been flushed"
+            )
+        return result, end_offset, trusted
+
+    def _log(
+        self,
+        topic_id: uuid.UUID,
+        segments: list[Segment],
+        epochs: EpochCache,
+        producers: ProducerState,
+        snapshots: list[Offset],
+        end_offset: Offset,
+    ) -> Log:
+        start = max(self._log_start_offset or 0, segments[0].base_offset)
+        if end_offset < start:
+            self._damage.append(f"{self._path} ends at offset {end_offset}, below its log start offset {start}")
+            for segment in segments:
+                for suffix in SEGMENT_SUFFIXES:
+                    self._disk.remove(segment.path(suffix))
+            segments = [Segment.create(self._disk, self._path, start, self._config, self._now_ms)]
+            end_offset = start
+        epochs.truncate_from_end(end_offset)
+        epochs.truncate_from_start(start)
+        recovery_point = (
+            end_offset if self._recovery_point is None and not segments[-1].size else self._recovery_point or 0
+        )
+        return Log(
+            self._disk,
+            self._directory,
+            self._path,
+            self._topic_partition,
+            topic_id,
+            self._config,
+            segments,
+            epochs=epochs,
+            producers=producers,
+            snapshot_offsets=snapshots,
+            log_start_offset=start,
+            log_end_offset=end_offset,
+            recovery_point=max(start, min(recovery_point, end_offset)),
+            now_ms=self._now_ms,
+        )

@@ -1,0 +1,356 @@
+"""All logs of a node, over one or several log directories: Kafka's LogManager.scala.
+
+Opening looks at every directory before it changes anything in one. A directory that fails later goes offline with its logs,
+for good; the others go on.
+"""
+
+import errno
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from yak.config.log_config import LogConfig
+from yak.errors import LogDirectoryFailure
+from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
+from yak.seams.disk import Disk
+from yak.storage import store_opening
+from yak.storage.checkpoints import format_partition_metadata
+from yak.storage.epoch_cache import EpochCache
+from yak.storage.log import Log
+from yak.storage.log_directory import LogDirectory
+from yak.storage.log_loader import NO_TOPIC_ID
+from yak.storage.names import (
+    DELETE_FOLDER_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    STRAY_FOLDER_SUFFIX,
+    set_aside_name,
+)
+from yak.storage.producer_state import ProducerState
+from yak.storage.segment import IndexUnreadable, Segment
+from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Unavailable
+
+
+class LogStore:
+    """`logs` are those that can be served; `unavailable` those that are on a disk but cannot be: damaged, or offline.
+
+    `high_watermarks` are the checkpointed ones, as of the last stop.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: list[LogDirectory],
+        node_id: NodeId,
+        make_uuid: Callable[[], uuid.UUID],
+        now_ms: int,
+    ) -> None:
+        self.disk = disk
+        self.node_id = node_id
+        self.directories = directories
+        self.logs: dict[TopicPartition, Log] = {}
+        self.unavailable: dict[TopicPartition, Unavailable] = {}
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        self.report = OpenReport()
+        self._make_uuid = make_uuid
+        self._opened_ms = now_ms
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directories: Sequence[str],
+        node_id: NodeId,
+        make_uuid: Callable[[], uuid.UUID],
+        now_ms: int,
+        config_for: Callable[[str], LogConfig],
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        cluster_id: str | None = None,
+    ) -> "LogStore":
+        """Lock, check and load everything; blocks, before serving begins.
+
+        `progress` is called with (logs done, logs in all). Raises StartRefused, with nothing touched when the directories
+        are not ours.
+        """
+        found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
+        store_opening.claim(found, node_id, make_uuid, cluster_id)
+        store = cls(disk, found, node_id, make_uuid, now_ms)
+        try:
+            store_opening.load_all(store, config_for, progress, now_ms)
+        except BaseException:
+            store.release()
+            raise
+        return store
+
+    # -------------------------------------------------------------------------------------------------- identity
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster this data belongs to; None before it is known."""
+        return next((directory.cluster_id for directory in self.directories if directory.cluster_id), None)
+
+    @property
+    def clean_broker_epoch(self) -> BrokerEpoch | None:
+        """Broker epoch of the last stop when all directories were stopped cleanly under it, else None."""
+        epochs = {directory.clean_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else None
+
+    def directory_ids(self) -> list[uuid.UUID]:
+        """The ids of the directories that are online."""
+        return [directory.directory_id for directory in self.online() if directory.directory_id is not None]
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Write the cluster's id into each `meta.properties` that lacks it.
+
+        Waits for the device. Raises StartRefused when the data is another cluster's, LogDirectoryFailure.
+        """
+        for directory in self.online():
+            try:
+                directory.set_cluster_id(cluster_id)
+            except OSError as error:
+                raise LogDirectoryFailure(directory.path, error) from error
+
+    def release(self) -> None:
+        """Let all locks go; the store is not used afterwards."""
+        for directory in self.directories:
+            directory.release()
+
+    # ------------------------------------------------------------------------------------------------------ logs
+
+    def create(self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, now_ms: int = 0) -> Log:
+        """A new, durable, empty log in the online directory with the fewest partitions.
+
+        Data of another topic under the same name is moved aside as stray, never deleted. May run in a thread; waits for the
+        device. Raises LogDirectoryFailure, also when this very log exists but is unavailable: an empty one in its place
+        would hide its data.
+        """
+        hidden = self.unavailable.get(topic_partition)
+        if hidden is not None and hidden.topic_id in (topic_id, NO_TOPIC_ID):
+            raise LogDirectoryFailure(hidden.directory, OSError(errno.EIO, hidden.reason))
+        existing = self.logs.get(topic_partition)
+        if existing is not None and existing.topic_id == topic_id:
+            return existing
+        if existing is not None:
+            self._set_stray(topic_partition, self._directory(existing.directory))
+            del self.logs[topic_partition]
+        directory = self._emptiest()
+        path = directory.file(str(topic_partition))
+        try:
+            if self.disk.exists(path):
+                self._set_stray(topic_partition, directory)
+                self.unavailable.pop(topic_partition, None)
+            self.disk.make_directory(path)
+            segment = Segment.create(self.disk, path, 0, config, now_ms or self._opened_ms)
+            self.disk.write_file(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+            self.disk.sync_directory(directory.path)
+        except OSError as error:
+            raise LogDirectoryFailure(directory.path, error) from error
+        log = Log(
+            self.disk,
+            directory.path,
+            path,
+            topic_partition,
+            topic_id,
+            config,
+            [segment],
+            epochs=EpochCache(),
+            producers=ProducerState(),
+            snapshot_offsets=[],
+            log_start_offset=0,
+            log_end_offset=0,
+            recovery_point=0,
+            now_ms=now_ms or self._opened_ms,
+        )
+        self.adopt(log)
+        return log
+
+    def adopt(self, log: Log) -> None:
+        """Count a log as one of ours."""
+        directory = self._directory(log.directory)
+        log.before_truncation = lambda: directory.lower_recovery_point(log.topic_partition, log.recovery_point)
+        self.logs[log.topic_partition] = log
+
+    def delete(self, log: Log) -> Callable[[], None]:
+        """Rename a log's folder out of the way; the job removes it. Raises LogDirectoryFailure."""
+        if self.logs.get(log.topic_partition) is log:
+            del self.logs[log.topic_partition]
+        self.high_watermarks.pop(log.topic_partition, None)
+        disk, directory, path = self.disk, log.directory, log.path
+        aside = f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), DELETE_FOLDER_SUFFIX)}"
+        try:
+            disk.rename(path, aside)
+        except OSError as error:
+            raise LogDirectoryFailure(directory, error) from error
+        log.path = aside
+        for segment in log.segments:
+            segment.folder = aside
+
+        def remove() -> None:
+            try:
+                disk.remove_tree(aside)
+                disk.sync_directory(directory)
+            except OSError as error:
+                raise LogDirectoryFailure(directory, error) from error
+
+        return remove
+
+    def _set_stray(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        aside = directory.file(set_aside_name(topic_partition, self._make_uuid(), STRAY_FOLDER_SUFFIX))
+        try:
+            self.disk.rename(directory.file(str(topic_partition)), aside)
+        except OSError as error:
+            raise LogDirectoryFailure(directory.path, error) from error
+        self.report.events.append(
+            StoreEvent("warning", "stray-log-kept", {"partition": str(topic_partition), "moved_to": aside})
+        )
+
+    def _emptiest(self) -> LogDirectory:
+        online = self.online()
+        if not online:
+            raise LogDirectoryFailure(
+                self.directories[0].path, self.directories[0].failure or OSError(errno.EIO, "offline")
+            )
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys((directory.path for directory in online), 0)
+        for log in list(self.logs.values()):
+            if log.directory in counts:
+                counts[log.directory] += 1
+        return min(online, key=lambda directory: counts[directory.path])
+
+    # ----------------------------------------------------------------------------------------------- directories
+
+    def online(self) -> list[LogDirectory]:
+        """Directories that did not fail."""
+        return [directory for directory in self.directories if directory.failure is None]
+
+    def _directory(self, path: str) -> LogDirectory:
+        return next(directory for directory in self.directories if directory.path == path)
+
+    def directory_failed(self, path: str, error: OSError | None = None) -> list[Log]:
+        """Take a directory offline until restart; returns the logs that went with it, none the second time."""
+        directory = self._directory(path)
+        if directory.failure is not None:
+            return []
+        directory.failure = error or OSError(errno.EIO, "Input/output error")
+        lost = [log for log in self.logs.values() if log.directory == path]
+        reason = f"its log directory is offline: {directory.failure}"
+        for log in lost:
+            del self.logs[log.topic_partition]
+            self.unavailable[log.topic_partition] = Unavailable(path, log.topic_id, reason)
+        return lost
+
+    def usage(self) -> list[DirectoryUsage]:
+        """Each directory with its sizes and logs."""
+        result = []
+        for directory in self.directories:
+            total = usable = -1
+            failure = directory.failure
+            if failure is None:
+                try:
+                    total, usable = self.disk.total_bytes(directory.path), self.disk.free_bytes(directory.path)
+                except OSError as error:
+                    failure = error
+            logs = [log for log in self.logs.values() if log.directory == directory.path]
+            result.append(DirectoryUsage(directory.path, total, usable, logs, failure))
+        return result
+
+    # ----------------------------------------------------------------------------------------------- checkpoints
+
+    def checkpoint_plan(self, high_watermarks: Mapping[TopicPartition, Offset]) -> Callable[[], None]:
+        """A job that writes recovery points, log starts and high watermarks of every online directory.
+
+        It raises LogDirectoryFailure for the first that failed, after the others were written.
+        """
+        logs = list(self.logs.values())
+        return _all_of([self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online()])
+
+    def _directory_checkpoint(
+        self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> Callable[[], None]:
+        mine = [log for log in logs if log.directory == directory.path]
+        return directory.checkpoint_plan(
+            [(log.topic_partition, log.recovery_point) for log in mine],
+            [
+                (log.topic_partition, log.log_start_offset)
+                for log in mine
+                if log.log_start_offset > log.segments[0].base_offset
+            ],
+            [
+                (log.topic_partition, min(high_watermarks.get(log.topic_partition, 0), log.log_end_offset))
+                for log in mine
+            ],
+        )
+
+    def close_plan(
+        self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset] | None = None
+    ) -> Callable[[], None]:
+        """A job for a clean stop: sync everything, write indexes, snapshots and checkpoints, then the clean mark.
+
+        Nothing may be appended any more. The mark of a directory is written only when all of its logs were closed; the job
+        raises LogDirectoryFailure for the first that failed, after the others are done.
+        """
+        logs = list(self.logs.values())
+        marks = high_watermarks if high_watermarks is not None else self.high_watermarks
+
+        def close(directory: LogDirectory) -> None:
+            try:
+                for log in logs:
+                    if log.directory == directory.path:
+                        close_log(log)
+                self._directory_checkpoint(directory, logs, marks)()
+                directory.write_clean_mark(broker_epoch)
+            except OSError as error:
+                raise LogDirectoryFailure(directory.path, error) from error
+
+        return _all_of([lambda directory=directory: close(directory) for directory in self.online()])  # type: ignore[misc]
+
+
+def close_log(log: Log) -> None:
+    """Make one log ready for a clean start: everything on the device, the end of it known without reading it.
+
+    Raises OSError, LogDirectoryFailure.
+    """
+    is_empty = log.log_end_offset == log.active.base_offset
+    has_snapshot = is_empty or log.log_end_offset in log.snapshot_offsets
+    is_flushed = log.recovery_point == log.log_end_offset and not log.names_changed and not log.epochs.dirty
+    if is_flushed and has_snapshot and log.active.offset_index.saved_count == log.active.offset_index.count:
+        return
+    if not has_snapshot:
+        log.write_snapshot()
+    plan = log.flush_plan()
+    try:
+        log.active.close_for_appends()
+    except IndexUnreadable:
+        # left unmarked by an impossible size: the next start makes it anew
+        log.active.offset_index.reset()
+        log.active.time_index.reset()
+    plan.run()
+    _sync_indexes(log)
+    if log.epochs.entries and not log.disk.exists(f"{log.path}/{LEADER_EPOCH_CHECKPOINT}"):
+        log.disk.write_file(f"{log.path}/{LEADER_EPOCH_CHECKPOINT}", log.epochs.to_bytes())
+    log.flushed(plan)
+
+
+def _sync_indexes(log: Log) -> None:
+    for suffix in (".index", ".timeindex"):
+        path = log.active.path(suffix)
+        if log.disk.exists(path):
+            log.disk.open(path).sync()
+
+
+def _all_of(jobs: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def run() -> None:
+        first: LogDirectoryFailure | None = None
+        for job in jobs:
+            try:
+                job()
+            except LogDirectoryFailure as failure:
+                first = first or failure
+        if first is not None:
+            raise first
+
+    return run
+
+
+__all__ = ["DirectoryUsage", "LogStore", "OpenReport", "StoreEvent", "Unavailable"]

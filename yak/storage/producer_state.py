@@ -1,0 +1,220 @@
+"""Idempotent producers of one partition: which batches were seen, so that a repeated one is known and a gap refused.
+
+Rules: Kafka's ProducerStateEntry.java and ProducerAppendInfo.java; the last five batches of each producer count. One
+difference: a producer expires by when this broker last took a batch of it, not by its batches' timestamps, since a
+producer that writes old timestamps would else be forgotten at once.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from yak.errors import ErrorCode, PeerError
+from yak.ids import Offset, ProducerId
+from yak.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_PER_PARTITION_MAX
+from yak.protocol.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
+from yak.storage.producer_snapshot import ProducerSnapshotEntry
+
+_DROPPED_SHARE = 10
+NO_OFFSET = -1
+
+
+class Duplicate(NamedTuple):
+    """A batch that is in the log already: where, and its largest timestamp in ms."""
+
+    base_offset: Offset
+    last_offset: Offset
+    timestamp: int
+
+
+class ProducerDescription(NamedTuple):
+    """One active producer, as DescribeProducers tells it."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: Offset
+
+
+class _Producer:
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_seen", "touched_ms", "txn_first_offset")
+
+    def __init__(self, epoch: int, first_seen: Offset, touched_ms: int) -> None:
+        self.epoch = epoch
+        self.first_seen = first_seen
+        """Base offset of the first batch since this entry began; -1 when it began before what is remembered."""
+        self.touched_ms = touched_ms
+        # (first sequence, last sequence, base offset, last offset, timestamp) of the last batches of this epoch
+        self.batches: list[tuple[int, int, Offset, Offset, int]] = []
+        self.coordinator_epoch = -1
+        self.txn_first_offset: Offset = NO_OFFSET
+
+
+class ProducerState:
+    """Producers by id. Nothing is held for a partition that no idempotent producer wrote to."""
+
+    __slots__ = ("_limit", "_producers")
+
+    def __init__(self, limit: int = PRODUCERS_PER_PARTITION_MAX) -> None:
+        self._producers: dict[ProducerId, _Producer] | None = None
+        self._limit = limit
+
+    def __len__(self) -> int:
+        return len(self._producers) if self._producers else 0
+
+    def check(self, header: BatchHeader) -> Duplicate | None:
+        """What the leader must know before it appends: None to go on, or the earlier copy of this very batch.
+
+        Raises PeerError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        if self._producers is None or header.producer_id == NO_PRODUCER_ID:
+            return None
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        first_sequence = header.base_sequence
+        if header.producer_epoch != producer.epoch:
+            if header.producer_epoch < producer.epoch:
+                raise PeerError(
+                    ErrorCode.invalid_producer_epoch,
+                    f"producer {header.producer_id} has epoch {header.producer_epoch}, the last seen is {producer.epoch}",
+                )
+            if first_sequence != 0:
+                raise PeerError(
+                    ErrorCode.out_of_order_sequence_number,
+                    f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first_sequence}",
+                )
+            return None
+        last_sequence = header.last_sequence
+        for batch in producer.batches:
+            if batch[0] == first_sequence and batch[1] == last_sequence:
+                return Duplicate(batch[2], batch[3], batch[4])
+        if producer.batches:
+            expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
+            if first_sequence != expected:
+                raise PeerError(
+                    ErrorCode.out_of_order_sequence_number,
+                    f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
+                )
+        return None
+
+    def update(self, header: BatchHeader, base_offset: Offset, last_offset: Offset, now_ms: int) -> None:
+        """Remember a batch that was appended at these offsets (the header's own base offset is not looked at)."""
+        producers = self._producers
+        if producers is None:
+            producers = self._producers = {}
+        producer = producers.get(header.producer_id)
+        if producer is None:
+            if len(producers) >= self._limit:
+                self._drop_oldest()
+            producer = producers[header.producer_id] = _Producer(header.producer_epoch, base_offset, now_ms)
+        elif header.producer_epoch != producer.epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+            producer.first_seen = NO_OFFSET
+        producer.touched_ms = now_ms
+        if header.is_control:
+            producer.txn_first_offset = NO_OFFSET
+            return
+        if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
+            producer.txn_first_offset = base_offset
+        batches = producer.batches
+        if len(batches) >= PRODUCER_BATCHES_REMEMBERED:
+            del batches[0]
+        batches.append((header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp))
+
+    def truncate_to(self, end_offset: Offset) -> bool:
+        """Forget batches at or above `end_offset`; False when what is left cannot be known without reading the log."""
+        for producer_id, producer in list((self._producers or {}).items()):
+            batches = producer.batches
+            if producer.txn_first_offset != NO_OFFSET or not batches:
+                return False
+            while batches and batches[-1][3] >= end_offset:
+                batches.pop()
+            if not batches:
+                if producer.first_seen < end_offset:
+                    return False
+                assert self._producers is not None
+                del self._producers[producer_id]
+        return True
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for `producer.id.expiration.ms`, in no transaction; returns how many."""
+        producers = self._producers
+        if not producers:
+            return 0
+        old = [
+            producer_id
+            for producer_id, producer in producers.items()
+            if now_ms - producer.touched_ms >= expiration_ms and producer.txn_first_offset == NO_OFFSET
+        ]
+        for producer_id in old:
+            del producers[producer_id]
+        return len(old)
+
+    def describe(self) -> list[ProducerDescription]:
+        """All producers, by id."""
+        return [
+            ProducerDescription(
+                producer_id,
+                producer.epoch,
+                producer.batches[-1][1] if producer.batches else NO_SEQUENCE,
+                producer.batches[-1][4] if producer.batches else NO_TIMESTAMP,
+                producer.coordinator_epoch,
+                producer.txn_first_offset,
+            )
+            for producer_id, producer in sorted((self._producers or {}).items())
+        ]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._producers = None
+
+    # ------------------------------------------------------------------------------------------------ snapshots
+
+    def to_snapshot(self) -> list[ProducerSnapshotEntry]:
+        """What the `.snapshot` file holds."""
+        entries = []
+        for producer_id, producer in (self._producers or {}).items():
+            if producer.batches:
+                _, last_sequence, base_offset, last_offset, timestamp = producer.batches[-1]
+            else:
+                last_sequence, base_offset, last_offset, timestamp = NO_SEQUENCE, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP
+            entries.append(
+                ProducerSnapshotEntry(
+                    producer_id,
+                    producer.epoch,
+                    last_sequence,
+                    last_offset,
+                    last_offset - base_offset,
+                    timestamp,
+                    producer.coordinator_epoch,
+                    producer.txn_first_offset,
+                )
+            )
+        return entries
+
+    def restore(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
+        """Begin with what a snapshot holds; its producers count as heard from at `now_ms`."""
+        self._producers = None
+        for entry in entries:
+            producer = _Producer(entry.producer_epoch, NO_OFFSET, now_ms)
+            producer.coordinator_epoch = entry.coordinator_epoch
+            producer.txn_first_offset = entry.current_txn_first_offset
+            if entry.last_sequence >= 0 and entry.last_offset >= 0:
+                base_offset = entry.last_offset - entry.offset_delta
+                first_sequence = (entry.last_sequence - entry.offset_delta) & SEQUENCE_MAX
+                producer.batches.append(
+                    (first_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp)
+                )
+            if self._producers is None:
+                self._producers = {}
+            self._producers[entry.producer_id] = producer
+
+    def _drop_oldest(self) -> None:
+        producers = self._producers
+        assert producers is not None
+        idle = sorted(producers, key=lambda producer_id: (producers[producer_id].touched_ms, producer_id))
+        for producer_id in idle[: max(1, len(idle) // _DROPPED_SHARE)]:
+            del producers[producer_id]

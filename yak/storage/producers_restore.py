@@ -1,0 +1,57 @@
+"""Producer state from disk: the newest good snapshot at or below an offset, then the batch headers after it."""
+
+from collections.abc import Sequence
+
+from yak.ids import Offset
+from yak.protocol.record_batch import NO_PRODUCER_ID
+from yak.seams.disk import Disk
+from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
+from yak.storage.producer_snapshot import BadSnapshot, parse_snapshot
+from yak.storage.producer_state import ProducerState
+from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.scan import scan_headers
+from yak.storage.segment import Segment
+
+
+def restore_producers(
+    producers: ProducerState,
+    disk: Disk,
+    path: str,
+    segments: Sequence[Segment],
+    snapshot_offsets: Sequence[Offset],
+    end_offset: Offset,
+    now_ms: int,
+) -> None:
+    """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError."""
+    producers.clear()
+    start = segments[0].base_offset
+    for offset in sorted(snapshot_offsets, reverse=True):
+        if offset > end_offset:
+            continue
+        try:
+            entries = list(parse_snapshot(disk.read_file(f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")))
+        except (BadSnapshot, FileNotFoundError):
+            continue
+        producers.restore(entries, now_ms)
+        start = max(start, offset)
+        break
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
+        if following <= start or segment.base_offset >= end_offset or not segment.size:
+            continue
+        replay_producers(producers, segment, start, end_offset, now_ms)
+
+
+def replay_producers(
+    producers: ProducerState, segment: Segment, start_offset: Offset, end_offset: Offset, now_ms: int
+) -> None:
+    """Take the batches of one segment within [start, end) into `producers`. Raises OSError."""
+    try:
+        position = position_of(segment, start_offset, segment.size, cached=False)
+    except (DamagedBatch, NotCached):
+        position = 0
+    for _, header in scan_headers(segment.open(), position, segment.size):
+        if header.base_offset >= end_offset:
+            return
+        if header.producer_id != NO_PRODUCER_ID and header.base_offset >= start_offset:
+            producers.update(header, header.base_offset, header.last_offset, now_ms)

@@ -1,0 +1,257 @@
+"""Finding and reading batches of a log by offset: from the page cache in the step, else as a job in a thread.
+
+A read names its first position from, in order: the last appended batches, where an earlier read ended, the offset index
+and a scan of at most one index interval. Its end is cut at a batch boundary that the index knows, so that the next read of
+a sequential consumer begins at a known position.
+"""
+
+import struct
+
+from yak.errors import LogDirectoryFailure
+from yak.ids import FilePosition, Offset
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, LENGTH_OVERHEAD
+from yak.seams.disk import Buffer, File
+from yak.storage import offset_index
+from yak.storage.names import OFFSET_INDEX_SUFFIX
+from yak.storage.segment import IndexUnreadable, Segment
+
+_BATCH = struct.Struct(">qi11xi")
+_unpack_batch = _BATCH.unpack_from
+_BASE_OFFSET_BYTES = 8
+SCAN_BYTES = 8192
+EMPTY = b""
+
+
+class OffsetOutOfRange(Exception):
+    """A read outside the log: `offset` is not between `log_start_offset` and `log_end_offset`."""
+
+    def __init__(self, offset: Offset, log_start_offset: Offset, log_end_offset: Offset) -> None:
+        super().__init__(f"offset {offset} is not in [{log_start_offset}, {log_end_offset}]")
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class NotCached(Exception):
+    """The bytes are not in the page cache, or no longer in the file."""
+
+
+class DamagedBatch(Exception):
+    """A batch header that cannot be: the position was wrong, or the file is damaged."""
+
+
+class Read:
+    """One read: which segments, from which offset, how much. `start` and `end` are positions in the first, -1 unknown."""
+
+    __slots__ = ("at_least_one", "end", "max_bytes", "offset", "segments", "start", "up_to")
+
+    def __init__(
+        self,
+        segments: list[Segment],
+        offset: Offset,
+        max_bytes: int,
+        up_to: Offset,
+        *,
+        at_least_one: bool,
+        start: FilePosition = -1,
+        end: FilePosition = -1,
+    ) -> None:
+        self.segments = segments
+        self.offset = offset
+        self.max_bytes = max_bytes
+        self.up_to = up_to
+        self.at_least_one = at_least_one
+        self.start = start
+        self.end = end
+
+    def perform(self, *, cached: bool) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
+        """(batches, offset that follows, its position, its segment); the last three -1, -1, None when not known.
+
+        Raises NotCached (only what `cached` allows was tried), OSError.
+        """
+        segments = self.segments
+        for index, segment in enumerate(segments):
+            size = segment.size
+            end = self.end if index == 0 else -1
+            if end < 0:
+                if index + 1 < len(segments) and segments[index + 1].base_offset <= self.up_to:
+                    end = size
+                else:
+                    end = position_of(segment, self.up_to, size, cached=cached)
+            start = self.start if index == 0 else -1
+            if start < 0:
+                start = position_of(segment, self.offset, end, cached=cached)
+            if start < end:
+                return self._read_range(segment, start, end, cached=cached)
+        return EMPTY, -1, -1, None
+
+    def _read_range(
+        self, segment: Segment, start: FilePosition, end: FilePosition, *, cached: bool
+    ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
+        file = segment.open()
+        wanted = end - start
+        data: Buffer
+        if wanted <= self.max_bytes:
+            data = fetch(file, wanted, start, cached=cached)
+            if len(data) == wanted:
+                return data, -1, -1, None
+        else:
+            boundary = _floor_boundary(segment, start + self.max_bytes, cached=cached)
+            if boundary > start:
+                wanted = boundary - start + _BASE_OFFSET_BYTES
+                data = fetch(file, wanted, start, cached=cached)
+                if len(data) == wanted:
+                    next_offset = int.from_bytes(data[-_BASE_OFFSET_BYTES:], "big")
+                    return memoryview(data)[:-_BASE_OFFSET_BYTES], next_offset, boundary, segment
+            else:
+                data = fetch(file, min(wanted, max(self.max_bytes, _BATCH.size)), start, cached=cached)
+        return self._cut(segment, file, data, start, end, cached=cached)
+
+    def _cut(
+        self, segment: Segment, file: File, data: Buffer, start: FilePosition, end: FilePosition, *, cached: bool
+    ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
+        """The whole batches in `data`; when the first alone is larger, all of it if that is allowed."""
+        length, next_offset = whole_batches(data, min(self.max_bytes, len(data)))
+        if not length:
+            if len(data) < _BATCH.size:
+                raise NotCached
+            _, batch_length, last_offset_delta = _unpack_batch(data)
+            length = LENGTH_OVERHEAD + batch_length
+            if length > end - start or batch_length < BATCH_LENGTH_MIN:
+                raise DamagedBatch(f"{file.path} at {start}")
+            if length > self.max_bytes and not self.at_least_one:
+                return EMPTY, -1, -1, None
+            data = fetch(file, length, start, cached=cached)
+            if len(data) < length:
+                raise NotCached
+            next_offset = int.from_bytes(data[:_BASE_OFFSET_BYTES], "big") + last_offset_delta + 1
+        return memoryview(data)[:length], next_offset, start + length, segment
+
+
+class PendingRead:
+    """A read that needs the device: `run` does it, in a thread, at any later time."""
+
+    __slots__ = ("_directory", "_read")
+
+    def __init__(self, directory: str, read: Read) -> None:
+        self._directory = directory
+        self._read = read
+
+    def run(self) -> Buffer:
+        """The batches; none when they were removed or cut off meanwhile. Raises LogDirectoryFailure."""
+        read = self._read
+        try:
+            data, _, _, _ = read.perform(cached=False)
+        except (NotCached, DamagedBatch, FileNotFoundError):
+            return EMPTY
+        except OSError as error:
+            raise LogDirectoryFailure(self._directory, error) from error
+        return _still_wanted(data, read.offset, read.up_to)
+
+
+def _still_wanted(data: Buffer, offset: Offset, up_to: Offset) -> Buffer:
+    """The batches from the one with `offset` to below `up_to`, as far as they follow each other.
+
+    The file may have been cut and written anew while it was read.
+    """
+    position, expected = 0, -1
+    while position + _BATCH.size <= len(data):
+        base_offset, batch_length, last_offset_delta = _unpack_batch(data, position)
+        size = LENGTH_OVERHEAD + batch_length
+        if batch_length < BATCH_LENGTH_MIN or base_offset >= up_to or position + size > len(data):
+            break
+        if base_offset < expected or (expected < 0 and base_offset + last_offset_delta < offset):
+            break
+        expected = base_offset + last_offset_delta + 1
+        position += size
+    return data if position == len(data) else memoryview(data)[:position]
+
+
+def fetch(file: File, size: int, position: FilePosition, *, cached: bool) -> bytes:
+    """Bytes of a file, in the way that is allowed; NotCached when there are none."""
+    data = file.read_cached(size, position) if cached else file.read(size, position)
+    if not data:
+        raise NotCached
+    return data
+
+
+def whole_batches(data: Buffer, limit: int) -> tuple[int, Offset]:
+    """(bytes of the whole batches within `limit`, offset that follows them); (0, -1) when there is none."""
+    position, next_offset = 0, -1
+    end = min(limit, len(data))
+    while position + _BATCH.size <= end:
+        base_offset, batch_length, last_offset_delta = _unpack_batch(data, position)
+        following = position + LENGTH_OVERHEAD + batch_length
+        if batch_length < BATCH_LENGTH_MIN or following > end:
+            break
+        position = following
+        next_offset = base_offset + last_offset_delta + 1
+    return position, next_offset
+
+
+def position_of(segment: Segment, offset: Offset, limit: FilePosition, *, cached: bool) -> FilePosition:
+    """Where the batch that holds `offset` (or the first after it) begins; `limit` when there is none before that.
+
+    Raises NotCached, DamagedBatch, OSError.
+    """
+    if offset <= segment.base_offset or not limit:
+        return 0
+    position = _index_floor(segment, offset, cached=cached)
+    if position < limit:
+        try:
+            return find_batch(segment.open(), offset, position, limit, cached=cached)
+        except DamagedBatch:
+            if not position:
+                raise
+    return find_batch(segment.open(), offset, 0, limit, cached=cached)
+
+
+def find_batch(
+    file: File, offset: Offset, position: FilePosition, limit: FilePosition, *, cached: bool
+) -> FilePosition:
+    """Start of the first batch from `position` on whose last offset is at or above `offset`; `limit` when none is."""
+    while position < limit:
+        chunk = fetch(file, min(SCAN_BYTES, limit - position), position, cached=cached)
+        if len(chunk) < _BATCH.size:
+            if limit - position < _BATCH.size:
+                raise DamagedBatch(f"{file.path} at {position}")
+            raise NotCached
+        at, last = 0, len(chunk) - _BATCH.size
+        while at <= last:
+            base_offset, batch_length, last_offset_delta = _unpack_batch(chunk, at)
+            if batch_length < BATCH_LENGTH_MIN:
+                raise DamagedBatch(f"{file.path} at {position + at}")
+            if base_offset + last_offset_delta >= offset:
+                return position + at
+            at += LENGTH_OVERHEAD + batch_length
+        position += at
+    return limit
+
+
+def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> FilePosition:
+    entries = _index_entries(segment, cached=cached)
+    return offset_index.lookup(entries, offset - segment.base_offset) if entries else 0
+
+
+def _floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) -> FilePosition:
+    try:
+        entries = _index_entries(segment, cached=cached)
+    except NotCached:
+        return 0
+    return offset_index.floor_position(entries, position) if entries else 0
+
+
+def _index_entries(segment: Segment, *, cached: bool) -> bytes | bytearray | None:
+    """The offset index's entries; None when the file cannot be used. A thread never changes the segment."""
+    index = segment.offset_index
+    if index.entries is not None:
+        return index.entries
+    try:
+        if cached:
+            if not segment.load_offset_index_cached():
+                raise NotCached
+            return index.entries
+        data = segment.disk.read_file(segment.path(OFFSET_INDEX_SUFFIX))
+        return data if offset_index.is_plausible(data) else None
+    except (IndexUnreadable, FileNotFoundError):
+        return None

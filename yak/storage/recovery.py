@@ -1,0 +1,192 @@
+"""After an unclean stop: read every batch from the recovery point's segment on, check it, cut the torn tail.
+
+Kafka's LogLoader.recoverLog and LogSegment.recover, with one more rule: below the recovery point the bytes were synced, so a
+broken batch there is damage, not a torn write. It is reported and never cut.
+"""
+
+from dataclasses import dataclass, field
+
+from yak.config.log_config import LogConfig
+from yak.ids import FilePosition, Offset
+from yak.protocol.record_batch import (
+    BATCH_LENGTH_MIN,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC_V2,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    compute_crc,
+    read_header,
+)
+from yak.seams.disk import File
+from yak.storage.epoch_cache import EpochCache
+from yak.storage.producer_state import ProducerState
+from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment
+
+CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class DamagedLog(Exception):
+    """The structure of a log is broken below its recovery point: nothing of it was changed, and it is not served."""
+
+    def __init__(self, file: str, position: FilePosition, offset: Offset, reason: str) -> None:
+        super().__init__(f"{file} at byte {position}, offset {offset}: {reason}")
+        self.file = file
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What recovery found and did in one log. `damage` holds one line for each broken batch that was kept."""
+
+    batches: int = 0
+    truncated_bytes: int = 0
+    truncated_because: str = ""
+    removed_segments: list[Segment] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+class Recovery:
+    """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset."""
+
+    def __init__(
+        self, config: LogConfig, epochs: EpochCache, producers: ProducerState, recovery_point: Offset, now_ms: int
+    ) -> None:
+        self._config = config
+        self._epochs = epochs
+        self._producers = producers
+        self._recovery_point = recovery_point
+        self._now_ms = now_ms
+        self._allows_gaps = "compact" in config.cleanup_policy
+        self.result = Recovered()
+
+    def run(self, segments: list[Segment]) -> Offset:
+        """Recover these, the last ones of a log; returns the log end offset. Raises OSError, DamagedLog.
+
+        Segments after the first cut are taken out of the list and named in the result; the caller removes their files.
+        """
+        end_offset = segments[0].base_offset
+        for index, segment in enumerate(segments):
+            if index and (
+                segment.base_offset < end_offset or not (self._allows_gaps or segment.base_offset == end_offset)
+            ):
+                self._drop(segments, index, f"segment {segment.base_offset} does not follow offset {end_offset}")
+                break
+            end_offset = segment.base_offset
+            end_offset, was_cut = self._segment(segment, end_offset)
+            if was_cut and index + 1 < len(segments):
+                self._drop(segments, index + 1, self.result.truncated_because)
+                break
+        return end_offset
+
+    def _drop(self, segments: list[Segment], index: int, reason: str) -> None:
+        if segments[index].base_offset < self._recovery_point:
+            raise DamagedLog(segments[index].path(".log"), 0, segments[index].base_offset, reason)
+        self.result.removed_segments = segments[index:]
+        self.result.truncated_bytes += sum(segment.size for segment in segments[index:])
+        self.result.truncated_because = reason
+        del segments[index:]
+
+    def _segment(self, segment: Segment, expected: Offset) -> tuple[Offset, bool]:
+        """(offset after the last good batch, whether something behind it was cut)."""
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.max_timestamp, segment.max_timestamp_offset = -1, segment.base_offset
+        segment.index_due_position = self._config.index_interval_bytes
+        file, size = segment.open(), segment.size
+        position = 0
+        chunk, chunk_start = b"", 0
+        while position < size:
+            at = position - chunk_start
+            need = _size_at(chunk, at)
+            if at + need > len(chunk):
+                chunk_start, at = position, 0
+                chunk = _read_batch_and_more(file, position, size)
+                need = _size_at(chunk, 0)
+            reason = self._fault(segment, chunk, at, expected, size - position)
+            if reason:
+                return expected, self._cut(segment, file, position, expected, reason)
+            header = read_header(chunk, at)
+            if compute_crc(chunk, at, need) != header.crc:
+                reason = "the CRC-32C does not fit"
+                if expected >= self._recovery_point:
+                    return expected, self._cut(segment, file, position, expected, reason)
+                self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
+            self._take(segment, header, position)
+            expected = header.next_offset
+            position += need
+        return expected, False
+
+    def _fault(self, segment: Segment, chunk: bytes, at: int, expected: Offset, left: int) -> str:
+        """Why the batch at `at` cannot be followed by others; empty when it can."""
+        if left < HEADER_BYTES:
+            return f"only {left} bytes of a batch"
+        header = read_header(chunk, at)
+        if header.batch_length < BATCH_LENGTH_MIN:
+            return f"a batch length of {header.batch_length}"
+        if header.size_bytes > left:
+            return f"{left} of {header.size_bytes} bytes of a batch"
+        if header.magic != MAGIC_V2:
+            return f"a batch of format {header.magic}"
+        if header.last_offset_delta < 0 or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            return f"a last offset delta of {header.last_offset_delta}"
+        if header.base_offset < expected or (header.base_offset != expected and not self._allows_gaps):
+            return f"offset {header.base_offset} where {expected} is next"
+        if 0 <= header.partition_leader_epoch < self._epochs.latest:
+            return f"leader epoch {header.partition_leader_epoch} after {self._epochs.latest}"
+        return ""
+
+    def _cut(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
+        if expected < self._recovery_point:
+            raise DamagedLog(file.path, position, expected, reason)
+        self.result.truncated_bytes += segment.size - position
+        self.result.truncated_because = f"{file.path} at byte {position}, offset {expected}: {reason}"
+        file.truncate(position)
+        segment.size = position
+        return True
+
+    def _take(self, segment: Segment, header: BatchHeader, position: FilePosition) -> None:
+        last_offset = header.last_offset
+        if not position:
+            segment.first_timestamp = header.max_timestamp
+        segment.note_timestamp(header.max_timestamp, last_offset)
+        if position > segment.index_due_position:
+            segment.add_index_entry(last_offset, position, self._config.index_interval_bytes)
+        if header.partition_leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id != NO_PRODUCER_ID:
+            self._producers.update(header, header.base_offset, last_offset, self._now_ms)
+        self.result.batches += 1
+
+
+def _size_at(chunk: bytes, at: int) -> int:
+    """Bytes of the batch at `at` as its header says, at least a header."""
+    if at + HEADER_BYTES > len(chunk):
+        return HEADER_BYTES
+    return max(HEADER_BYTES, LENGTH_OVERHEAD + int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True))
+
+
+def _read_batch_and_more(file: File, position: FilePosition, size: FilePosition) -> bytes:
+    chunk = file.read(min(CHUNK_BYTES, size - position), position)
+    need = _size_at(chunk, 0)
+    if len(chunk) < need <= size - position:
+        chunk = file.read(need, position)
+    return chunk
+
+
+def rebuild_indexes(segment: Segment, config: LogConfig) -> str:
+    """Make the indexes of a closed segment anew from its headers; returns what is wrong with the file, or nothing.
+
+    Nothing is cut: the segment is below the recovery point. Raises OSError.
+    """
+    recovery = Recovery(config, EpochCache(), ProducerState(), 2**63 - 1, segment.created_ms)
+    size = segment.size
+    try:
+        recovery.run([segment])
+    except DamagedLog as damaged:
+        segment.size = size
+        return str(damaged)
+    segment.close_for_appends()
+    return "; ".join(recovery.result.damage)

@@ -1,0 +1,178 @@
+"""One segment of a log: the `.log` file, its two indexes, and what is known of its content (Kafka's LogSegment.java).
+
+A segment is written by the step alone. Reads happen in the step (cached) and in threads (cold); those only use the file
+and positions they were given, never what changes.
+"""
+
+from yak.config.log_config import LogConfig
+from yak.ids import FilePosition, Offset
+from yak.protocol.record_batch import NO_TIMESTAMP
+from yak.seams.disk import Disk, File
+from yak.storage import offset_index, time_index
+from yak.storage.names import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    offset_name,
+)
+from yak.storage.offset_index import OffsetIndex
+from yak.storage.time_index import TimeIndex
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+FILE_BYTES_MAX = 2**31 - 1
+UNKNOWN_TIMESTAMP = -2
+"""`first_timestamp` before the first batch's header was read."""
+
+
+class IndexUnreadable(Exception):
+    """An index file is not what it was announced to be: the segment's indexes must be rebuilt from the log."""
+
+
+class Segment:
+    """A run of batches from `base_offset` on. `size` is in bytes, timestamps in ms, -1 when there is none."""
+
+    __slots__ = (
+        "base_offset",
+        "created_ms",
+        "disk",
+        "file",
+        "first_timestamp",
+        "folder",
+        "index_due_position",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offset_index",
+        "size",
+        "time_index",
+    )
+
+    def __init__(self, disk: Disk, folder: str, base_offset: Offset, created_ms: int) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.file: File | None = None
+        self.size: FilePosition = 0
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset: Offset = base_offset
+        self.index_due_position: FilePosition = 0
+        """A batch that starts after this position gets an index entry."""
+        self.offset_index = OffsetIndex(base_offset)
+        self.time_index = TimeIndex(base_offset)
+
+    @classmethod
+    def create(cls, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, now_ms: int) -> "Segment":
+        """An empty segment with its three files. Raises OSError."""
+        segment = cls(disk, folder, base_offset, now_ms)
+        segment.index_due_position = config.index_interval_bytes
+        segment.file = disk.open(segment.path(LOG_SUFFIX), create=True)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            disk.open(segment.path(suffix), create=True).close()
+        return segment
+
+    def path(self, suffix: str) -> str:
+        """The segment's file with this suffix."""
+        return f"{self.folder}/{offset_name(self.base_offset)}{suffix}"
+
+    def open(self) -> File:
+        """The `.log` file, opened at first use. Raises OSError."""
+        file = self.file
+        if file is None:
+            file = self.file = self.disk.open(self.path(LOG_SUFFIX))
+        return file
+
+    # ------------------------------------------------------------------------------------------------ indexes
+
+    def is_index_full(self, config: LogConfig) -> bool:
+        """Whether one more entry could exceed `segment.index.bytes` (time index: one is kept for the closing entry)."""
+        limit = config.segment_index_bytes
+        return (
+            self.offset_index.count >= limit // offset_index.ENTRY_BYTES
+            or self.time_index.count >= limit // time_index.ENTRY_BYTES - 1
+        )
+
+    def note_timestamp(self, timestamp_ms: int, offset: Offset) -> None:
+        """Keep the largest timestamp and the last offset of the batch that has it."""
+        if timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+            self.max_timestamp_offset = offset
+
+    def add_index_entry(self, last_offset: Offset, position: FilePosition, interval_bytes: int) -> None:
+        """Index the batch that starts at `position`. Raises OSError or IndexUnreadable when the index must be read."""
+        self.load_indexes()
+        self.offset_index.append(last_offset, position)
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.index_due_position = position + interval_bytes
+
+    def load_indexes(self) -> None:
+        """Read both index files when they are not in memory. Raises OSError, IndexUnreadable."""
+        if self.offset_index.entries is None and not self.offset_index.load(
+            self.disk.read_file(self.path(OFFSET_INDEX_SUFFIX))
+        ):
+            raise IndexUnreadable(self.path(OFFSET_INDEX_SUFFIX))
+        if self.time_index.entries is None and not self.time_index.load(
+            self.disk.read_file(self.path(TIME_INDEX_SUFFIX))
+        ):
+            raise IndexUnreadable(self.path(TIME_INDEX_SUFFIX))
+
+    def load_offset_index_cached(self) -> bool:
+        """Take the offset index into memory if that needs no wait; tells whether it is there."""
+        index = self.offset_index
+        if index.entries is not None:
+            return True
+        size = index.count * offset_index.ENTRY_BYTES
+        data = self.disk.open(self.path(OFFSET_INDEX_SUFFIX)).read_cached(size, 0)
+        if data is None or len(data) < size:
+            return False
+        if not index.load(data):
+            raise IndexUnreadable(self.path(OFFSET_INDEX_SUFFIX))
+        return True
+
+    def close_for_appends(self) -> None:
+        """The segment gets no more batches: add Kafka's closing time entry and write the indexes. Raises OSError."""
+        if self.max_timestamp > self.time_index.last_timestamp:
+            self.load_indexes()
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.save_indexes()
+
+    def save_indexes(self) -> None:
+        """Bring both index files up to memory, without a sync. Raises OSError."""
+        for index, suffix, entry_bytes in (
+            (self.offset_index, OFFSET_INDEX_SUFFIX, offset_index.ENTRY_BYTES),
+            (self.time_index, TIME_INDEX_SUFFIX, time_index.ENTRY_BYTES),
+        ):
+            if index.entries is None or index.saved_count == index.count:
+                continue
+            path = self.path(suffix)
+            if index.saved_count > 0:
+                self.disk.open(path).append([bytes(index.entries[index.saved_count * entry_bytes :])])
+            else:
+                self.disk.write_file_lazily(path, bytes(index.entries))
+            index.saved_count = index.count
+
+    # ------------------------------------------------------------------------------------------------- changes
+
+    def truncate(self, offset: Offset, position: FilePosition, config: LogConfig) -> None:
+        """Cut the file to `position`, where the batch with `offset` begins, and the indexes with it. Raises OSError."""
+        self.load_indexes()
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.open().truncate(position)
+        self.size = position
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        self.index_due_position = position + config.index_interval_bytes
+        if position == 0:
+            self.first_timestamp = NO_TIMESTAMP
+
+    def rename_to_deleted(self) -> list[str]:
+        """Put `.deleted` behind the names of the segment's files; returns those that exist. Raises OSError."""
+        renamed = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self.disk.exists(path):
+                self.disk.rename(path, path + DELETED_SUFFIX)
+                renamed.append(path + DELETED_SUFFIX)
+        return renamed

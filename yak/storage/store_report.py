@@ -1,0 +1,52 @@
+"""What a LogStore tells about itself: what opening found and did, what cannot be served, and sizes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from yak.storage.log import Log
+
+
+@dataclass(slots=True)
+class StoreEvent:
+    """One line for the log about what opening found or did."""
+
+    level: Literal["info", "warning", "error"]
+    event: str
+    fields: dict[str, object]
+
+
+@dataclass(slots=True)
+class OpenReport:
+    """What `LogStore.open` found and did. `leftovers` are jobs that remove what a stop left half deleted."""
+
+    was_clean: bool = True
+    logs: int = 0
+    recovered_logs: int = 0
+    truncated_bytes: int = 0
+    events: list[StoreEvent] = field(default_factory=list)
+    leftovers: list[Callable[[], None]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DirectoryUsage:
+    """One log directory, as DescribeLogDirs tells it: sizes in bytes (-1 offline), its logs, and why it is offline."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    logs: list[Log]
+    failure: OSError | None
+
+
+@dataclass(slots=True)
+class Unavailable:
+    """A log that is left as it was found: where, whose (the zero id: not known), and why."""
+
+    directory: str
+    topic_id: uuid.UUID
+    reason: str
