@@ -153,7 +153,7 @@ class Broker:
             raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-        if not partition.is_leader:
+        if not partition.is_leader or self.maintenance.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower, f"node {partition.leader_id} leads {topic_partition}")
         return partition
 
@@ -167,7 +167,7 @@ class Broker:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        for log in self.log_store.directory_failed(failure.directory):
+        for log in self.log_store.directory_failed(failure.directory, failure.error):
             partition = self.partitions.get(log.topic_partition)
             if partition is not None and partition.log is log:
                 partition.log = None

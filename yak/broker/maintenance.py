@@ -136,7 +136,6 @@ class Maintenance:
         self.is_stopping = True
         broker = self._broker
         for partition in broker.partitions.values():
-            partition.is_leader = False
             if partition.pending_appends:
                 fail_pending(broker, partition, ErrorCode.not_leader_or_follower)
         broker.metadata.leave(self._on_left)

@@ -181,6 +181,8 @@ class Metadata:
 
         def work() -> list[tuple[TopicPartition, Log | OSError | LogDirectoryFailure]]:
             sync()
+            if image.cluster_id and self._log_store.cluster_id is None:
+                self._log_store.set_cluster_id(image.cluster_id)
             return [(tp, self._create(tp, topic, config)) for tp, topic, config in missing]
 
         def done(result: Any, error: BaseException | None) -> None:
@@ -268,13 +270,25 @@ class Metadata:
         topic_partition = TopicPartition(topic.name, info.partition)
         log = self._log_store.logs.get(topic_partition)
         if log is not None and log.topic_id == topic.topic_id:
-            return log
+            return self._flushed(log)
         created = self._create(topic_partition, topic.topic_id, self.log_config(topic))
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
             return None
         self._broker.notice("warning", "log-was-missing", partition=str(topic_partition))
         return created
+
+    def _flushed(self, log: Log) -> Log | None:
+        """A recovered log that counts only what is on the device: put the rest there, before anyone is served."""
+        if log.config.flush_messages == 1 and log.unflushed_messages:
+            plan = log.flush_plan()
+            try:
+                plan.run()
+            except LogDirectoryFailure as failure:
+                self._broker.directory_failed(failure)
+                return None
+            log.flushed(plan, self._broker.now_ms)
+        return log
 
     def _drop(self, name: str, topic_id: uuid.UUID) -> None:
         broker = self._broker

@@ -34,6 +34,7 @@ class Channel:
         self.dice = dice
         self.connection_id: int | None = None
         self._correlation = 0
+        self._arrives_us = 0
         self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
 
     def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
@@ -53,7 +54,9 @@ class Channel:
             if self.connection_id == connection_id and self.node.starts_count == life:
                 self.node.receive(connection_id, [frame])
 
-        self.world.after(self.dice.between(30, 1_500), arrive)
+        # a stream keeps its order: nothing overtakes what was sent before it
+        self._arrives_us = max(self._arrives_us, self.world.now_us + self.dice.between(30, 1_500))
+        self.world.after(self._arrives_us - self.world.now_us, arrive)
         self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
 
     def on_reply(self, frame: bytes) -> None:

@@ -81,7 +81,7 @@ class SimNode:
         identity = Identity(
             node_id=self.node_id,
             boot_id=str(dice.uuid4()),
-            directories=tuple(log_store.directory_ids()),
+            directories=tuple(str(directory_id) for directory_id in log_store.directory_ids()),
             host="sim",
             port=9092,
             rack=None,

@@ -1,0 +1,245 @@
+"""Produce and Fetch through frames, on the simulated broker."""
+
+import struct
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.protocol.record_batch import compute_crc, iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.sim.rig import Rig, fetch_fields, produce_fields
+from yak.sim.wire import record_batch
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders", partitions=2)
+    return rig
+
+
+def values_of(partition) -> list[bytes]:
+    data = bytes(partition.records or b"")
+    return [record.value for place, header in iterate_headers(data) for record in walk_records(data[place : place + header.size_bytes])]
+
+
+def patched(batch: bytes, offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
+    copy = bytearray(batch)
+    struct.pack_into(layout, copy, offset, value)
+    if fix_crc:
+        struct.pack_into(">I", copy, 17, compute_crc(copy))
+    return bytes(copy)
+
+
+def test_what_is_produced_is_fetched_at_its_offsets(rig):
+    assert rig.produce("orders", [b"a", b"b"]).base_offset == 0
+    assert rig.produce("orders", [b"c"]).base_offset == 2
+    partition = rig.fetch("orders", 0)
+    assert values_of(partition) == [b"a", b"b", b"c"]
+    assert partition.high_watermark == 3
+    assert values_of(rig.fetch("orders", 2)) == [b"c"]
+    assert values_of(rig.fetch("orders", 3)) == []
+
+
+def test_a_fetch_waits_for_the_next_record(rig):
+    reader = rig.new_client()
+    waiting = rig.begin(1, 12, client=reader, **fetch_fields("orders", 0, max_wait_ms=2_000))
+    rig.run_for(300)
+    assert not waiting.is_done
+    rig.produce("orders", [b"late"])
+    rig.run_for(50)
+    assert values_of(waiting.answer.responses[0].partitions[0]) == [b"late"]
+
+
+def test_a_fetch_gives_up_waiting_after_its_time(rig):
+    waiting = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=500))
+    rig.run_for(450)
+    assert not waiting.is_done
+    rig.run_for(150)
+    assert values_of(waiting.answer.responses[0].partitions[0]) == []
+
+
+def test_a_fetch_waits_until_min_bytes_are_there(rig):
+    reader = rig.new_client()
+    waiting = rig.begin(1, 12, client=reader, **fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300))
+    rig.produce("orders", [b"x" * 100])
+    rig.run_for(50)
+    assert not waiting.is_done
+    rig.produce("orders", [b"x" * 100])
+    rig.run_for(50)
+    assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
+
+
+def test_one_batch_is_given_whole_even_when_it_is_larger_than_asked(rig):
+    rig.produce("orders", [b"x" * 1000])
+    rig.produce("orders", [b"y" * 1000])
+    assert values_of(rig.fetch("orders", 0, max_bytes=1)) == [b"x" * 1000]
+
+
+def test_an_offset_past_the_end_is_out_of_range(rig):
+    rig.produce("orders", [b"a"])
+    assert rig.fetch("orders", 2).error_code == ErrorCode.offset_out_of_range
+    assert rig.fetch("orders", -5).error_code == ErrorCode.offset_out_of_range
+
+
+def test_an_unknown_topic_is_told(rig):
+    assert rig.fetch("nowhere", 0).error_code == ErrorCode.unknown_topic_or_partition
+    assert rig.produce("nowhere", [b"a"]).error_code == ErrorCode.unknown_topic_or_partition
+    assert rig.produce("orders", [b"a"], partition=9).error_code == ErrorCode.unknown_topic_or_partition
+
+
+def test_acks_0_gets_no_answer_and_is_stored(rig):
+    silent = rig.begin(0, 9, **produce_fields("orders", record_batch([b"quiet"], rig.world.now_ms), acks=0))
+    rig.run_for(100)
+    assert not silent.is_done
+    assert values_of(rig.fetch("orders", 0)) == [b"quiet"]
+
+
+def test_an_error_with_acks_0_closes_the_connection(rig):
+    silent = rig.begin(0, 9, **produce_fields("nowhere", record_batch([b"quiet"], rig.world.now_ms), acks=0))
+    rig.run_for(100)
+    assert silent.is_lost
+
+
+def test_answers_leave_in_the_order_of_the_requests(rig):
+    first = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=400))
+    second = rig.begin(0, 9, **produce_fields("orders", record_batch([b"a"], rig.world.now_ms), partition=1))
+    rig.run_for(200)
+    assert not second.is_done
+    rig.run_for(300)
+    assert first.is_done
+    assert second.is_done
+
+
+def test_a_repeated_sequence_is_acknowledged_where_it_stands(rig):
+    producer = {"producer_id": 7, "epoch": 0}
+    assert rig.produce("orders", [b"a"], sequence=0, **producer).base_offset == 0
+    assert rig.produce("orders", [b"b"], sequence=1, **producer).base_offset == 1
+    assert rig.produce("orders", [b"a"], sequence=0, **producer).base_offset == 0
+    assert rig.fetch("orders", 0).high_watermark == 2
+
+
+def test_a_gap_in_the_sequence_is_refused(rig):
+    rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
+    answer = rig.produce("orders", [b"c"], producer_id=7, epoch=0, sequence=2)
+    assert answer.error_code == ErrorCode.out_of_order_sequence_number
+    assert rig.produce("orders", [b"z"], producer_id=7, epoch=1, sequence=0).error_code == 0
+    assert rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=1).error_code == ErrorCode.invalid_producer_epoch
+
+
+@pytest.mark.parametrize("how", ["kill", "orderly", "power_loss"])
+def test_sequences_are_known_after_a_restart(how):
+    rig = Rig()
+    rig.create_topic("orders", flush_messages="1")
+    rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
+    rig.restart(orderly=how == "orderly", power_loss=how == "power_loss")
+    assert rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0).base_offset == 0
+    assert rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=1).base_offset == 1
+    assert values_of(rig.fetch("orders", 0)) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (lambda batch: None, ErrorCode.invalid_record),
+        (lambda batch: b"", ErrorCode.invalid_record),
+        (lambda batch: batch[:30], ErrorCode.corrupt_message),
+        (lambda batch: batch + batch, ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 8, ">i", 48), ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 8, ">i", 10_000, fix_crc=False), ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 16, ">b", 1), ErrorCode.unsupported_for_message_format),
+        (lambda batch: patched(batch, 16, ">b", 3), ErrorCode.unsupported_for_message_format),
+        (lambda batch: patched(batch, 30, ">b", 1, fix_crc=False), ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 21, ">h", 0x20), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 21, ">h", 0x10), ErrorCode.invalid_txn_state),
+        (lambda batch: patched(batch, 21, ">h", 5), ErrorCode.unsupported_compression_type),
+        (lambda batch: patched(batch, 23, ">i", 5), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 57, ">i", 0), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 57, ">i", -1), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 35, ">q", -2), ErrorCode.invalid_timestamp),
+        (lambda batch: patched(batch, 35, ">q", 2**62), ErrorCode.invalid_timestamp),
+        (lambda batch: patched(batch, 43, ">q", 3), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 61, ">b", 100), ErrorCode.invalid_record),
+    ],
+)  # fmt: skip
+def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):
+    answer = rig.produce_raw("orders", spoil(record_batch([b"value"], rig.world.now_ms)))
+    assert answer.error_code == error
+    assert answer.base_offset == -1
+    assert rig.fetch("orders", 0).high_watermark == 0
+    assert rig.produce("orders", [b"healthy"]).error_code == 0
+
+
+def test_a_batch_over_max_message_bytes_is_refused():
+    rig = Rig()
+    rig.create_topic("small", max_message_bytes="200")
+    assert rig.produce("small", [b"x" * 300]).error_code == ErrorCode.message_too_large
+    assert rig.produce("small", [b"x" * 10]).error_code == 0
+
+
+def test_log_append_time_stamps_the_batch():
+    rig = Rig()
+    rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
+    answer = rig.produce("stamped", [b"a"], timestamp_ms=5)
+    assert answer.log_append_time is not None
+    data = bytes(rig.fetch("stamped", 0).records)
+    (_, header), = iterate_headers(data)
+    assert abs(header.max_timestamp - rig.world.now_ms) < 1_000
+    assert header.crc == compute_crc(data)
+    assert header.attributes & 8
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_the_topics_codec_is_applied_in_order(codec):
+    rig = Rig()
+    rig.create_topic("packed", compression_type=codec)
+    clients = [rig.new_client() for _ in range(4)]
+    pending = [
+        rig.begin(0, 9, client=client, **produce_fields("packed", record_batch([b"v" * 500, b"%d" % index], rig.world.now_ms)))
+        for index, client in enumerate(clients)
+    ]
+    rig.run_for(1_000)
+    offsets = sorted(later.answer.responses[0].partition_responses[0].base_offset for later in pending)
+    assert offsets == [0, 2, 4, 6]
+    data = bytes(rig.fetch("packed", 0).records)
+    headers = [header for _, header in iterate_headers(data)]
+    assert {header.codec for header in headers} == {["none", "gzip", "snappy", "lz4", "zstd"].index(codec)}
+    assert len(values_of(rig.fetch("packed", 0))) == 8
+
+
+def test_flush_every_message_holds_the_ack_and_the_high_watermark_until_the_device_has_it():
+    rig = Rig()
+    rig.create_topic("safe", flush_messages="1")
+    assert rig.produce("safe", [b"a"]).base_offset == 0
+    rig.restart(power_loss=True)
+    assert values_of(rig.fetch("safe", 0)) == [b"a"]
+
+
+def test_cold_bytes_come_from_the_device(rig):
+    rig.produce("orders", [b"a", b"b"])
+    rig.node.disk.cached_bytes = 0
+    assert values_of(rig.fetch("orders", 0)) == [b"a", b"b"]
+
+
+def test_a_failed_disk_takes_its_directory_offline_and_the_broker_lives(rig):
+    rig.produce("orders", [b"a"])
+    rig.node.disk.fail_next("append", 28, path_contains="orders-0")
+    assert rig.produce("orders", [b"b"]).error_code == ErrorCode.kafka_storage_error
+    assert rig.produce("orders", [b"c"]).error_code == ErrorCode.kafka_storage_error
+    assert rig.fetch("orders", 0).error_code == ErrorCode.kafka_storage_error
+    assert rig.ask(18, 0) is not None
+
+
+def test_a_replica_id_from_a_client_is_refused(rig):
+    fields = fetch_fields("orders", 0) | {"replica_id": 1}
+    answer = rig.ask(1, 12, **fields)
+    assert answer.error_code == ErrorCode.cluster_authorization_failed
+
+
+def test_leader_epochs_fence_both_ways(rig):
+    fields = fetch_fields("orders", 0)
+    fields["topics"][0]["partitions"][0]["current_leader_epoch"] = 99
+    assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == ErrorCode.unknown_leader_epoch
+    rig.restart()
+    fields["topics"][0]["partitions"][0]["current_leader_epoch"] = 0
+    assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == ErrorCode.fenced_leader_epoch

@@ -1,0 +1,197 @@
+"""A broker to ask questions of, one at a time: for tests of single APIs and for trying things by hand.
+
+    rig = Rig()
+    rig.create_topic("orders", partitions=2)
+    answer = rig.ask(3, 12, topics=None, ...)          # kio's fields of Metadata v12
+    later = rig.begin(1, 12, ...)                       # a fetch that waits
+    rig.run_for(500); later.answer
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from yak.sim.clients import Channel
+from yak.sim.dice import SeededDice
+from yak.sim.node import SimNode
+from yak.sim.store import SimStore
+from yak.sim.wire import nested, record_batch, request_class
+from yak.sim.world import World
+
+EVENTS_MAX = 50_000
+
+
+class Pending:
+    """A request under way: `answer` is its body once it came, `is_lost` says that the connection went instead."""
+
+    def __init__(self) -> None:
+        self.answer: Any = None
+        self.is_done = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no answer will come."""
+        return self.is_done and self.answer is None
+
+    def take(self, answer: Any | None) -> None:
+        """The answer came, or the connection was lost."""
+        self.answer = answer
+        self.is_done = True
+
+
+class Rig:
+    """One simulated broker, ready to serve, and as many clients as wanted."""
+
+    def __init__(self, *, seed: int = 1, settings: dict[str, str] | None = None) -> None:
+        self.world = World()
+        self._dice = SeededDice(seed)
+        self.store = SimStore()
+        self.node = SimNode(self.world, self._dice.fork("node"), self.store, node_id=1, settings=settings or {})
+        self.channels: list[Channel] = []
+        self.node.on_reply = self._on_reply
+        self.node.on_close = self._on_close
+        self.node.start()
+        self.run_until_ready()
+        self.client = self.new_client()
+
+    def new_client(self) -> Channel:
+        """One more connection."""
+        channel = Channel(self.world, self.node, self._dice.fork(f"channel {len(self.channels)}"))
+        self.channels.append(channel)
+        return channel
+
+    def begin(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Pending:
+        """Send a request with kio's fields of that version; dicts become the structures they stand for."""
+        pending = Pending()
+        body = build(request_class(api_key, version), fields)
+        (client or self.client).send(api_key, version, body, pending.take)
+        return pending
+
+    def ask(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Any:
+        """Send a request and run the world until its answer; None when the connection was closed instead."""
+        pending = self.begin(api_key, version, client=client, **fields)
+        self.world.run(lambda: pending.is_done, check=lambda: None, events_max=EVENTS_MAX)
+        return pending.answer
+
+    def run_for(self, milliseconds: int) -> None:
+        """Let the simulated time pass."""
+        reached: list[None] = []
+        self.world.after(milliseconds * 1000, lambda: reached.append(None))
+        self.world.run(lambda: bool(reached), check=lambda: None, events_max=EVENTS_MAX)
+
+    def run_until_ready(self) -> None:
+        """Run until the broker listens."""
+        self.world.run(lambda: self.node.is_ready, check=lambda: None, events_max=EVENTS_MAX)
+
+    def restart(self, *, power_loss: bool = False, orderly: bool = False) -> None:
+        """End the broker and start it again on the same disk."""
+        if orderly:
+            self.node.stop()
+            self.world.run(lambda: self.node.broker is None, check=lambda: None, events_max=EVENTS_MAX)
+        elif power_loss:
+            self.node.crash()
+        else:
+            self.node.kill()
+        for channel in self.channels:
+            channel.lose()
+        self.node.start()
+        self.run_until_ready()
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """A topic; config names with underscores for dots."""
+        answer = self.ask(
+            19,
+            5,
+            topics=[
+                {
+                    "name": name,
+                    "num_partitions": partitions,
+                    "replication_factor": 1,
+                    "assignments": [],
+                    "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+                }
+            ],
+            timeout=dt.timedelta(seconds=5),
+            validate_only=False,
+        )
+        assert answer.topics[0].error_code == 0, answer
+
+    def produce(self, topic: str, values: list[bytes], *, partition: int = 0, acks: int = -1, **batch: int) -> Any:
+        """One batch; the answer of its partition."""
+        records = record_batch(values, batch.pop("timestamp_ms", self.world.now_ms), **batch)
+        return self.produce_raw(topic, records, partition=partition, acks=acks)
+
+    def produce_raw(self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> Any:
+        """Whatever bytes; the answer of the partition."""
+        answer = self.ask(0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
+        return None if answer is None else answer.responses[0].partition_responses[0]
+
+    def fetch(self, topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20) -> Any:
+        """What one partition has from `offset` on."""
+        fields = fetch_fields(topic, offset, partition=partition, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
+        return self.ask(1, 12, **fields).responses[0].partitions[0]
+
+    def _on_reply(self, connection_id: int, frame: bytes) -> None:
+        for channel in self.channels:
+            if channel.connection_id == connection_id:
+                channel.on_reply(frame)
+
+    def _on_close(self, connection_id: int) -> None:
+        for channel in self.channels:
+            if channel.connection_id == connection_id:
+                channel.lose()
+
+
+def produce_fields(topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> dict[str, Any]:
+    """Produce v9 for one partition."""
+    return {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout": dt.timedelta(seconds=1),
+        "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": records}]}],
+    }
+
+
+def fetch_fields(
+    topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20, min_bytes: int = 1
+) -> dict[str, Any]:
+    """Fetch v12 for one partition, outside of sessions."""
+    return {
+        "max_wait": dt.timedelta(milliseconds=max_wait_ms),
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [
+            {
+                "topic": topic,
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "current_leader_epoch": -1,
+                        "fetch_offset": offset,
+                        "last_fetched_epoch": -1,
+                        "log_start_offset": -1,
+                        "partition_max_bytes": max_bytes,
+                    }
+                ],
+            }
+        ],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+
+
+def build(cls: Any, fields: dict[str, Any]) -> Any:
+    """A kio structure from plain values."""
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            values[name] = build(nested(cls, name), value)
+        elif isinstance(value, (list, tuple)):
+            values[name] = tuple(build(nested(cls, name), item) if isinstance(item, dict) else item for item in value)
+        else:
+            values[name] = value
+    return cls(**values)
