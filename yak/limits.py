@@ -71,6 +71,9 @@ FETCH_BYTES_MAX: Final = 55 * MIB
 """Kafka's `fetch.max.bytes` of the broker: one answer never holds more, but always one whole batch."""
 FETCH_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX
 """No answer is larger, whatever `fetch.max.bytes` and the client say: what a receiver of Kafka frames accepts."""
+FETCH_ANSWER_AIM_BYTES: Final = 4 * MIB
+"""An answer stops growing here, whatever more the client would take: larger ones fall out of the processor's cache on
+their way to the socket, and a fetch of many partitions would hold tens of megabytes."""
 FETCH_SESSION_PARTITIONS_MAX: Final = 100_000
 """Partitions that one fetch session remembers; a session of more is refused and the client sends full fetches."""
 FETCH_SESSIONS_MAX: Final = 1000

@@ -43,7 +43,6 @@ class ConfigRow:
             "name": self.name,
             "value": self.value,
             "read_only": self.read_only,
-            "is_default": self.is_default,
             "config_source": self.source,
             "is_sensitive": self.is_sensitive,
             "synonyms": [{"name": row.name, "value": row.value, "source": row.source} for row in synonyms],

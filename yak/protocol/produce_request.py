@@ -99,6 +99,8 @@ def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest 
             return None
         start, position = position + 1, position + length
         name = read_text(view, start, position)
+    if position + 6 > len(view):
+        return None  # no partitions, or cut off: the general reader knows which
     partition_count, index, length = _ONE_BATCH_BACK.unpack_from(view, position)
     position += 6
     if length >= 0x80:

@@ -15,8 +15,8 @@ def validate_topic_name(name: str) -> None:
     """Raise PeerError(INVALID_TOPIC_EXCEPTION) with words unless a topic may have this name."""
     reason = _fault(name)
     if reason:
-        shown = name[:TOPIC_NAME_LENGTH_MAX].encode("ascii", "backslashreplace").decode()
-        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{shown}' {reason}")
+        # ascii() escapes what a log or a terminal must not be fed.
+        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {name[:100]!a} {reason}")
 
 
 def is_valid_topic_name(name: str) -> bool:

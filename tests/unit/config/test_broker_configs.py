@@ -1,0 +1,88 @@
+import pytest
+
+from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, validate_broker_config
+from yak.config.definitions import Update
+from yak.config.topic_configs import TOPIC_CONFIGS
+from yak.errors import ErrorCode, PeerError, UsageError
+
+
+def test_defaults_are_kafkas_but_for_those_that_say_so():
+    config = BrokerConfig.from_settings()
+    assert config.num_partitions == 3
+    assert config.max_connections_per_ip == 1000
+    assert config.num_recovery_threads_per_data_dir == 2
+    assert config.auto_create_topics_enable is True
+    assert config.fetch_max_bytes == 57_671_680
+    assert config.socket_request_max_bytes == 104_857_600
+    assert config.connections_max_idle_ms == 600_000
+    assert config.producer_id_expiration_ms == 86_400_000
+    assert config.static == {}
+
+
+def test_settings_are_parsed_and_kept_as_they_were_given():
+    config = BrokerConfig.from_settings({"num.partitions": " 4", "log.dirs": "/a, /b", "node.id": "7"})
+    assert (config.num_partitions, config.log_dirs, config.node_id) == (4, ("/a", "/b"), 7)
+    assert config.static["num.partitions"] == " 4"
+    assert BrokerConfig.from_settings({"log.dir": "/c"}).log_dirs == ("/c",)
+    assert BrokerConfig.from_settings({"broker.id": "3"}).node_id == 3
+
+
+def test_advertised_listeners_are_the_listeners_unless_set():
+    config = BrokerConfig.from_settings({"listeners": "PLAINTEXT://h:1"})
+    assert config.advertised_listeners == ("PLAINTEXT://h:1",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num.partition": "4"}, "no broker config"),
+        ({"num.partitions": "many"}, "cannot be used"),
+        ({"num.partitions": "0"}, "cannot be used"),
+        ({"num.io.threads": "3"}, "cannot be used"),
+        ({"log.cleanup.policy": "compact"}, "cannot be used"),
+        ({"log.retention.hours": "x"}, "cannot be used"),
+        ({"node.id": "1", "broker.id": "2"}, "differ"),
+    ],
+)
+def test_a_bad_setting_says_what_why_and_what_to_try(settings, words):
+    with pytest.raises(UsageError, match=words) as caught:
+        BrokerConfig.from_settings(settings)
+    assert caught.value.code == "bad-config"
+    assert caught.value.why
+    assert caught.value.try_
+
+
+def test_a_misspelt_name_is_met_with_the_right_one():
+    with pytest.raises(UsageError) as caught:
+        BrokerConfig.from_settings({"num.partition": "4"})
+    assert caught.value.try_ == ("-c num.partitions=4",)
+
+
+def test_what_stands_behind_topics_can_change_while_the_broker_runs():
+    for topic_config in TOPIC_CONFIGS.values():
+        for synonym in topic_config.synonyms:
+            expected = Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY
+            assert BROKER_CONFIGS[synonym.name].update is expected
+    validate_broker_config("log.retention.ms", "5", per_broker=False)
+    validate_broker_config("log.retention.ms", "5", per_broker=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("num.partitions", "4", ErrorCode.invalid_request),
+        ("log.retention.hours", "4", ErrorCode.invalid_request),
+        ("log.retention.ms", "x", ErrorCode.invalid_config),
+        ("log.retention.ms", None, ErrorCode.invalid_config),
+        ("no.such.config", "x", ErrorCode.invalid_config),
+    ],
+)
+def test_a_running_broker_refuses_what_it_cannot_take(name, value, code):
+    with pytest.raises(PeerError) as caught:
+        validate_broker_config(name, value, per_broker=False)
+    assert caught.value.error_code is code
+
+
+def test_every_broker_config_is_documented():
+    for name, definition in BROKER_CONFIGS.items():
+        assert definition.documentation.endswith("."), name

@@ -1,0 +1,80 @@
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.serial import entity_reader
+
+from yak.config.broker_configs import BROKER_CONFIGS
+from yak.config.definitions import ConfigSource, ConfigType
+from yak.config.describe import SynonymRow, describe_broker, describe_default_broker, describe_topic
+from yak.config.topic_configs import TOPIC_CONFIGS
+from yak.protocol.codec import encode_response_body
+
+
+def one(rows):
+    (row,) = rows
+    return row
+
+
+def test_all_configs_come_in_alphabetical_order_unless_some_are_named():
+    rows = describe_topic({}, {}, {}, {})
+    assert [row.name for row in rows] == sorted(TOPIC_CONFIGS)
+    rows = describe_topic({}, {}, {}, {}, ["segment.ms", "nonsense", "cleanup.policy"])
+    assert [row.name for row in rows] == ["cleanup.policy", "segment.ms"]
+    assert len(describe_broker({}, {}, {})) == len(BROKER_CONFIGS)
+
+
+def test_a_default_says_so_and_names_the_broker_config_behind_it():
+    row = one(describe_topic({}, {}, {}, {}, ["retention.ms"]))
+    assert (row.value, row.source, row.is_default, row.read_only) == ("604800000", ConfigSource.DEFAULT, True, False)
+    assert row.synonyms == (SynonymRow("log.retention.hours", "168", ConfigSource.DEFAULT),)
+    assert row.type is ConfigType.LONG
+
+
+def test_the_value_in_force_comes_first_among_its_synonyms():
+    row = one(
+        describe_topic(
+            {"retention.ms": "1"},
+            {"log.retention.ms": "2"},
+            {"log.retention.ms": "3"},
+            {"log.retention.minutes": "4"},
+            ["retention.ms"],
+        )
+    )
+    assert (row.value, row.source, row.is_default) == ("1", ConfigSource.DYNAMIC_TOPIC, False)
+    assert [(synonym.name, synonym.value, int(synonym.source)) for synonym in row.synonyms] == [
+        ("retention.ms", "1", 1),
+        ("log.retention.ms", "2", 2),
+        ("log.retention.ms", "3", 3),
+        ("log.retention.minutes", "4", 4),
+        ("log.retention.hours", "168", 5),
+    ]
+
+
+def test_a_value_from_the_file_is_shown_in_the_topics_unit():
+    row = one(describe_topic({}, {}, {}, {"log.retention.minutes": "4"}, ["retention.ms"]))
+    assert (row.value, row.source) == ("240000", ConfigSource.STATIC_BROKER)
+
+
+def test_a_broker_shows_what_is_read_only_and_where_it_comes_from():
+    row = one(describe_broker({}, {}, {"num.partitions": "4"}, ["num.partitions"]))
+    assert (row.value, row.source, row.read_only) == ("4", ConfigSource.STATIC_BROKER, True)
+    row = one(describe_broker({"log.retention.ms": "9"}, {}, {}, ["log.retention.ms"]))
+    assert (row.value, row.source, row.read_only) == ("9", ConfigSource.DYNAMIC_BROKER, False)
+    row = one(describe_broker({}, {}, {}, ["log.retention.ms"]))
+    assert (row.value, row.source) == (None, ConfigSource.DEFAULT)
+
+
+def test_the_default_of_all_brokers_shows_only_what_is_set():
+    row = one(describe_default_broker({"log.retention.ms": "9"}))
+    assert (row.name, row.value, row.source) == ("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+
+
+def test_rows_fit_every_version_of_the_answer():
+    rows = describe_topic({"retention.ms": "1"}, {}, {}, {}) + describe_broker({}, {}, {})
+    fields = [row.as_fields(include_synonyms=True, include_documentation=True) for row in rows]
+    for version in range(1, 5):
+        encode_response_body(32, version, {"results": [{"configs": fields}]})
+    body = encode_response_body(32, 4, {"results": [{"configs": fields}]})
+    found = entity_reader(DescribeConfigsResponse)(body, 0)[0].results[0].configs
+    assert [config.name for config in found] == [row.name for row in rows]
+    assert all(config.documentation for config in found)
+    bare = rows[0].as_fields(include_synonyms=False, include_documentation=False)
+    assert (bare["synonyms"], bare["documentation"]) == ([], None)

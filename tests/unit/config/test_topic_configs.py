@@ -1,0 +1,114 @@
+from dataclasses import fields
+
+import pytest
+
+from yak.config.definitions import ConfigType
+from yak.config.log_config import NEVER, LogConfig
+from yak.config.topic_configs import (
+    TOPIC_CONFIGS,
+    resolve_log_config,
+    topic_config_value,
+    validate_topic_config,
+    validate_topic_configs,
+)
+from yak.errors import ErrorCode, PeerError
+
+
+def test_nothing_set_gives_kafkas_defaults():
+    assert resolve_log_config({}, {}, {}, {}) == LogConfig()
+
+
+def test_every_log_setting_can_be_set_on_a_topic():
+    for field in fields(LogConfig):
+        assert TOPIC_CONFIGS[field.name.replace("_", ".")].has_effect
+
+
+def test_every_topic_config_is_documented_and_its_default_is_valid():
+    for name, definition in TOPIC_CONFIGS.items():
+        assert definition.documentation.endswith("."), name
+        validate_topic_config(name, definition.default)
+
+
+def test_the_topic_wins_then_this_broker_then_all_brokers_then_the_file():
+    levels = [{"retention.ms": "1"}, {"log.retention.ms": "2"}, {"log.retention.ms": "3"}, {"log.retention.ms": "4"}]
+    for first in range(4):
+        chosen = [{}] * first + levels[first:]
+        assert resolve_log_config(*chosen).retention_ms == first + 1
+
+
+def test_milliseconds_win_over_minutes_and_minutes_over_hours():
+    file = {
+        "log.retention.hours": "2",
+        "log.retention.minutes": "3",
+        "log.roll.hours": "1",
+        "log.roll.jitter.hours": "1",
+    }
+    config = resolve_log_config({}, {}, {}, file)
+    assert config.retention_ms == 180_000
+    assert config.segment_ms == 3_600_000
+    assert config.segment_jitter_ms == 3_600_000
+    assert resolve_log_config({}, {}, {}, {**file, "log.retention.ms": "5"}).retention_ms == 5
+    assert resolve_log_config({}, {}, {}, {"log.retention.hours": "-5"}).retention_ms == -1
+
+
+def test_values_come_in_their_types():
+    config = resolve_log_config(
+        {"flush.messages": "1", "message.timestamp.type": "LogAppendTime", "compression.type": "zstd"}, {}, {}, {}
+    )
+    assert (config.flush_messages, config.message_timestamp_type, config.compression_type) == (
+        1,
+        "LogAppendTime",
+        "zstd",
+    )
+    assert config.flush_ms == NEVER
+    assert config.cleanup_policy == "delete"
+
+
+def test_a_stored_value_that_means_nothing_counts_as_not_set():
+    config = resolve_log_config({"retention.ms": "soon", "cleanup.policy": "compact", "new.name": "1"}, {}, {}, {})
+    assert config == LogConfig()
+    assert resolve_log_config({"segment.bytes": "x"}, {}, {}, {"log.segment.bytes": "99"}).segment_bytes == 99
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("retention.secs", "5", "Unknown config name"),
+        ("retention.ms", "soon", "whole number"),
+        ("retention.ms", "-2", "below -1"),
+        ("retention.ms", None, "Null"),
+        ("cleanup.policy", "compact", "compaction"),
+        ("cleanup.policy", "compact,delete", "compaction"),
+        ("cleanup.policy", "burn", "one of"),
+        ("compression.type", "brotli", "one of"),
+        ("min.insync.replicas", "0", "below 1"),
+        ("min.cleanable.dirty.ratio", "0.7", "no effect"),
+        ("remote.storage.enable", "true", "no effect"),
+        ("compression.gzip.level", "5", "no effect"),
+        ("compression.gzip.level", "0", "between"),
+        ("flush.messages", "0", "below 1"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_words(name, value, words):
+    with pytest.raises(PeerError, match=words) as caught:
+        validate_topic_config(name, value)
+    assert caught.value.error_code is ErrorCode.invalid_config
+    with pytest.raises(PeerError):
+        validate_topic_configs({"segment.ms": "5", name: value})
+
+
+def test_what_has_no_effect_may_be_set_to_its_default():
+    validate_topic_config("min.cleanable.dirty.ratio", "0.50")
+    validate_topic_config("preallocate", "FALSE")
+    validate_topic_config("cleanup.policy", " delete ")
+
+
+def test_types_are_kafkas_numbers():
+    assert TOPIC_CONFIGS["cleanup.policy"].type == 7
+    assert TOPIC_CONFIGS["retention.ms"].type is ConfigType.LONG
+    assert TOPIC_CONFIGS["max.message.bytes"].type == 3
+
+
+def test_an_inherited_value_is_in_the_topics_unit():
+    assert topic_config_value(TOPIC_CONFIGS["retention.ms"], {"log.retention.hours": "1"}) == "3600000"
+    assert topic_config_value(TOPIC_CONFIGS["retention.ms"], {}) == "604800000"

@@ -1,0 +1,199 @@
+import random
+import struct
+from dataclasses import fields
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.index import load_request_schema
+
+from yak.errors import ProtocolViolation
+from yak.limits import REQUEST_ELEMENTS_MAX
+from yak.protocol.codec import decode_request
+from yak.protocol.request_check import apply_edits, check_body
+from yak.protocol.varint import uvarint
+from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
+
+QUICK = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ALL_VERSIONS = [
+    (key, version)
+    for key in API_NAMES
+    for versions in [decodable_range(key)]
+    for version in range(versions.minimum, versions.maximum + 1)
+]
+COLD = [pair for pair in ALL_VERSIONS if pair[0] not in (PRODUCE, FETCH)]
+
+
+def view(data):
+    return memoryview(bytes(data))
+
+
+def as_plain(value):
+    """Hot requests and kio's, in one shape: nested tuples of what both have."""
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
+        raise AssertionError("compare fields one by one")
+    return value
+
+
+def same(ours, kios) -> bool:
+    """Whether a hot request says what kio's says, field by field of kio's class."""
+    for field in fields(kios):
+        mine, theirs = getattr(ours, field.name), getattr(kios, field.name)
+        if isinstance(theirs, tuple) and theirs and hasattr(theirs[0], "__dataclass_fields__"):
+            if len(mine) != len(theirs) or not all(map(same, mine, theirs)):
+                return False
+        elif hasattr(theirs, "__dataclass_fields__"):
+            if not same(mine, theirs):
+                return False
+        elif isinstance(theirs, tuple):
+            if tuple(mine) != theirs:
+                return False
+        elif as_plain(mine) != theirs:
+            return False
+    return True
+
+
+@QUICK
+@given(seed=st.integers(0, 2**32))
+def test_every_request_of_every_version_is_read_as_kio_reads_it(oracle, seed):
+    rng = random.Random(seed)
+    for key, version in COLD:
+        entity = oracle.random_entity(load_request_schema(key, version), rng)
+        data = oracle.kio_bytes(entity)
+        assert decode_request(key, version, view(b"??" + data), 2) == oracle.kio_entity(type(entity), data)
+
+
+@QUICK
+@given(seed=st.integers(0, 2**32))
+def test_unknown_tagged_fields_change_nothing(oracle, seed):
+    rng = random.Random(seed)
+    for key, version in ALL_VERSIONS:
+        entity = oracle.random_entity(load_request_schema(key, version), rng)
+        if not entity.__flexible__:
+            continue
+        data = oracle.bytes_with_unknown_tags(entity, rng)
+        expected = oracle.kio_entity(type(entity), oracle.kio_bytes(entity))
+        edited = apply_edits(view(data), 0, check_body(type(entity), view(data), 0))
+        assert oracle.kio_entity(type(entity), edited) == expected, (key, version)
+        found = decode_request(key, version, view(data), 0)
+        assert same(found, expected) if key in (PRODUCE, FETCH) else found == expected, (key, version)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_the_hot_requests_are_read_as_kio_reads_them(oracle, seed):
+    rng = random.Random(seed)
+    for key, version in ALL_VERSIONS:
+        if key not in (PRODUCE, FETCH):
+            continue
+        entity = oracle.random_entity(load_request_schema(key, version), rng)
+        data = oracle.kio_bytes(entity)
+        assert same(decode_request(key, version, view(b"?" + data), 1), oracle.kio_entity(type(entity), data)), version
+
+
+def test_the_usual_produce_request_is_read_as_kio_reads_it(oracle):
+    for version in range(3, 14):
+        for records in (b"", b"r", b"r" * 126, b"r" * 127, b"r" * 70_000):
+            body = b"\0" if version >= 9 else b"\xff\xff"
+            body += struct.pack(">hi", -1, 30_000)
+            count = uvarint(2) if version >= 9 else struct.pack(">i", 1)
+            topic = bytes(range(16)) if version >= 13 else b"\x06topic" if version >= 9 else b"\0\x05topic"
+            size = uvarint(len(records) + 1) if version >= 9 else struct.pack(">i", len(records))
+            body += count + topic + count + struct.pack(">i", 5) + size + records + (b"\0\0\0" if version >= 9 else b"")
+            ours = decode_request(PRODUCE, version, view(body), 0)
+            assert same(ours, oracle.kio_entity(load_request_schema(PRODUCE, version), body))
+            assert ours.timeout_ms == 30_000
+            front = len(body) - len(records)
+            for end in {*range(front), len(body) - 1, len(body) - 2, len(body) - 3}:
+                with pytest.raises(ProtocolViolation):
+                    decode_request(PRODUCE, version, view(body[:end]), 0)
+            with pytest.raises(ProtocolViolation):
+                decode_request(PRODUCE, version, view(body + b"\0"), 0)
+
+
+def test_records_are_a_view_into_the_frame_and_not_a_copy():
+    body = b"\0" + struct.pack(">hi", 1, 5) + b"\x02\x02t\x02" + bytes(4) + uvarint(1001) + bytes(1000) + b"\0\0\0"
+    frame = view(body)
+    assert decode_request(PRODUCE, 9, frame, 0).topic_data[0].partition_data[0].records.obj is frame.obj
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (3, 1, struct.pack(">i", 2**31 - 1)),
+        (3, 1, struct.pack(">i", -2)),
+        (3, 0, struct.pack(">i", -1)),  # null where version 0 has none
+        (3, 12, b"\xff\xff\xff\xff\x7f"),  # kio would abort the process here
+        (3, 12, b"\xff\xff\xff\xff\x0f"),
+        (3, 12, b"\xff" * 10),
+        (3, 12, b"\x80\x80\x80\x80\x80"),
+        (3, 12, b""),
+        (3, 4, struct.pack(">i", 0) + b"\2"),  # a boolean that is neither
+        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 2**31 - 1)),
+        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, -1)),
+        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\xff\xff" + struct.pack(">i", 0)),
+        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\0\1\xff" + struct.pack(">i", 0)),
+        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\0\1a" + struct.pack(">iii", 1, 0, -2)),
+        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\0\1a" + struct.pack(">iii", 1, 0, 2**31 - 1)),
+        (0, 9, b"\0" + struct.pack(">hi", 1, 1000) + b"\0\0"),
+        (0, 9, b"\0" + struct.pack(">hi", 1, 1000) + b"\xff\xff\xff\xff\x0f"),
+        (0, 13, b"\0" + struct.pack(">hi", 1, 1000) + b"\x02" + bytes(3)),
+        (1, 4, struct.pack(">iiiibi", -1, 0, 0, 0, 0, 2**31 - 1)),
+        (1, 12, struct.pack(">iiiibii", -1, 0, 0, 0, 0, 0, -1) + b"\xff\xff\xff\xff\x0f"),
+        (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\x02\x00\x02\x02a\x00\x02\x02b"),
+        (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\x01\x01\x05" + bytes(13)),
+        (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\x01\x01\x0e" + bytes(14)),
+        (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\xff\xff\xff\xff\x07"),
+        (75, 0, b"\x01" + struct.pack(">i", 1) + b"\x05\0"),  # a nullable structure that is neither there nor null
+    ],
+)
+def test_a_body_that_lies_about_its_sizes_is_a_violation(key, version, body):
+    with pytest.raises(ProtocolViolation):
+        decode_request(key, version, view(body), 0)
+
+
+def test_bytes_after_the_body_are_a_violation():
+    with pytest.raises(ProtocolViolation, match="3 bytes after the end"):
+        decode_request(3, 1, view(struct.pack(">i", 0) + b"abc"), 0)
+
+
+def test_too_many_elements_are_refused_before_they_are_built():
+    count = REQUEST_ELEMENTS_MAX + 1
+    with pytest.raises(ProtocolViolation, match="elements"):
+        decode_request(3, 1, view(struct.pack(">i", count) + bytes(2 * count)), 0)
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 2), (0, 99), (999, 0), (1, -1), (7, 0)])
+def test_a_version_that_cannot_be_decoded_is_a_violation(key, version):
+    with pytest.raises(ProtocolViolation):
+        decode_request(key, version, view(b""), 0)
+
+
+def test_null_and_empty_stay_apart():
+    assert decode_request(3, 1, view(struct.pack(">i", -1)), 0).topics is None
+    assert decode_request(3, 1, view(struct.pack(">i", 0)), 0).topics == ()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_a_damaged_request_is_read_or_refused_and_nothing_else(oracle, seed):
+    rng = random.Random(seed)
+    for key, version in rng.sample(ALL_VERSIONS, 40) + [(0, 9), (0, 13), (1, 12), (1, 18), (3, 13)]:
+        data = bytearray(oracle.kio_bytes(oracle.random_entity(load_request_schema(key, version), rng)))
+        for _ in range(rng.randint(1, 3)):
+            position = rng.randint(0, len(data))
+            match rng.randint(0, 3):
+                case 0:
+                    data[position : position + 1] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randint(0, 255)])])
+                case 1:
+                    del data[position:]
+                case 2:
+                    data[position:position] = rng.choice([b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff" * 4])
+                case 3:
+                    del data[position : position + rng.randint(1, 4)]
+        try:
+            decode_request(key, version, view(data), 0)
+        except ProtocolViolation:
+            continue

@@ -1,0 +1,40 @@
+import pytest
+
+from yak.errors import ErrorCode, PeerError
+from yak.protocol.topic_names import (
+    find_collision,
+    is_internal,
+    is_valid_topic_name,
+    refuse_collision,
+    validate_topic_name,
+)
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
+def test_a_legal_name_passes(name):
+    validate_topic_name(name)
+    assert is_valid_topic_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "a/../../etc", "a b", "é", "a\0", "a\n", "\u0661"])
+def test_an_illegal_name_is_told_why(name):
+    with pytest.raises(PeerError) as caught:
+        validate_topic_name(name)
+    assert caught.value.error_code is ErrorCode.invalid_topic_exception
+    assert caught.value.message.isprintable()
+    assert not is_valid_topic_name(name)
+
+
+def test_dots_and_underscores_collide():
+    assert find_collision("a.b", ["x", "a_b"]) == "a_b"
+    assert find_collision("a_b", ["a.b"]) == "a.b"
+    assert find_collision("a.b", ["a.b"]) is None
+    assert find_collision("ab", ["a.b", "ab"]) is None
+    with pytest.raises(PeerError, match="a_b"):
+        refuse_collision("a.b", ["a_b"])
+    refuse_collision("a.c", ["a_b"])
+
+
+def test_internal_topics_are_known():
+    assert is_internal("__consumer_offsets")
+    assert not is_internal("orders")

@@ -1,0 +1,43 @@
+from kio.index import load_request_schema, load_response_schema
+
+from yak.protocol.versions import (
+    API_NAMES,
+    FIRST_FLEXIBLE,
+    NEVER_FLEXIBLE,
+    VersionRange,
+    decodable_range,
+    is_decodable,
+    is_flexible,
+    supported_ranges,
+)
+
+
+def test_the_table_of_first_flexible_versions_is_kios():
+    for key in API_NAMES:
+        versions = decodable_range(key)
+        for version in range(versions.minimum, versions.maximum + 1):
+            assert is_flexible(key, version) == load_request_schema(key, version).__flexible__, (key, version)
+            assert is_flexible(key, version) == load_response_schema(key, version).__flexible__, (key, version)
+
+
+def test_removed_apis_and_unknown_keys_are_not_flexible():
+    assert all(FIRST_FLEXIBLE[key] == NEVER_FLEXIBLE for key in (4, 5, 6, 7))
+    assert not is_flexible(999, 12)
+
+
+def test_a_version_from_the_future_has_the_flexible_header():
+    assert is_flexible(18, 99)
+
+
+def test_produce_is_advertised_from_0_and_init_producer_id_up_to_5():
+    ranges = supported_ranges()
+    assert ranges[0] == VersionRange(0, 13)
+    assert ranges[22] == VersionRange(0, 5)
+    assert ranges[1] == VersionRange(4, 18)
+    assert {ranges[key].minimum for key in (10, 11, 12, 13, 14, 17, 18)} == {0}
+
+
+def test_what_is_not_decodable_is_known_without_loading_a_schema():
+    assert not is_decodable(0, 2)
+    assert not is_decodable(999, 0)
+    assert is_decodable(0, 3)
