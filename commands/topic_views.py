@@ -51,7 +51,7 @@ def list_rows(
     wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
     sizes = _sizes(admin, found) if wants_more else {}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": topic.name,
             "partitions": len(topic.partitions),
@@ -64,7 +64,7 @@ def list_rows(
     ]
     column = {"size": "size_bytes"}.get(sort, sort)
     if column != "name":
-        rows.sort(key=lambda row: -(row[column] or 0))
+        rows.sort(key=lambda row: int(row[column] or 0), reverse=True)
     return rows
 
 

@@ -1,0 +1,109 @@
+"""The rows that `yak brokers` prints."""
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+from yak.commands.settings import closest
+from yak.commands.units import format_time
+from yak.errors import YakError
+from yak.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from yak.client.admin import Admin
+    from yak.client.metadata import ClusterMetadata
+    from yak.commands.options import Globals
+
+CLEAR_SCREEN = "\x1b[H\x1b[J"
+
+
+def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
+    """One row a broker. Skew: how far its leaders are from an even share, in percent."""
+    metadata = admin.metadata()
+    racks = admin.racks()
+    partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
+    share = len(partitions) / len(metadata.brokers) if metadata.brokers else 0.0
+    rows = []
+    on_disk = _bytes_by_broker(admin, metadata) if sizes else {}
+    for node_id, broker in metadata.brokers.items():
+        leaders = sum(each.leader == node_id for each in partitions)
+        rows.append(
+            {
+                "id": node_id,
+                "address": broker.address,
+                "rack": racks.get(node_id),
+                "controller": node_id == metadata.controller_id,
+                "leaders": leaders,
+                "leaders_skew_percent": round(100 * (leaders - share) / share) if share else 0,
+                "replicas": sum(node_id in each.replicas for each in partitions),
+                "under_replicated": sum(node_id in each.replicas and node_id not in each.isr for each in partitions),
+                **({"size_bytes": on_disk.get(node_id)} if sizes else {}),
+            }
+        )
+    return rows
+
+
+def _bytes_by_broker(admin: "Admin", metadata: "ClusterMetadata") -> dict[int, int]:
+    from yak.client.log_dirs import replica_sizes
+
+    found = replica_sizes(metadata, timeout_s=admin.timeout_s)
+    return {node_id: sum(sizes.values()) for node_id, sizes in found.items()}
+
+
+def find_broker(rows: list[dict[str, Any]], node_id: int) -> dict[str, Any]:
+    """The broker's row. Raises YakError (`unknown-broker`)."""
+    for row in rows:
+        if row["id"] == node_id:
+            return row
+    ids = [str(row["id"]) for row in rows]
+    raise YakError(
+        "unknown-broker",
+        f"broker {node_id} is not in the cluster",
+        why=f"brokers are {', '.join(ids)}",
+        try_=(f"yak brokers describe {closest(str(node_id), ids) or ids[0]}" if ids else "yak brokers list",),
+    )
+
+
+def watch_brokers(g: "Globals", interval_ms: int, count: int | None) -> None:
+    """Print the table every interval; a rate is the growth of the high watermarks that a broker leads."""
+    from yak.client.admin import Admin
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    before: dict[TopicPartition, int] = {}
+    before_at = 0.0
+    for look in itertools.count(1):
+        metadata = admin.metadata()
+        led = {
+            TopicPartition(topic.name, each.number): each.leader
+            for topic in metadata.topics.values()
+            for each in topic.partitions
+            if each.leader >= 0
+        }
+        ends = {each: found.offset for each, found in admin.offsets(dict.fromkeys(led, "latest")).items()}
+        now = time.monotonic()
+        rows = broker_rows(admin, sizes=False)
+        for row in rows:
+            grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
+            row["records_per_s"] = round(grown / (now - before_at)) if before else None
+        _show(g, rows)
+        before, before_at = ends, now
+        if look == count:
+            return
+        time.sleep(interval_ms / 1000)
+
+
+def _show(g: "Globals", rows: list[dict[str, Any]]) -> None:
+    moment = format_time(g.now_ms(), g.zone)
+    if not g.out.for_people:
+        g.out.table([{"time": moment, **row} for row in rows], ("time", "id", "address", "leaders", "records_per_s"))
+        g.out.stdout.flush()
+        return
+    if g.out.stdout.isatty():
+        g.out.stdout.write(CLEAR_SCREEN)
+    g.out.line(moment)
+    g.out.table(
+        rows,
+        ("id", "address", "controller", "leaders", "replicas", "under_replicated", "records_per_s"),
+        ("leaders_skew_percent", "rack"),
+    )
+    g.out.stdout.flush()

@@ -1,0 +1,122 @@
+"""`yak brokers`: list, describe, config, watch."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
+from yak.commands.options import Globals
+from yak.commands.topic_arguments import key_values
+
+brokers = CommandGroup(
+    "brokers",
+    "List, describe and configure brokers.",
+    examples=("yak brokers list", "yak brokers describe 1 --all-configs", "yak brokers watch"),
+)
+
+Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
+
+
+@brokers.command("list", examples=("yak brokers list", "yak brokers list -o wide"))
+def list_brokers(g: Globals) -> None:
+    """List brokers with what they lead and store."""
+    from yak.client.admin import Admin
+    from yak.commands.broker_views import broker_rows
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    rows = broker_rows(admin, sizes=g.output != "table")
+    g.out.table(
+        rows,
+        ("id", "address", "controller", "leaders", "replicas", "under_replicated"),
+        ("leaders_skew_percent", "size_bytes", "rack"),
+    )
+
+
+@brokers.command("describe", examples=("yak brokers describe 1", "yak brokers describe 1 --all-configs -o json"))
+def describe(
+    g: Globals,
+    node_id: Id,
+    all_configs: Annotated[
+        bool, typer.Option("--all-configs", help="Also configs at their default.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Show one broker and its configs."""
+    from yak.client.admin import Admin
+    from yak.commands.broker_views import broker_rows, find_broker
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    row = find_broker(broker_rows(admin, sizes=True), node_id)
+    configs = [
+        {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
+        for each in admin.configs("broker", str(node_id))
+        if all_configs or not each.is_default or each.name.startswith("yak.")
+    ]
+    if not g.out.for_people:
+        if g.output in ("csv", "raw"):
+            g.out.table(configs, ("name", "value", "source", "read_only"))
+        else:
+            g.out.object({**row, "configs": configs})
+        return
+    for name, value in row.items():
+        g.out.line(f"{name.replace('_', ' '):<22}{_text(value)}")
+    g.out.line()
+    g.out.table(configs, ("name", "value", "source"), ("read_only",))
+
+
+@brokers.command("config", examples=("yak brokers config 1", "yak brokers config 1 --set log.retention.ms=3600000"))
+def config(
+    g: Globals,
+    node_id: Id,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Set a config; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
+    ] = None,
+    delete: Annotated[
+        list[str] | None,
+        typer.Option("--delete", help="Back to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the broker check it, change nothing.", rich_help_panel=WHAT)
+    ] = False,
+) -> None:
+    """Show or change a broker's configs."""
+    from yak.client.admin import Admin
+    from yak.commands.broker_views import broker_rows, find_broker
+
+    changes = key_values(set_)
+    if (changes or delete) and not dry_run:
+        g.must_not_be_readonly(f"changing configs of broker {node_id}")
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    find_broker(broker_rows(admin, sizes=False), node_id)
+    if changes or delete:
+        admin.alter_configs("broker", str(node_id), changes, delete or (), validate_only=dry_run)
+        g.out.note(f"broker {node_id}: configs {'could be' if dry_run else 'were'} changed")
+        return
+    rows = [
+        {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
+        for each in admin.configs("broker", str(node_id))
+    ]
+    g.out.table(rows, ("name", "value", "source"), ("read_only",))
+
+
+@brokers.command("watch", examples=("yak brokers watch", "yak brokers watch --interval 5s -o json"))
+def watch(
+    g: Globals,
+    interval: Annotated[
+        str, typer.Option("--interval", help="Between two looks.", metavar="DURATION", rich_help_panel=OUTPUT)
+    ] = "1s",
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", help="Stop after N looks.", rich_help_panel=STOP, min=1)
+    ] = None,
+) -> None:
+    """Show brokers again and again, with records a second."""
+    from yak.commands.broker_views import watch_brokers
+    from yak.commands.units import parse_duration_ms
+
+    watch_brokers(g, parse_duration_ms(interval, bare_unit="s"), count)
+
+
+def _text(value: object) -> str:
+    from yak.commands.output import cell
+
+    return cell(value)

@@ -1,0 +1,106 @@
+"""`yak cluster`."""
+
+from typing import TYPE_CHECKING, Any
+
+from yak.commands.app import command
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.client.admin import Admin
+
+GOOD_STATE = "ACTIVE"
+STORE_CONFIGS = {
+    "yak.metadata.state": "state",
+    "yak.metadata.reason": "reason",
+    "yak.metadata.store": "store",
+    "yak.metadata.unsafe": "unsafe",
+    "yak.metadata.offset": "metadata_offset",
+    "yak.metadata.controller.epoch": "controller_epoch",
+    "yak.broker.epoch": "broker_epoch",
+}
+"""What a yak broker says about itself among its read-only configs. Apache Kafka has none of them."""
+
+
+@command(examples=("yak cluster", "yak cluster -o json"))
+def cluster(g: Globals) -> int:
+    """Show the cluster and its metadata store.
+
+    Returns 1 when a broker is not on good terms with the metadata store, or a partition has no leader.
+    """
+    from yak.client.admin import Admin
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    found = look(admin)
+    if not g.out.for_people and g.output not in ("csv", "raw"):
+        g.out.object(found)
+    elif g.output in ("csv", "raw"):
+        g.out.table(found["brokers"], ("id", "address", "controller", *STORE_CONFIGS.values()))
+    else:
+        _print(g, found)
+    return 0 if found["healthy"] else 1
+
+
+def look(admin: "Admin") -> dict[str, Any]:
+    """The cluster as a document; a broker of another make has no `metadata`."""
+    metadata = admin.metadata()
+    partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
+    brokers = []
+    for node_id, broker in metadata.brokers.items():
+        said = {each.name: each.value for each in admin.configs("broker", str(node_id))}
+        brokers.append(
+            {
+                "id": node_id,
+                "address": broker.address,
+                "controller": node_id == metadata.controller_id,
+                **{key: said.get(name) or None for name, key in STORE_CONFIGS.items() if name in said},
+            }
+        )
+    offline = sum(each.leader < 0 for each in partitions)
+    return {
+        "cluster_id": metadata.cluster_id,
+        "controller_id": metadata.controller_id if metadata.controller_id >= 0 else None,
+        "brokers": brokers,
+        "topics": len(metadata.topics),
+        "partitions": len(partitions),
+        "under_replicated": sum(len(each.isr) < len(each.replicas) for each in partitions),
+        "without_leader": offline,
+        "healthy": offline == 0 and all(broker.get("state", GOOD_STATE) == GOOD_STATE for broker in brokers),
+    }
+
+
+def _print(g: Globals, found: dict[str, Any]) -> None:
+    from yak.commands.output import layout
+    from yak.commands.units import counted
+
+    out = g.out
+    controller = found["controller_id"]
+    out.line(f"cluster      {found['cluster_id']}")
+    out.line(f"controller   {'none' if controller is None else controller}")
+    out.line(f"topics       {found['topics']}, {counted(found['partitions'], 'partition')}")
+    out.line(f"health       {_health(found)}")
+    out.line()
+    columns = ["id", "address", "controller"]
+    if any("state" in broker for broker in found["brokers"]):
+        columns += ["state", "broker_epoch", "controller_epoch", "metadata_offset", "store"]
+    for line in layout(found["brokers"], columns, headers=out.headers):
+        out.line(line)
+    for broker in found["brokers"]:
+        if broker.get("state", GOOD_STATE) != GOOD_STATE:
+            out.line()
+            out.line(f"broker {broker['id']} is {broker['state']}: {broker.get('reason') or 'no reason given'}")
+        if broker.get("unsafe"):
+            out.line(f"broker {broker['id']}: metadata store is unsafe: {broker['unsafe']}")
+
+
+def _health(found: dict[str, Any]) -> str:
+    from yak.commands.units import counted
+
+    problems = []
+    if found["without_leader"]:
+        problems.append(f"{counted(found['without_leader'], 'partition')} without leader")
+    if found["under_replicated"]:
+        problems.append(f"{counted(found['under_replicated'], 'partition')} under-replicated")
+    bad = [str(each["id"]) for each in found["brokers"] if each.get("state", GOOD_STATE) != GOOD_STATE]
+    if bad:
+        problems.append(f"metadata store: see broker {', '.join(bad)}")
+    return "; ".join(problems) or "all partitions in sync"

@@ -1,0 +1,45 @@
+"""`yak config`."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, CommandGroup
+from yak.commands.options import Globals
+
+config = CommandGroup(
+    "config",
+    "Show settings and where each came from.",
+    examples=("yak config show --origin", "YAK_PORT=9093 yak config show --origin -o json"),
+)
+
+
+@config.command("show", examples=("yak config show", "yak config show --origin"))
+def show(
+    g: Globals,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Also where each value came from.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Show every setting.
+
+    A flag wins over YAK_* variables, those over other programs' names for the same thing (BROKER_ID, REDIS_HOST and
+    REDIS_PORT, LEASE_TIME_SECONDS, RENEW_INTERVAL_SECONDS), those over ./yak.toml, that over the context, that over
+    the default.
+    """
+    from yak.commands.settings import BY_NAME
+
+    rows = [
+        {
+            "name": each.name,
+            "value": each.value,
+            "origin": each.origin,
+            "variable": BY_NAME[each.name].variable,
+            "summary": BY_NAME[each.name].summary,
+        }
+        for each in g.settings.all()
+    ]
+    g.out.warn_once(g.settings.warnings)
+    if not origin:
+        rows = [{name: value for name, value in row.items() if name != "origin"} for row in rows]
+    g.out.table(rows, ("name", "value", *(("origin",) if origin else ())), ("variable", "summary"))

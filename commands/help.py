@@ -1,0 +1,108 @@
+"""`yak help`."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, CommandGroup, Leaf, command
+from yak.commands.options import Globals
+
+EXIT_CODES = (
+    (0, "done"),
+    (1, "the operation, or any item of it, failed"),
+    (2, "wrong usage"),
+    (3, "no broker reachable, or authentication failed"),
+    (4, "a check did not hold (doctor, demo, bench --assert)"),
+    (5, "the time-out passed with nothing to show"),
+    (130, "Ctrl+C"),
+    (143, "SIGTERM; yak serve stops in order and returns 0"),
+)
+
+
+@command(examples=("yak help topics create", "yak help unknown-topic", "yak help exit-codes"))
+def help_(
+    g: Globals,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="A command, an error's slug, errors, or exit-codes.", metavar="WHAT...")
+    ] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="The tree of all commands, for tools.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Explain a command, an error or a topic."""
+    from yak.commands.error_help import EXPLANATIONS
+    from yak.commands.overview import overview
+
+    if json_:
+        from yak.commands.tree import command_tree
+
+        g.out.json({"commands": command_tree(), "exit_codes": {str(code): text for code, text in EXIT_CODES}})
+    elif not words:
+        g.out.line(overview())
+    elif words == ["exit-codes"]:
+        rows = [{"code": code, "meaning": meaning} for code, meaning in EXIT_CODES]
+        g.out.table(rows, ("code", "meaning"))
+    elif words == ["errors"]:
+        rows = [{"slug": slug, "what": each.what} for slug, each in sorted(EXPLANATIONS.items())]
+        g.out.table(rows, ("slug", "what"))
+    elif len(words) == 1 and words[0] in EXPLANATIONS:
+        _explain_error(g, words[0])
+    else:
+        _explain_command(g, words)
+
+
+def _explain_error(g: Globals, slug: str) -> None:
+    from yak.commands.error_help import EXPLANATIONS
+
+    found = EXPLANATIONS[slug]
+    if g.output in ("json", "yaml"):
+        g.out.object({"code": slug, "what": found.what, "why": found.why, "try": list(found.try_)})
+        return
+    g.out.line(f"error[{slug}]: {found.what}")
+    g.out.line(f"  why:  {found.why}")
+    for index, step in enumerate(found.try_):
+        g.out.line(("  try:  " if index == 0 else "        ") + step)
+
+
+def _explain_command(g: Globals, words: list[str]) -> None:
+    from yak.commands import registry
+    from yak.commands.app import load
+    from yak.commands.overview import group_overview
+
+    entry = registry.find(words[0])
+    if entry is None:
+        raise _nothing_known(words[0])
+    found = load(entry.module, entry.attribute)
+    if isinstance(found, CommandGroup):
+        if len(words) == 1:
+            g.out.line(group_overview(found))
+            return
+        leaf = found.leaves.get(words[1])
+        if leaf is None:
+            raise _nothing_known(" ".join(words))
+        found = leaf
+    _print_help(found, "yak " + " ".join(words))
+
+
+def _print_help(leaf: Leaf, program: str) -> None:
+    from typer.main import get_command
+
+    from yak.commands.app import typer_app
+
+    get_command(typer_app(leaf)).main(args=["--help"], prog_name=program, standalone_mode=False)
+
+
+def _nothing_known(word: str) -> Exception:
+    from yak.commands import registry
+    from yak.commands.error_help import EXPLANATIONS
+    from yak.commands.settings import closest
+    from yak.errors import UsageError
+
+    known = [*(entry.name for entry in registry.available()), *EXPLANATIONS, "exit-codes", "errors"]
+    guess = closest(word, known)
+    return UsageError(
+        "unknown-command",
+        f'there is no help on "{word}"',
+        why=f'closest: "{guess}"' if guess else "help is there for commands, errors and exit-codes",
+        try_=(f"yak help {guess}" if guess else "yak help", "yak help errors"),
+    )
