@@ -12,7 +12,9 @@ The context file is `--config`, `YAK_CONFIG`, or `yak/config.toml` under `XDG_CO
 
 import difflib
 import os
+import re
 import tomllib
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +24,7 @@ from yak.errors import UsageError
 
 PROJECT_FILE = "yak.toml"
 TRUE_WORDS = ("1", "true", "yes", "on")
+_NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
 
 
@@ -65,6 +68,23 @@ def parse_port(text: str) -> int:
     return port
 
 
+def parse_node_id(text: str) -> int:
+    """A broker's id. A name is numbered: by the digits it ends with (`broker-2` is 2), else by a checksum of it, so
+    that the same name is the same broker everywhere. Raises ValueError.
+    """
+    stripped = text.strip()
+    if re.fullmatch(r"[+-]?\d+", stripped):
+        number = int(stripped)
+    elif not stripped:
+        raise ValueError("it is empty")
+    else:
+        digits = re.search(r"\d+$", stripped)
+        number = int(digits[0]) if digits else _NAMED_NODE_IDS_FROM + zlib.crc32(stripped.encode()) % 1_000_000_000
+    if not 0 <= number < 2**31:
+        raise ValueError(f"{number} is not between 0 and 2147483647")
+    return number
+
+
 def parse_addresses(text: str) -> str:
     """`host:port,host:port`, blanks dropped, port 9092 added where it is missing. Raises ValueError."""
     addresses = [part.strip() for part in text.split(",") if part.strip()]
@@ -106,7 +126,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("readonly", "--readonly", "YAK_READONLY", False, "refuse every command that changes a cluster", parse_bool),
     Setting("tz", "--local", "YAK_TZ", "UTC", "time zone of times read and printed: UTC, local, or an IANA name"),
     Setting("role", "--role", "YAK_ROLE", "leader", "what this broker prefers to be: leader or follower"),
-    Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", int, ("BROKER_ID",)),
+    Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", parse_node_id, ("BROKER_ID",)),
     Setting("host", "--host", "YAK_HOST", "127.0.0.1", "address the broker listens on"),
     Setting("port", "--port", "YAK_PORT", 9092, "port the broker listens on", parse_port),
     Setting("advertised_host", "--advertised", "YAK_ADVERTISED_HOST", None, "host that clients are told"),

@@ -19,7 +19,6 @@ from yak.broker.events import (
     CloseConnection,
     Effect,
     Event,
-    JobDone,
     Notice,
     Ready,
     Refused,
@@ -295,18 +294,13 @@ class Shell:
             if self.counters.bugs != bugs:
                 await trio.sleep(_RETRY_AFTER_BUG_SECONDS)
 
-    async def run_store(self) -> None:
-        """The task of the metadata store's client; begun again after a bug in it."""
-        if self._store is None:
-            return
-        while True:
-            try:
-                await self._store.run(self.post)
-            except Exception as error:  # noqa: BLE001 - the data path goes on without the store
-                self.counters.bugs += 1
-                log.write("error", "store-client-failed", {"what": type(error).__name__}, error=error)
-                self.post(StoreLost("".join(traceback.format_exception_only(error)).strip()))
-            await trio.sleep(_RETRY_AFTER_BUG_SECONDS)
 
-
-__all__ = ["ConnectionLimits", "Core", "Counters", "JobDone", "Shell", "Store"]
+async def keep_store_running(store: Store, post: Callable[[Event], None]) -> None:
+    """The task of the metadata store's client; begun again after a bug in it: the data path goes on meanwhile."""
+    while True:
+        try:
+            await store.run(post)
+        except Exception as error:  # noqa: BLE001 - a bug in it must not end the broker
+            log.write("error", "store-client-failed", {"what": type(error).__name__}, error=error)
+            post(StoreLost("".join(traceback.format_exception_only(error)).strip()))
+        await trio.sleep(_RETRY_AFTER_BUG_SECONDS)

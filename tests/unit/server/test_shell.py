@@ -28,7 +28,7 @@ from yak.broker.events import (
 )
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.server.listener import Listener, bind, bound_port, start_listening
-from yak.server.shell import ConnectionLimits, Shell
+from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
 
@@ -540,7 +540,7 @@ def test_store_calls_and_ready_reach_who_carries_them_out() -> None:
         core.on_event = react
         async with trio.open_nursery() as nursery:
             shell = Shell(core, nursery, store=store, on_ready=on_ready)
-            nursery.start_soon(shell.run_store)
+            nursery.start_soon(keep_store_running, store, shell.post)
             with trio.fail_after(5):
                 await ready.wait()
             assert store.calls == [(1, StoreRequest("heartbeat"))]

@@ -1,0 +1,96 @@
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from yak.commands.main import run
+
+
+@pytest.fixture(autouse=True)
+def _clean_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    logger = logging.getLogger("yak")
+    before = (logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions)
+    for name in ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "YAK_NODE_ID", "YAK_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    yield
+    logger.handlers[:], logger.propagate, logging.raiseExceptions = before[0], before[1], before[3]
+    logger.setLevel(before[2])
+
+
+def dry_run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, object]]:
+    assert run(["serve", "--dry-run", "-o", "json", *words]) == 0
+    shown: dict[str, dict[str, object]] = json.loads(capsys.readouterr().out)
+    return shown
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run(["serve", *words]) == 2
+    return capsys.readouterr().err
+
+
+def test_a_dry_run_shows_each_value_with_its_origin(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "server.properties").write_text(
+        "node.id=5\nlisteners=PLAINTEXT://127.0.0.1:7000\nlog.dirs=/x,/y\nnum.partitions=9\n"
+    )
+    monkeypatch.setenv("REDIS_HOST", "redis.example")
+    monkeypatch.setenv("YAK_NODE_ID", "8")
+    shown = dry_run(
+        capsys, "--port", "7001", "--properties", "server.properties", "-c", "auto.create.topics.enable=false"
+    )
+    assert shown["node_id"] == {"value": 5, "origin": "file server.properties"}
+    assert shown["port"] == {"value": 7001, "origin": "flag --port"}
+    assert shown["host"]["origin"] == "file server.properties"
+    assert shown["data_dir"]["value"] == "/x,/y"
+    assert shown["redis_url"] == {"value": "redis://redis.example:6379/0", "origin": "env REDIS_HOST=redis.example"}
+    assert shown["auto.create.topics.enable"] == {"value": "false", "origin": "flag -c"}
+    assert shown["num.partitions"] == {"value": "9", "origin": "file server.properties"}
+    assert shown["role"] == {"value": "leader", "origin": "default"}
+
+
+@pytest.mark.parametrize(("name", "number"), [("7", 7), ("broker-2", 2), ("follower", None)])
+def test_a_node_name_is_numbered_the_same_everywhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, number: int | None
+) -> None:
+    by_flag = dry_run(capsys, "--node-id", name)["node_id"]["value"]
+    monkeypatch.setenv("BROKER_ID", name)
+    assert dry_run(capsys)["node_id"]["value"] == by_flag
+    assert number in (None, by_flag)
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (("--lease-time", "1s", "--renew-interval", "1s"), "lease-config"),
+        (("--host", "0.0.0.0"), "bad-advertised"),
+        (("-c", "num.partition=4"), "bad-config"),
+        (("-c", "num.partitions=many"), "bad-config"),
+        (("-c", "nonsense"), "bad-config"),
+        (("-c", "listeners=SSL://:9093"), "bad-address"),
+        (("--properties", "absent"), "config-file"),
+        (("--role", "boss"), "bad-role"),
+        (("--host", "no-such-host.invalid", "--port", "0"), "bad-address"),
+        (("--log-level", "loud"), "log-level"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_three_parts(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], slug: str
+) -> None:
+    assert refused(capsys, *words).startswith(f"error[{slug}]: ")
+
+
+def test_a_port_in_use_is_refused_before_anything_is_touched(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        told = refused(capsys, "--port", str(other.getsockname()[1]), "--data-dir", str(tmp_path / "data"))
+    assert told.startswith("error[address-in-use]: ")
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,81 @@
+import pytest
+
+from yak.config.broker_configs import BrokerConfig
+from yak.errors import UsageError
+from yak.server.options import ServeOptions, parse_properties_file, split_address
+
+
+def test_the_defaults_can_be_served() -> None:
+    options = ServeOptions()
+    assert options.check() == ()
+    assert options.renew_interval_ms * 3 <= options.lease_ms
+    config = BrokerConfig.from_settings(options.broker_settings(19092))
+    assert config.node_id == 1
+    assert config.advertised_listeners == ("PLAINTEXT://127.0.0.1:19092",)
+
+
+@pytest.mark.parametrize(
+    ("options", "slug"),
+    [
+        (ServeOptions(lease_ms=1000, renew_ms=1000), "lease-config"),
+        (ServeOptions(lease_ms=1000, renew_ms=0), "lease-config"),
+        (ServeOptions(host="0.0.0.0"), "bad-advertised"),
+        (ServeOptions(advertised_host="::"), "bad-advertised"),
+        (ServeOptions(node_id=-1), "bad-node-id"),
+        (ServeOptions(role="boss"), "bad-role"),  # type: ignore[arg-type]
+        (ServeOptions(data_dirs=("a", "a")), "data-dir"),
+        (ServeOptions(data_dirs=()), "data-dir"),
+    ],
+)
+def test_what_cannot_work_is_refused(options: ServeOptions, slug: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        options.check()
+    assert (caught.value.code, caught.value.exit_code) == (slug, 2)
+
+
+def test_an_advertised_loopback_behind_an_open_listener_is_warned_of() -> None:
+    options = ServeOptions(host="0.0.0.0", advertised_host="localhost")
+    assert len(options.check()) == 1
+    assert ServeOptions(host="0.0.0.0", advertised_host="kafka.example").check() == ()
+
+
+def test_ipv6_hosts_are_bracketed_in_kafkas_words() -> None:
+    assert ServeOptions(host="::1").broker_settings(9)["listeners"] == "PLAINTEXT://[::1]:9"
+
+
+def test_flags_win_over_configs_that_say_the_same() -> None:
+    settings = ServeOptions(node_id=4, configs={"num.partitions": "6"}).broker_settings(1)
+    assert settings["node.id"] == "4"
+    assert settings["num.partitions"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("host", ("host", None)),
+        ("host:1", ("host", 1)),
+        (":9092", ("", 9092)),
+        ("[::1]:5", ("::1", 5)),
+        ("::1", ("::1", None)),
+        ("PLAINTEXT://h:2", ("h", 2)),
+    ],
+)
+def test_addresses_are_split(text: str, address: tuple[str, int | None]) -> None:
+    assert split_address(text, "x") == address
+
+
+@pytest.mark.parametrize("text", ["h:x", "h:99999", "SSL://h:1", "[::1]:-1"])
+def test_bad_addresses_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        split_address(text, "x")
+
+
+def test_properties_files_are_read_as_java_does() -> None:
+    text = "# note\n! note\n\nnode.id=3\n log.dirs = /a,\\\n   /b\nlisteners: PLAINTEXT://:9092\nempty=\nlast=x\\"
+    assert parse_properties_file(text) == {
+        "node.id": "3",
+        "log.dirs": "/a,/b",
+        "listeners": "PLAINTEXT://:9092",
+        "empty": "",
+        "last": "x",
+    }

@@ -1,0 +1,44 @@
+"""What waits until clients are served: freezing what lives for ever, rare message schemas, half-deleted folders."""
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from yak.broker import apis
+from yak.protocol import codec
+from yak.server import log
+from yak.server.shell import Shell
+
+_SETTLE_SECONDS: Final = 1.0
+_BETWEEN_SCHEMAS_SECONDS: Final = 0.05
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
+"""The core makes no reference cycles on its hot path: rarer collections cost nothing and stop the loop less often."""
+
+
+async def after_ready(shell: Shell, leftovers: Sequence[Callable[[], None]]) -> None:
+    """Run once, after the first client could connect."""
+    freeze()
+    await trio.sleep(_SETTLE_SECONDS)
+    for remove in leftovers:
+        try:
+            await trio.to_thread.run_sync(remove)
+        except Exception as error:  # noqa: BLE001 - what is left over can stay until the next start
+            log.write("warning", "leftover-not-removed", {"error": str(error)})
+    frames = -1
+    for _prepared in codec.preload_rest(apis.TABLE):
+        # Each takes milliseconds of the loop: between requests, not in front of them.
+        await trio.sleep(_BETWEEN_SCHEMAS_SECONDS)
+        while frames != shell.counters.frames:
+            frames = shell.counters.frames
+            await trio.sleep(_BETWEEN_SCHEMAS_SECONDS)
+    freeze()
+
+
+def freeze() -> None:
+    """Take what is alive now out of every later garbage collection, and collect seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()

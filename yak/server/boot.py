@@ -1,0 +1,165 @@
+"""What a broker opens before it serves: its data directories, its copy of the metadata, the hot message schemas."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from yak.broker import apis
+from yak.broker.broker import Broker, Parts
+from yak.cluster.image import Image
+from yak.cluster.image_log import ImageLog
+from yak.cluster.member_state import Identity, MembershipSettings
+from yak.cluster.payload import BadRecord
+from yak.config.broker_configs import BrokerConfig
+from yak.config.log_config import LogConfig
+from yak.config.topic_configs import resolve_log_config
+from yak.errors import LogDirectoryFailure, StartRefused
+from yak.protocol import codec
+from yak.server import log
+from yak.server.clock import Clock
+from yak.server.dice import SystemDice
+from yak.server.disk import RealDisk
+from yak.server.options import ServeOptions
+from yak.storage.checkpoints import id_to_text
+from yak.storage.log_store import LogStore
+
+METADATA_FOLDER: Final = "__yak_metadata"
+"""Below the first data directory; no topic can have this name, for it has no partition number."""
+_PROGRESS_EVERY_SECONDS: Final = 1.0
+_HOT_NEWEST: Final = {18: 2, 3: 2, 0: 2, 1: 2, 2: 1, 22: 1, 19: 1}
+"""How many of the newest versions of an API are prepared before the first request: what clients send first."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """What was found on disk."""
+
+    log_store: LogStore
+    image_log: ImageLog
+    image: Image
+
+
+def open_data(
+    disk: RealDisk, options: ServeOptions, config: BrokerConfig, clock: Clock, progress: Callable[[int, int], None]
+) -> Opened:
+    """Lock, check and load the data directories; waits for the device.
+
+    The copy of the metadata is read only after the directories were found to be ours: reading cuts a torn tail.
+    Raises StartRefused.
+    """
+    directories = [path.rstrip("/") or "/" for path in options.data_dirs]
+    metadata = _MetadataCopy(disk, f"{directories[0]}/{METADATA_FOLDER}")
+
+    def config_for(topic: str) -> LogConfig:
+        image = metadata.open()[1]
+        info = image.topics.get(topic)
+        return resolve_log_config(
+            {} if info is None else info.configs,
+            image.broker_configs.get(options.node_id, {}),
+            image.default_broker_configs,
+            config.static,
+        )
+
+    try:
+        log_store = LogStore.open(
+            disk, directories, options.node_id, SystemDice().uuid4, clock.now_ms(), config_for, progress
+        )
+    except (LogDirectoryFailure, OSError) as error:
+        raise _cannot_open(str(error), options) from error
+    try:
+        image_log, image = metadata.open()
+    except StartRefused:
+        log_store.release()
+        raise
+    if image_log.cut_bytes:
+        log.write("warning", "metadata-tail-cut", {"bytes": image_log.cut_bytes})
+    for event in log_store.report.events:
+        log.write(event.level, event.event, event.fields)
+    return Opened(log_store, image_log, image)
+
+
+def make_broker(
+    opened: Opened, options: ServeOptions, config: BrokerConfig, clock: Clock, advertised: tuple[str, int]
+) -> Broker:
+    """The core, on what was opened."""
+    dice = SystemDice()
+    identity = Identity(
+        node_id=options.node_id,
+        boot_id=str(dice.uuid4()),
+        directories=tuple(id_to_text(each) for each in opened.log_store.directory_ids()),
+        host=advertised[0],
+        port=advertised[1],
+        role=options.role,
+        cluster_id=opened.log_store.cluster_id,
+    )
+    parts = Parts(
+        identity=identity,
+        config=config,
+        membership=MembershipSettings(lease_ms=options.lease_ms, lease_renew_ms=options.renew_interval_ms),
+        log_store=opened.log_store,
+        image=opened.image,
+        image_log=opened.image_log,
+        dice=dice,
+    )
+    return Broker(parts, clock.now_ms())
+
+
+def preload_hot() -> None:
+    """Prepare what the first requests of any client need; about 40 ms."""
+    hot: list[tuple[int, Iterable[int]]] = []
+    for api_key, newest in _HOT_NEWEST.items():
+        versions = sorted(apis.TABLE[api_key].VERSIONS)
+        hot.append((api_key, versions[-newest:]))
+    codec.preload(hot)
+
+
+class LoadProgress:
+    """Says on stderr how far loading is, once a second, when it takes that long."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._said_at = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """`done` of `total` logs are loaded."""
+        now = time.monotonic()
+        if now - self._said_at >= _PROGRESS_EVERY_SECONDS:
+            self._said_at = now
+            self._stream.write(f"loading logs: {done} of {total}\n")
+            self._stream.flush()
+
+
+class _MetadataCopy:
+    """Opened once, at first need, by whichever thread loads the first log."""
+
+    def __init__(self, disk: RealDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._lock = threading.Lock()
+        self._opened: tuple[ImageLog, Image] | None = None
+
+    def open(self) -> tuple[ImageLog, Image]:
+        with self._lock:
+            if self._opened is None:
+                try:
+                    self._opened = ImageLog.open(self._disk, self._path)
+                except (BadRecord, OSError) as error:
+                    raise StartRefused(
+                        "metadata-unreadable",
+                        f"{self._path} cannot be read",
+                        why=f"{error}; nothing was changed",
+                        try_=(f"mv {self._path} {self._path}.old   it is read from the metadata store again",),
+                    ) from error
+            return self._opened
+
+
+def _cannot_open(why: str, options: ServeOptions) -> StartRefused:
+    return StartRefused(
+        "data-dir",
+        f"node {options.node_id} cannot open {', '.join(options.data_dirs)}",
+        why=why,
+        try_=("yak serve --data-dir ANOTHER_DIRECTORY",),
+    )

@@ -1,0 +1,271 @@
+"""One broker process: open the data, meet the metadata store, serve, drain, end.
+
+bind the port          a port in use is told before anything is touched
+open the data          in a thread, while the store's client connects
+step the core          from here on everything is an event
+Ready                  listen, tell who waits for it, load the rest at leisure
+SIGTERM, SIGINT        stop accepting, let the core flush and leave, end with 0; a second signal ends at once
+"""
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Final, TextIO
+
+import trio
+
+from yak.broker.broker import Broker
+from yak.broker.events import Event, Refused, StopRequested, StoreConnected, StoreLost
+from yak.config.broker_configs import BrokerConfig
+from yak.errors import StartRefused, Unreachable, YakError
+from yak.limits import request_memory_bytes_max
+from yak.server import boot, listener, log
+from yak.server.background import after_ready
+from yak.server.clock import Clock
+from yak.server.descriptors import raise_descriptor_limit
+from yak.server.disk import RealDisk
+from yak.server.options import ServeOptions, bracketed
+from yak.server.redis_store import RedisStore
+from yak.server.shell import ConnectionLimits, Shell, keep_store_running
+from yak.server.sweeper import run_sweeper
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_STOP_SECONDS_MAX: Final = 60.0
+_WAITING_SAID_EVERY_SECONDS: Final = 5.0
+_OTHER_HANDLES: Final = 64
+"""File handles that neither the pool nor clients use: the store, logs, the listeners, Python."""
+
+
+def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
+    """Serve until told to stop. Raises YakError when the broker cannot start, or cannot go on."""
+    stream = stderr or sys.stderr
+    log.set_up(options.log_format, options.log_level, stream)
+    for warning in options.check():
+        log.write("warning", "options", {"what": warning})
+    BrokerConfig.from_settings(options.broker_settings(options.port))
+    # A signal that comes before Trio's receiver runs would end the process halfway.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    gc.disable()
+    try:
+        server = Server(options, stream)
+        trio.run(server.run)
+    finally:
+        gc.enable()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    if server.failure is not None:
+        raise server.failure
+
+
+class Server:
+    """The life of one broker process."""
+
+    def __init__(self, options: ServeOptions, stderr: TextIO) -> None:
+        self.failure: YakError | None = None
+        self._options = options
+        self._stderr = stderr
+        self._clock = Clock()
+        self._shell: Shell | None = None
+        self._broker: Broker | None = None
+        self._early: list[Event] = []
+        self._store_seen = trio.Event()
+        self._store_reason = ""
+        self._store = RedisStore(options.redis_url)
+        self._sockets = listener.bind(options.host, options.port)
+        self._port = listener.bound_port(self._sockets)
+        self._config = BrokerConfig.from_settings(options.broker_settings(self._port))
+        self._accepting = trio.CancelScope()
+        self._opened: boot.Opened | None = None
+        self._is_ready = False
+
+    async def run(self) -> None:
+        """All of it. What stops the start is left in `failure`."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_signals, nursery.cancel_scope)
+                await self._serve(nursery)
+                nursery.cancel_scope.cancel()
+        except* YakError as errors:
+            self.failure = _first_yak_error(errors)
+        finally:
+            listener.close(self._sockets)
+            self._end()
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        options = self._options
+        limit, pool_size = raise_descriptor_limit()
+        disk = RealDisk(max_open_files=pool_size)
+        nursery.start_soon(keep_store_running, self._store, self._post_early)
+        self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
+        boot.preload_hot()
+        advertised = options.advertised(self._port)
+        self._broker = broker = boot.make_broker(opened, options, self._config, self._clock, advertised)
+        self._shell = shell = Shell(
+            broker,
+            nursery,
+            clock=self._clock,
+            limits=_limits(self._config, limit - pool_size - _OTHER_HANDLES),
+            store=self._store,
+            on_ready=self._ready,
+        )
+        for event in self._early:
+            shell.post(event)
+        self._early.clear()
+        nursery.start_soon(shell.run_timer)
+        nursery.start_soon(run_sweeper, shell)
+        nursery.start_soon(self._wait_for_store)
+        await shell.stopped.wait()
+        if shell.refusal is not None:
+            raise _refused(shell.refusal)
+
+    def _open(self, disk: RealDisk) -> boot.Opened:
+        return boot.open_data(disk, self._options, self._config, self._clock, boot.LoadProgress(self._stderr))
+
+    # ------------------------------------------------------------------------------------------------- the store
+
+    def _post_early(self, event: Event) -> None:
+        """The store's client may connect before there is a core: what it tells is kept until then."""
+        if isinstance(event, StoreConnected):
+            self._store_seen.set()
+        elif isinstance(event, StoreLost):
+            self._store_reason = event.reason
+        if self._shell is not None:
+            self._shell.post(event)
+        else:
+            self._early.append(event)
+
+    async def _wait_for_store(self) -> None:
+        """Say that we wait for the store, and give up after a time when it was never there."""
+        options = self._options
+        waited = 0.0
+        timeout = options.redis_timeout_ms / 1000
+        while not self._store_seen.is_set():
+            step = min(_WAITING_SAID_EVERY_SECONDS if waited else 1.0, timeout - waited)
+            with trio.move_on_after(step):
+                await self._store_seen.wait()
+                return
+            waited += step
+            if waited >= timeout:
+                raise Unreachable(
+                    "redis-unreachable",
+                    f"no metadata store answered at {_without_password(options.redis_url)}",
+                    why=f"{self._store_reason or 'no answer'}, {timeout:g} s; nothing was changed",
+                    try_=("yak up                          start a broker with its own", "yak serve --redis-url URL"),
+                )
+            where = _without_password(options.redis_url)
+            self._stderr.write(f"waiting for the metadata store at {where}: {self._store_reason or 'no answer yet'}\n")
+            self._stderr.flush()
+
+    # ------------------------------------------------------------------------------------------------- ready
+
+    async def _ready(self) -> None:
+        options = self._options
+        shell, broker, opened = self._shell, self._broker, self._opened
+        assert shell is not None
+        assert broker is not None
+        assert opened is not None
+        listener.start_listening(self._sockets, options.host)
+        self._is_ready = True
+        advertised_host, advertised_port = options.advertised(self._port)
+        address = f"{bracketed(advertised_host)}:{advertised_port}"
+        epoch = broker.metadata.membership.broker_epoch
+        if options.ready_file is not None:
+            ready = {"node_id": options.node_id, "address": address, "pid": os.getpid(), "broker_epoch": epoch}
+            _write_atomically(options.ready_file, json.dumps(ready) + "\n")
+        listening = f"{bracketed(options.host)}:{self._port}"
+        if options.log_format == "text":
+            self._stderr.writelines(_banner(options, listening, address, epoch))
+            self._stderr.flush()
+        log.write("info", "ready", {"node_id": options.node_id, "listening": listening, "advertised": address})
+        shell.nursery.start_soon(after_ready, shell, opened.log_store.report.leftovers)
+        with self._accepting:
+            await listener.Listener(shell, self._sockets).run()
+
+    # ------------------------------------------------------------------------------------------------- the end
+
+    async def _watch_signals(self, everything: trio.CancelScope) -> None:
+        with trio.open_signal_receiver(*_SIGNALS) as received:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            asked = False
+            async for number in received:
+                name = signal.Signals(number).name
+                if asked:
+                    log.write("warning", "stopped-at-once", {"signal": name})
+                    self._stderr.flush()
+                    os._exit(1)
+                asked = True
+                log.write("info", "stopping", {"signal": name})
+                self._accepting.cancel()
+                if self._shell is None:
+                    everything.cancel()
+                else:
+                    self._shell.nursery.start_soon(self._stop_in_time)
+
+    async def _stop_in_time(self) -> None:
+        assert self._shell is not None
+        self._shell.post(StopRequested())
+        with trio.move_on_after(_STOP_SECONDS_MAX):
+            await self._shell.stopped.wait()
+            return
+        raise YakError(
+            "stop-timeout",
+            f"node {self._options.node_id} did not stop in {_STOP_SECONDS_MAX:g} s",
+            why="a write to the disk is stuck; the logs are checked at the next start, nothing acknowledged is lost",
+        )
+
+    def _end(self) -> None:
+        if self._options.ready_file is not None and self._is_ready:
+            with contextlib.suppress(OSError):
+                os.unlink(self._options.ready_file)
+        if self._opened is not None:
+            self._opened.log_store.release()
+        if self._is_ready and self.failure is None:
+            log.write("info", "stopped", {"node_id": self._options.node_id})
+
+
+def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
+    memory = config.queued_max_request_bytes
+    if memory < 0:
+        memory = request_memory_bytes_max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return ConnectionLimits(
+        request_bytes_max=config.socket_request_max_bytes,
+        idle_ms_max=config.connections_max_idle_ms,
+        connections_max=min(config.max_connections, max(16, handles)),
+        connections_per_ip_max=config.max_connections_per_ip,
+        memory_bytes_max=memory,
+    )
+
+
+def _banner(options: ServeOptions, listening: str, advertised: str, epoch: int) -> Iterator[str]:
+    yield f"yak broker: node {options.node_id}, role {options.role}, broker epoch {epoch}\n"
+    yield f"listening:  {listening}\n"
+    yield f"advertised: {advertised}\n"
+    yield f"data:       {', '.join(map(os.path.abspath, options.data_dirs))}\n"
+    yield f'try:        yak produce -b {advertised} -m "hello"\n'
+
+
+def _first_yak_error(errors: BaseExceptionGroup[YakError]) -> YakError:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, YakError)
+    return error
+
+
+def _refused(refused: Refused) -> StartRefused:
+    return StartRefused(refused.code, refused.message, why=refused.why, try_=refused.try_)
+
+
+def _write_atomically(path: str, text: str) -> None:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url
