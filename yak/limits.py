@@ -15,8 +15,6 @@ REQUEST_BYTES_MAX: Final = 100 * MIB
 """A larger length prefix closes the connection unread; Kafka's `socket.request.max.bytes`."""
 REQUEST_BYTES_MIN: Final = 8
 """API key, version and correlation id: no request is shorter (ControlledShutdown v0 is exactly that)."""
-CLIENT_ID_BYTES_MAX: Final = 2**15 - 1
-"""The header's length field cannot say more."""
 FIRST_BYTE_MS_MAX: Final = 10_000
 """A client that connects and says nothing is gone or hostile; clients speak first in Kafka."""
 FRAME_MS_MAX: Final = 30_000
@@ -43,10 +41,10 @@ REQUEST_MEMORY_BYTES_MIN: Final = REQUEST_BYTES_MAX
 # ---------------------------------------------------------------------------------------------------- what is decoded
 
 REQUEST_ELEMENTS_MAX: Final = 250_000
-"""Array elements of one request, all arrays together. Decoding that many takes about 0.2 s, and no real request has
+"""Array elements and tagged fields of one request, all together. Decoding that many takes about 0.2 s, and no real request has
 them: a fetch of 100,000 partitions fits twice."""
 TAGGED_FIELDS_MAX: Final = 1000
-"""Tagged fields of one structure. Kafka's schemas use at most four; the rest is a newer client's, or an attack."""
+"""Tagged fields of one structure; Kafka's schemas use at most four; the rest is a newer client's, or an attack."""
 TOPIC_IDS_CACHED_MAX: Final = 10_000
 """Topic ids kept as objects between requests, so that a hot request need not build them anew."""
 RECOMPRESSED_BYTES_MAX: Final = 128 * MIB
@@ -69,8 +67,6 @@ CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
 
 FETCH_BYTES_MAX: Final = 55 * MIB
 """Kafka's `fetch.max.bytes` of the broker: one answer never holds more, but always one whole batch."""
-FETCH_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX
-"""No answer is larger, whatever `fetch.max.bytes` and the client say: what a receiver of Kafka frames accepts."""
 FETCH_ANSWER_AIM_BYTES: Final = 4 * MIB
 """An answer stops growing here, whatever more the client would take: larger ones fall out of the processor's cache on
 their way to the socket, and a fetch of many partitions would hold tens of megabytes."""
@@ -87,13 +83,11 @@ PRODUCERS_PER_PARTITION_MAX: Final = 100_000
 """Idempotent producers remembered by one partition: about 40 MB; the longest silent one is forgotten first."""
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Batches of one producer whose repetition is recognised (ProducerStateEntry.java); the client's in-flight bound."""
-PRODUCER_IDS_PER_BLOCK: Final = 1000
-"""Producer ids taken from the metadata store at a time, as Kafka does; a crash wastes at most that many."""
 
 assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is an int32"
 assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
 assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"
-assert FETCH_BYTES_MAX <= FETCH_ANSWER_BYTES_MAX <= 2**31 - 1
+assert FETCH_ANSWER_AIM_BYTES <= FETCH_BYTES_MAX <= REQUEST_BYTES_MAX, "who takes such requests takes such answers"
 assert FETCH_SESSION_PARTITIONS_MAX <= REQUEST_ELEMENTS_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from yak.errors import ProtocolViolation
 from yak.protocol.hot_reading import (
     ENDS_EARLY,
+    Budget,
     end_of_tags,
     read_compact_count,
     read_compact_string,
@@ -105,14 +106,14 @@ def decode_fetch_request(version: int, frame: Buffer, offset: int) -> FetchReque
     """A Fetch body of version 4 to 18 that takes the frame from `offset` to its end. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
-        request, position = (_fetch_flexible if version >= 12 else _fetch_legacy)(version, view, offset)
+        request, position = (_fetch_flexible if version >= 12 else _fetch_legacy)(version, view, offset, Budget())
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
     refuse_trailing(view, position)
     return request
 
 
-def _fetch_legacy(version: int, view: memoryview, position: int) -> tuple[FetchRequest, int]:
+def _fetch_legacy(version: int, view: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     session_id, session_epoch = 0, -1
     if version >= 7:
         front = _FRONT_V7.unpack_from(view, position)
@@ -121,18 +122,18 @@ def _fetch_legacy(version: int, view: memoryview, position: int) -> tuple[FetchR
     else:
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _FRONT_V4.unpack_from(view, position)
         position += _FRONT_V4.size
-    topic_count, position = read_count(view, position, 6)
+    topic_count, position = read_count(view, position, 6, budget)
     topics = []
     for _ in range(topic_count):
         name, position = read_string(view, position)
-        partitions, position = _legacy_partitions(version, view, position)
+        partitions, position = _legacy_partitions(version, view, position, budget)
         topics.append(FetchTopic(required(name), None, partitions))
     forgotten: list[ForgottenTopic] = []
     if version >= 7:
-        topic_count, position = read_count(view, position, 6)
+        topic_count, position = read_count(view, position, 6, budget)
         for _ in range(topic_count):
             name, position = read_string(view, position)
-            count, position = read_count(view, position, 4)
+            count, position = read_count(view, position, 4, budget)
             indexes = struct.unpack_from(f">{count}i", view, position)
             position += 4 * count
             forgotten.append(ForgottenTopic(required(name), None, indexes))
@@ -157,9 +158,11 @@ def _fetch_legacy(version: int, view: memoryview, position: int) -> tuple[FetchR
     return request, position
 
 
-def _legacy_partitions(version: int, view: memoryview, position: int) -> tuple[list[FetchPartition], int]:
+def _legacy_partitions(
+    version: int, view: memoryview, position: int, budget: Budget
+) -> tuple[list[FetchPartition], int]:
     layout = _PARTITION_V9 if version >= 9 else _PARTITION_V5 if version >= 5 else _PARTITION_V4
-    count, position = read_count(view, position, layout.size)
+    count, position = read_count(view, position, layout.size, budget)
     end = position + count * layout.size
     rows = layout.iter_unpack(view[position:end])
     if version >= 9:
@@ -171,7 +174,7 @@ def _legacy_partitions(version: int, view: memoryview, position: int) -> tuple[l
     return partitions, end
 
 
-def _fetch_flexible(version: int, view: memoryview, position: int) -> tuple[FetchRequest, int]:
+def _fetch_flexible(version: int, view: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     replica_id = -1
     if version >= 15:
         front = _FRONT_V15.unpack_from(view, position)
@@ -181,20 +184,20 @@ def _fetch_flexible(version: int, view: memoryview, position: int) -> tuple[Fetc
         front = _FRONT_V7.unpack_from(view, position)
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = front
         position += _FRONT_V7.size
-    topic_count, position = read_compact_count(view, position, 3)
+    topic_count, position = read_compact_count(view, position, 3, budget)
     topics = []
     for _ in range(topic_count):
         name, topic_id, position = _topic(version, view, position)
-        partitions, position = _flexible_partitions(version, view, position)
-        position = end_of_tags(view, position)
+        partitions, position = _flexible_partitions(version, view, position, budget)
+        position = end_of_tags(view, position, budget)
         topics.append(FetchTopic(name, topic_id, partitions))
-    topic_count, position = read_compact_count(view, position, 3)
+    topic_count, position = read_compact_count(view, position, 3, budget)
     forgotten = []
     for _ in range(topic_count):
         name, topic_id, position = _topic(version, view, position)
-        count, position = read_compact_count(view, position, 4)
+        count, position = read_compact_count(view, position, 4, budget)
         indexes = struct.unpack_from(f">{count}i", view, position)
-        position = end_of_tags(view, position + 4 * count)
+        position = end_of_tags(view, position + 4 * count, budget)
         forgotten.append(ForgottenTopic(name, topic_id, indexes))
     text, position = read_compact_string(view, position)
     rack_id = required(text)
@@ -202,7 +205,7 @@ def _fetch_flexible(version: int, view: memoryview, position: int) -> tuple[Fetc
     if position < len(view) and view[position] == 0:
         position += 1
     else:
-        position, cluster_id, tagged_state = _fetch_tags(version, view, position)
+        position, cluster_id, tagged_state = _fetch_tags(version, view, position, budget)
         if tagged_state is not None:
             replica_id, replica_epoch = tagged_state
     request = FetchRequest(
@@ -229,8 +232,10 @@ def _topic(version: int, view: memoryview, position: int) -> tuple[str, uuid.UUI
     return required(text), None, position
 
 
-def _flexible_partitions(version: int, view: memoryview, position: int) -> tuple[list[FetchPartition], int]:
-    count, position = read_compact_count(view, position, _PARTITION_V12_TAGS.size)
+def _flexible_partitions(
+    version: int, view: memoryview, position: int, budget: Budget
+) -> tuple[list[FetchPartition], int]:
+    count, position = read_compact_count(view, position, _PARTITION_V12_TAGS.size, budget)
     end = position + count * _PARTITION_V12_TAGS.size
     rows = list(_PARTITION_V12_TAGS.iter_unpack(view[position:end]))
     # Mostly no partition has tagged fields; then all are of one size, and one pass reads them.
@@ -241,17 +246,18 @@ def _flexible_partitions(version: int, view: memoryview, position: int) -> tuple
         partition = FetchPartition(*_PARTITION_V12.unpack_from(view, position))
         position += _PARTITION_V12.size
         if version >= 17:
-            partition, position = _with_partition_tags(version, partition, view, position)
+            partition, position = _with_partition_tags(version, partition, view, position, budget)
         else:
-            position = end_of_tags(view, position)
+            position = end_of_tags(view, position, budget)
         partitions.append(partition)
     return partitions, position
 
 
 def _with_partition_tags(
-    version: int, partition: FetchPartition, view: memoryview, position: int
+    version: int, partition: FetchPartition, view: memoryview, position: int, budget: Budget
 ) -> tuple[FetchPartition, int]:
     count, position = read_tag_count(view, position, len(view))
+    budget.spend(count)
     for tagged in iterate_tags(view, position, len(view), count):
         position = tagged.value_end
         if tagged.tag == 0:
@@ -265,10 +271,13 @@ def _with_partition_tags(
     return partition, position
 
 
-def _fetch_tags(version: int, view: memoryview, position: int) -> tuple[int, str | None, tuple[int, int] | None]:
+def _fetch_tags(
+    version: int, view: memoryview, position: int, budget: Budget
+) -> tuple[int, str | None, tuple[int, int] | None]:
     cluster_id: str | None = None
     state: tuple[int, int] | None = None
     count, position = read_tag_count(view, position, len(view))
+    budget.spend(count)
     for tagged in iterate_tags(view, position, len(view), count):
         position = tagged.value_end
         if tagged.tag == 0:
@@ -276,7 +285,7 @@ def _fetch_tags(version: int, view: memoryview, position: int) -> tuple[int, str
             _expect_end(tagged, reached)
         elif tagged.tag == 1 and version >= 15:
             state = _REPLICA_STATE.unpack_from(view, tagged.value_start)
-            _expect_end(tagged, end_of_tags(view, tagged.value_start + _REPLICA_STATE.size))
+            _expect_end(tagged, end_of_tags(view, tagged.value_start + _REPLICA_STATE.size, budget))
     return position, cluster_id, state
 
 

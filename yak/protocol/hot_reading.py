@@ -9,7 +9,7 @@ from typing import Final
 
 from yak.errors import ProtocolViolation
 from yak.limits import REQUEST_ELEMENTS_MAX, TOPIC_IDS_CACHED_MAX
-from yak.protocol.tagged_fields import skip_tags
+from yak.protocol.tagged_fields import iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint
 from yak.seams.disk import Buffer
 
@@ -18,24 +18,39 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
 
-def bound_count(count: int, bytes_left: int, element_bytes_min: int) -> None:
-    """Refuse a count that the bytes that are left cannot hold."""
-    if count * element_bytes_min > bytes_left or count > REQUEST_ELEMENTS_MAX:
-        raise ProtocolViolation(f"an array of {count} with {bytes_left} bytes left")
+class Budget:
+    """How many array elements and tagged fields one request may still have (`limits.REQUEST_ELEMENTS_MAX`)."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = REQUEST_ELEMENTS_MAX
+
+    def spend(self, count: int) -> None:
+        """Take some; refuse the request when too few are left."""
+        self.left -= count
+        if self.left < 0:
+            raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one request")
+
+    def spend_array(self, count: int, bytes_left: int, element_bytes_min: int) -> None:
+        """Take an array's elements; refuse a count that the bytes that are left cannot hold."""
+        if count * element_bytes_min > bytes_left:
+            raise ProtocolViolation(f"an array of {count} with {bytes_left} bytes left")
+        self.spend(count)
 
 
-def read_count(view: Buffer, position: int, element_bytes_min: int) -> tuple[int, int]:
-    """A non-null array's count in the form before flexible versions."""
+def read_count(view: Buffer, position: int, element_bytes_min: int, budget: Budget) -> tuple[int, int]:
+    """(count of an array that is not null, position after it) in the form before flexible versions."""
     (count,) = _INT32.unpack_from(view, position)
     position += 4
     if count < 0:
         raise ProtocolViolation(f"an array of {count}")
-    bound_count(count, len(view) - position, element_bytes_min)
+    budget.spend_array(count, len(view) - position, element_bytes_min)
     return count, position
 
 
-def read_compact_count(view: Buffer, position: int, element_bytes_min: int) -> tuple[int, int]:
-    """A non-null array's count in the compact form."""
+def read_compact_count(view: Buffer, position: int, element_bytes_min: int, budget: Budget) -> tuple[int, int]:
+    """(count of an array that is not null, position after it) in the compact form."""
     count = view[position] if position < len(view) else 0x80
     if count < 0x80:
         position += 1
@@ -43,7 +58,7 @@ def read_compact_count(view: Buffer, position: int, element_bytes_min: int) -> t
         count, position = read_uvarint(view, position)
     if count == 0:
         raise ProtocolViolation("an array is null")
-    bound_count(count - 1, len(view) - position, element_bytes_min)
+    budget.spend_array(count - 1, len(view) - position, element_bytes_min)
     return count - 1, position
 
 
@@ -107,11 +122,15 @@ def read_topic_id(view: Buffer, position: int) -> uuid.UUID | None:
     return _topic_ids.setdefault(raw, uuid.UUID(bytes=raw))
 
 
-def end_of_tags(view: Buffer, position: int) -> int:
+def end_of_tags(view: Buffer, position: int, budget: Budget) -> int:
     """Position after a block of tagged fields that are all ignored."""
     if position < len(view) and view[position] == 0:
         return position + 1
-    return skip_tags(view, position, len(view))
+    count, position = read_tag_count(view, position, len(view))
+    budget.spend(count)
+    for tagged in iterate_tags(view, position, len(view), count):
+        position = tagged.value_end
+    return position
 
 
 def refuse_trailing(view: Buffer, position: int) -> None:

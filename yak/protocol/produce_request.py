@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from yak.errors import ProtocolViolation
 from yak.protocol.hot_reading import (
     ENDS_EARLY,
+    Budget,
     end_of_tags,
     read_compact_count,
     read_compact_string,
@@ -69,9 +70,9 @@ def decode_produce_request(version: int, frame: Buffer, offset: int) -> ProduceR
             usual = _one_batch(version, view, offset)
             if usual is not None:
                 return usual
-            request, position = _produce_flexible(version, view, offset)
+            request, position = _produce_flexible(version, view, offset, Budget())
         else:
-            request, position = _produce_legacy(view, offset)
+            request, position = _produce_legacy(view, offset, Budget())
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
     refuse_trailing(view, position)
@@ -114,14 +115,14 @@ def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest 
     return _make(ProduceRequest, (None, acks, timeout_ms, [topic]))
 
 
-def _produce_legacy(view: memoryview, position: int) -> tuple[ProduceRequest, int]:
+def _produce_legacy(view: memoryview, position: int, budget: Budget) -> tuple[ProduceRequest, int]:
     transactional_id, position = read_string(view, position)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    topic_count, position = read_count(view, position + 6, 6)
+    topic_count, position = read_count(view, position + 6, 6, budget)
     end, topics = len(view), []
     for _ in range(topic_count):
         name, position = read_string(view, position)
-        partition_count, position = read_count(view, position, 8)
+        partition_count, position = read_count(view, position, 8, budget)
         partitions = []
         for _ in range(partition_count):
             index, length = _INDEX_LENGTH.unpack_from(view, position)
@@ -139,10 +140,10 @@ def _produce_legacy(view: memoryview, position: int) -> tuple[ProduceRequest, in
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
 
 
-def _produce_flexible(version: int, view: memoryview, position: int) -> tuple[ProduceRequest, int]:
+def _produce_flexible(version: int, view: memoryview, position: int, budget: Budget) -> tuple[ProduceRequest, int]:
     transactional_id, position = read_compact_string(view, position)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    topic_count, position = read_compact_count(view, position + 6, 3)
+    topic_count, position = read_compact_count(view, position + 6, 3, budget)
     end, topics = len(view), []
     for _ in range(topic_count):
         name, topic_id = "", None
@@ -152,7 +153,7 @@ def _produce_flexible(version: int, view: memoryview, position: int) -> tuple[Pr
         else:
             text, position = read_compact_string(view, position)
             name = required(text)
-        partition_count, position = read_compact_count(view, position, 6)
+        partition_count, position = read_compact_count(view, position, 6, budget)
         partitions = []
         for _ in range(partition_count):
             (index,) = _INT32.unpack_from(view, position)
@@ -163,9 +164,9 @@ def _produce_flexible(version: int, view: memoryview, position: int) -> tuple[Pr
                 if position > end:
                     raise ProtocolViolation(f"records of {length - 1} bytes go past the end")
                 records = view[start:position]
-            position = end_of_tags(view, position)
+            position = end_of_tags(view, position, budget)
             partitions.append(PartitionProduceData(index, records))
-        position = end_of_tags(view, position)
+        position = end_of_tags(view, position, budget)
         topics.append(TopicProduceData(name, topic_id, partitions))
-    position = end_of_tags(view, position)
+    position = end_of_tags(view, position, budget)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), position

@@ -43,6 +43,10 @@ class Walk:
         """Refuse a count that cannot be true, or too many elements in one request."""
         if count * element_bytes_min > self.end - position:
             raise ProtocolViolation(f"an array of {count} with {self.end - position} bytes left")
+        self.spend(count)
+
+    def spend(self, count: int) -> None:
+        """Count elements or tagged fields against what one request may have."""
         self.elements += count
         if self.elements > REQUEST_ELEMENTS_MAX:
             raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one request")
@@ -238,6 +242,7 @@ def _tags_step(entity: EntityClass) -> Step:
             return position + 1
         count_start = position
         count, position = read_tag_count(data, position, walk.end)
+        walk.spend(count)
         count_end, unknown = position, 0
         for tagged in iterate_tags(data, position, walk.end, count):
             position = tagged.value_end

@@ -165,6 +165,18 @@ def test_too_many_elements_are_refused_before_they_are_built():
         decode_request(3, 1, view(struct.pack(">i", count) + bytes(2 * count)), 0)
 
 
+def test_elements_are_counted_over_all_arrays_and_tags_of_a_request():
+    tags = uvarint(900) + b"".join(uvarint(tag) + b"\0" for tag in range(900))
+    partition = bytes(4) + b"\1" + tags
+    count = REQUEST_ELEMENTS_MAX // 900 + 1
+    body = b"\0" + bytes(6) + b"\2\2t" + uvarint(count + 1) + partition * count + b"\0\0"
+    with pytest.raises(ProtocolViolation, match="elements"):
+        decode_request(PRODUCE, 9, view(body), 0)
+    topics = uvarint(count + 1) + (b"\2t" + tags) * count
+    with pytest.raises(ProtocolViolation, match="elements"):
+        decode_request(3, 9, view(topics + bytes(4)), 0)
+
+
 @pytest.mark.parametrize(("key", "version"), [(0, 2), (0, 99), (999, 0), (1, -1), (7, 0)])
 def test_a_version_that_cannot_be_decoded_is_a_violation(key, version):
     with pytest.raises(ProtocolViolation):
