@@ -1,3 +1,5 @@
+"""`yak.config.broker_configs` and its table, `yak.config.broker_config_table`."""
+
 import pytest
 
 from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, validate_broker_config

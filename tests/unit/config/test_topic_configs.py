@@ -1,3 +1,5 @@
+"""`yak.config.topic_configs` and its table, `yak.config.topic_config_table`."""
+
 from dataclasses import fields
 
 import pytest

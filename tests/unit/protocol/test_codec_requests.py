@@ -1,3 +1,7 @@
+"""All requests against kio: `yak.protocol.request_check` in front of it, and the hand-decoded two,
+`yak.protocol.produce_request` and `yak.protocol.fetch_request` with their `yak.protocol.hot_reading`.
+"""
+
 import random
 import struct
 from dataclasses import fields

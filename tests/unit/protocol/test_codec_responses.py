@@ -1,3 +1,5 @@
+"""All answers against kio: `yak.protocol.response_encoder` through `yak.protocol.codec`."""
+
 import random
 import struct
 import uuid

@@ -1,3 +1,5 @@
+"""`yak.protocol.produce_answer`, `yak.protocol.fetch_answer` and their `yak.protocol.hot_pieces` against the codec."""
+
 import uuid
 
 import pytest
