@@ -21,6 +21,7 @@ from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
 from yak.protocol.fetch_request import decode_fetch_request
+from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
 from yak.protocol.produce_request import decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.request_header import RequestHeader, read_request_header
@@ -80,7 +81,10 @@ def _decoder(api_key: int, api_version: int) -> BodyDecoder:
         return lambda frame, offset: decode_produce_request(api_version, frame, offset)
     if api_key == FETCH:
         return lambda frame, offset: decode_fetch_request(api_version, frame, offset)
-    return _checked_kio_decoder(load_request_schema(api_key, api_version))
+    decode = _checked_kio_decoder(load_request_schema(api_key, api_version))
+    if api_key == METADATA:
+        return lambda frame, offset: decode(*without_reserved_bytes(api_version, frame, offset))
+    return decode
 
 
 def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
