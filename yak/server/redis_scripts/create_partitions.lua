@@ -1,0 +1,16 @@
+-- More partitions of a topic: further slices of a new one, or growth.
+local refused = check_broker()
+if refused then return refused end
+local topic = read_topic(A.topic_id)
+if not topic then return refuse('NO_TOPIC') end
+if A.total < topic.total then
+  return refuse('INVALID_PARTITIONS', {message = 'the topic has ' .. text(topic.total) .. ' partitions'})
+end
+local new, bad = new_partitions()
+if bad then return bad end
+if A.total > topic.total then
+  redis.call('HSET', topic_key(A.topic_id), 'total', text(A.total))
+  append('Topic', {name = topic.name, topic_id = A.topic_id, partitions = A.total})
+end
+add_partitions(new)
+return answer('OK')

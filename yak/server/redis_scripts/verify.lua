@@ -1,0 +1,12 @@
+-- Say what the store holds, once the caller's history was found in it.
+local refused = check_history()
+if refused then return refused end
+local value = {cluster_id = cluster.cluster_id, incarnation_id = cluster.incarnation_id,
+  incarnation = tonumber(cluster.incarnation), controller_id = tonumber(cluster.ctl_id),
+  controller_epoch = tonumber(cluster.ctl_epoch)}
+local broker = read_broker(A.node_id)
+if broker then
+  value.broker = {broker_epoch = broker.broker_epoch, boot_id = broker.boot_id, state = broker.state,
+    host = broker.host, port = broker.port}
+end
+return answer('OK', value)

@@ -1,0 +1,210 @@
+"""The metadata store in Redis, as the shell drives it: the one file of the broker that speaks to Redis.
+
+Two connections: one for calls, pipelined, one that tails the metadata log with a blocking read. Both must be of the
+same server process. When either is lost, or a call is not answered in time, both are closed, `StoreLost` is posted,
+and connecting begins again with growing pauses; whoever asked asks again after `StoreConnected`.
+"""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from yak.broker.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
+from yak.ids import MetadataOffset, Nonce
+from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.server import redis_scripts
+from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError
+
+_FIRST_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 2.0
+_BLOCK_MS = 5_000
+_RECORDS_PER_READ = 100
+_SAFE_SETTINGS = {
+    "appendonly": ("yes", "a restart of the store loses all metadata"),
+    "appendfsync": ("always", "a crash of its machine loses the newest metadata"),
+    "no-appendfsync-on-rewrite": ("no", "a crash during a rewrite loses metadata"),
+    "maxmemory-policy": ("noeviction", "keys may be dropped when memory runs short"),
+}
+
+
+class RedisStore:
+    """The store's client. `submit` and `tail` are called from the loop and never wait; `run` is one task."""
+
+    def __init__(self, url: str, *, namespace: str = "", timeout_seconds: float = 5.0) -> None:
+        """Raises UsageError when `url` is none. `namespace` lets several clusters share one Redis."""
+        self._address = RedisAddress.parse(url)
+        self._prefix = key_prefix(namespace)
+        self._timeout = timeout_seconds
+        self._scripts = redis_scripts.load()
+        self._calls: RedisClient | None = None
+        self._post: Callable[[Event], None] | None = None
+        self._tail_after: MetadataOffset | None = None
+        self._tail_changed = trio.Event()
+        self._tail_client_id = 0
+
+    def submit(self, nonce: Nonce, request: StoreRequest) -> None:
+        """Send one call; `StoreReplied` or `StoreLost` follows. Without a connection `StoreLost` was posted already."""
+        if self._calls is None:
+            return
+        script = self._scripts.get(request.script)
+        if script is None:
+            self._reply(nonce, StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"}))
+            return
+        sha, source = script
+        tail = script_parts(self._prefix, request)
+
+        def on_reply(reply: Any) -> None:
+            if isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT") and self._calls is not None:
+                self._calls.submit(("EVAL", source, *tail), lambda again: self._reply(nonce, outcome_of(again)))
+            else:
+                self._reply(nonce, outcome_of(reply))
+
+        self._calls.submit(("EVALSHA", sha, *tail), on_reply)
+
+    def tail(self, after: MetadataOffset) -> None:
+        """(Re)start tailing after this offset."""
+        self._tail_after = after
+        self._tail_changed.set()
+        if self._calls is not None and self._tail_client_id:
+            self._calls.submit(("CLIENT", "UNBLOCK", self._tail_client_id), lambda _reply: None)
+
+    async def run(self, post: Callable[[Event], None]) -> None:
+        """Connect, reconnect, bring events; until cancelled."""
+        self._post = post
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            started = trio.current_time()
+            try:
+                await self._serve()
+            except* (ConnectionLost, ReplyError) as group:
+                reason = _words(group)
+            finally:
+                self._calls = None
+                self._tail_after = None
+            post(StoreLost(reason))
+            if trio.current_time() - started > _LONGEST_PAUSE_SECONDS:
+                pause = _FIRST_PAUSE_SECONDS
+            # Not all brokers at once after an outage.
+            await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _reply(self, nonce: Nonce, outcome: StoreOutcome) -> None:
+        if self._post is not None:
+            self._post(StoreReplied(nonce, outcome))
+
+    async def _serve(self) -> None:
+        """One pair of connections, until one is lost. Raises ConnectionLost or ReplyError, in groups."""
+        name = f"redis at {self._address}"
+        async with trio.open_nursery() as nursery:
+            calls = RedisClient(await self._address.open(self._timeout), name, self._timeout)
+            nursery.start_soon(calls.run)
+            tail = RedisClient(await self._address.open(self._timeout), name, self._timeout)
+            nursery.start_soon(tail.run)
+            process_id, unsafe = await self._greet(calls, tail)
+            self._tail_after = None
+            self._tail_changed = trio.Event()
+            self._calls = calls
+            assert self._post is not None
+            self._post(StoreConnected(process_id, unsafe))
+            await self._tail(tail)
+
+    async def _greet(self, calls: RedisClient, tail: RedisClient) -> tuple[str, tuple[str, ...]]:
+        """Log in, load the scripts, look at the settings: one round trip for each connection."""
+        login = self._address.login()
+        loads: list[tuple[Part, ...]] = [("SCRIPT", "LOAD", source) for _sha, source in self._scripts.values()]
+        replies = await calls.pipeline([*login, ("INFO",), *loads])
+        info = _parse_info(replies[len(login)])
+        tail_replies = await tail.pipeline([*login, ("INFO", "server"), ("CLIENT", "ID")])
+        if _parse_info(tail_replies[-2]).get("run_id") != info.get("run_id"):
+            raise ConnectionLost("the address leads to more than one server process")
+        self._tail_client_id = tail_replies[-1]
+        unsafe = []
+        try:
+            found = await tail.pipeline([("CONFIG", "GET", name) for name in _SAFE_SETTINGS])
+        except ReplyError as error:
+            unsafe.append(f"its settings cannot be read ({error})")
+        else:
+            for (name, (wanted, danger)), pair in zip(_SAFE_SETTINGS.items(), found, strict=True):
+                if len(pair) == 2 and pair[1] != wanted:
+                    unsafe.append(f"{name} is {pair[1]}, not {wanted}: {danger}")
+        if info.get("role") != "master":
+            unsafe.append(f"it is a {info.get('role')}, not a master: what it is told does not last")
+        return info.get("run_id", ""), tuple(unsafe)
+
+    async def _tail(self, client: RedisClient) -> None:
+        """Read the log for as long as the connection lives. Raises ConnectionLost, ReplyError."""
+        key = f"{self._prefix}log"
+        block_seconds = _BLOCK_MS / 1000
+        while True:
+            await self._tail_changed.wait()
+            self._tail_changed = trio.Event()
+            while self._tail_after is not None and not self._tail_changed.is_set():
+                after = self._tail_after
+                command = ("XREAD", "COUNT", _RECORDS_PER_READ, "BLOCK", _BLOCK_MS, "STREAMS", key, f"{after}-0")
+                reply = await client.call(*command, extra_seconds=block_seconds)
+                if reply is None or self._tail_changed.is_set():
+                    continue
+                records = [record_of(entry) for entry in reply[0][1]]
+                if records[0].offset != after + 1:
+                    records = [await self._snapshot(client, after)]
+                self._tail_after = records[-1].offset
+                assert self._post is not None
+                self._post(RecordsTailed(records))
+
+    async def _snapshot(self, client: RedisClient, after: MetadataOffset) -> TailedRecord:
+        """What stands for the records that were trimmed. Raises ConnectionLost when nothing does."""
+        flat = await client.call("HGETALL", f"{self._prefix}snapshot")
+        found = dict(zip(flat[::2], flat[1::2], strict=True))
+        if not found or int(found["offset"]) <= after:
+            raise ConnectionLost(f"the metadata log has a gap after record {after}")
+        payload = json.loads(found["payload"])
+        return TailedRecord(int(found["offset"]), found["h"], "Snapshot", int(found["t"]), payload)
+
+
+def key_prefix(namespace: str = "") -> str:
+    """What all keys of a cluster begin with; the hash tag keeps them in one slot of a Redis Cluster."""
+    return f"{namespace}:{{y}}:" if namespace else "{y}:"
+
+
+def script_parts(prefix: str, request: StoreRequest) -> tuple[Part, ...]:
+    """What follows the script or its hash in EVAL and EVALSHA."""
+    arguments = json.dumps(request.arguments, separators=(",", ":"))
+    return (1, f"{prefix}cluster", prefix, request.known_offset, request.known_hash, arguments)
+
+
+def record_of(entry: list[Any]) -> TailedRecord:
+    """A metadata record from an entry of the stream."""
+    flat = entry[1]
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    return TailedRecord(
+        offset=int(entry[0].split("-", 1)[0]),
+        chain_hash=fields["h"],
+        kind=fields["kind"],
+        timestamp_ms=int(fields["t"]),
+        payload=json.loads(fields["payload"]),
+        previous_hash=fields["p"],
+    )
+
+
+def outcome_of(reply: Any) -> StoreOutcome:
+    """What a script's reply says."""
+    if isinstance(reply, ReplyError):
+        return StoreOutcome("STORE_ERROR", value={"message": str(reply)})
+    code, offset, chain_hash, value = reply
+    parsed = json.loads(value)
+    return StoreOutcome(code, int(offset), chain_hash, parsed if isinstance(parsed, dict) else {})
+
+
+def _parse_info(text: str) -> dict[str, str]:
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {name: value.strip() for name, value in pairs}
+
+
+def _words(group: BaseExceptionGroup[BaseException]) -> str:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__
