@@ -359,7 +359,7 @@ class Log:
         try:
             data, next_offset, position, segment = read.perform(cached=True)
         except (NotCached, DamagedBatch):
-            return PendingRead(self.directory, read)
+            return PendingRead(self, read)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         if segment is not None:

@@ -5,7 +5,10 @@ and a scan of at most one index interval. Its end is cut at a batch boundary tha
 a sequential consumer begins at a known position.
 """
 
+from __future__ import annotations
+
 import struct
+from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, Offset
@@ -14,6 +17,9 @@ from yak.seams.disk import Buffer, File
 from yak.storage import offset_index
 from yak.storage.names import OFFSET_INDEX_SUFFIX
 from yak.storage.segment import IndexUnreadable, Segment
+
+if TYPE_CHECKING:
+    from yak.storage.log import Log
 
 _BATCH = struct.Struct(">qi11xi")
 _unpack_batch = _BATCH.unpack_from
@@ -131,10 +137,11 @@ class Read:
 class PendingRead:
     """A read that needs the device: `run` does it, in a thread, at any later time."""
 
-    __slots__ = ("_directory", "_read")
+    __slots__ = ("_generation", "_log", "_read")
 
-    def __init__(self, directory: str, read: Read) -> None:
-        self._directory = directory
+    def __init__(self, log: Log, read: Read) -> None:
+        self._log = log
+        self._generation = log.generation
         self._read = read
 
     def run(self) -> Buffer:
@@ -145,7 +152,9 @@ class PendingRead:
         except (NotCached, DamagedBatch, FileNotFoundError):
             return EMPTY
         except OSError as error:
-            raise LogDirectoryFailure(self._directory, error) from error
+            raise LogDirectoryFailure(self._log.directory, error) from error
+        if self._log.generation != self._generation:
+            return EMPTY
         return _still_wanted(data, read.offset, read.up_to)
 
 

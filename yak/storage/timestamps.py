@@ -56,16 +56,20 @@ def offset_of_max_timestamp(log: Log) -> Callable[[], TimestampOffset | None]:
     directory, log_start_offset = log.directory, log.log_start_offset
 
     def run() -> TimestampOffset | None:
+        best: TimestampOffset | None = None
+        # a segment's largest timestamp is an upper bound: the record that has it may be below the log start
         for segment, size in sorted(segments, key=lambda item: (-item[0].max_timestamp, item[0].base_offset)):
+            if best is not None and segment.max_timestamp <= best.timestamp:
+                break
             try:
                 found = _find_max_in_segment(segment, size, log_start_offset)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 raise LogDirectoryFailure(directory, error) from error
-            if found is not None:
-                return found
-        return None
+            if found is not None and (best is None or found.timestamp > best.timestamp):
+                best = found
+        return best
 
     return run
 

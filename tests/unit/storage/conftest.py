@@ -1,0 +1,152 @@
+"""What the storage tests share: batches made by hand, a seeded die, and a store on a simulated disk."""
+
+import random
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import crc32c
+import pytest
+
+from yak.config.log_config import LogConfig
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import read_header
+from yak.sim.disk import SimDisk
+from yak.storage.log import Log
+from yak.storage.log_store import LogStore
+
+PARTITION = TopicPartition("t", 0)
+
+
+class Die:
+    """Seeded randomness with the Dice seam's methods."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+
+    def uuid4(self) -> uuid.UUID:
+        return uuid.UUID(int=self._random.getrandbits(128), version=4)
+
+    def below(self, limit: int) -> int:
+        return self._random.randrange(limit)
+
+
+def zigzag(value: int) -> bytes:
+    number = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def build_batch(
+    values: list[bytes],
+    *,
+    timestamps: list[int] | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    sequence: int = -1,
+    base_offset: int = 0,
+    epoch: int = 0,
+    attributes: int = 0,
+) -> bytes:
+    """One uncompressed batch, written out field by field."""
+    timestamps = timestamps or [1000] * len(values)
+    records = b""
+    for index, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
+        body = (
+            b"\0" + zigzag(timestamp - timestamps[0]) + zigzag(index) + zigzag(-1) + zigzag(len(value)) + value + b"\0"
+        )
+        records += zigzag(len(body)) + body
+    rest = (
+        struct.pack(
+            ">hiqqqhii",
+            attributes,
+            len(values) - 1,
+            timestamps[0],
+            max(timestamps),
+            producer_id,
+            producer_epoch,
+            sequence,
+            len(values),
+        )
+        + records
+    )
+    return struct.pack(">qiibI", base_offset, len(rest) + 9, epoch, 2, crc32c.crc32c(rest)) + rest
+
+
+class Bench:
+    """One store on one simulated disk, and what tests do to it."""
+
+    partition = PARTITION
+    build = staticmethod(build_batch)
+
+    def __init__(self, **config: Any) -> None:
+        self.disk = SimDisk()
+        self.die = Die()
+        self.config = LogConfig(**config)
+        self.topic_id = uuid.UUID(int=7)
+        self.store = self.open()
+        self.log: Log = self.store.create(PARTITION, self.topic_id, self.config)
+
+    def open(self, now_ms: int = 0, **arguments: Any) -> LogStore:
+        return LogStore.open(self.disk, ["/data"], 1, self.die.uuid4, now_ms, lambda _topic: self.config, **arguments)
+
+    def append(self, values: list[bytes] | None = None, *, epoch: int = 0, now_ms: int = 0, **fields: Any) -> int:
+        batch = build_batch(values or [b"x" * 20], **fields)
+        return self.log.append(read_header(batch), batch, epoch, now_ms)
+
+    def flush(self) -> None:
+        plan = self.log.flush_plan()
+        plan.run()
+        self.log.flushed(plan)
+
+    def reopen(self, *, clean: bool = False, crash: bool = False, checkpoint: bool = True, now_ms: int = 0) -> Log:
+        """Stop in one of the three ways, start again; the log is the same partition's."""
+        if clean:
+            self.store.close_plan(3)()
+        elif checkpoint:
+            self.store.checkpoint_plan({})()
+        if crash:
+            self.disk.crash(self.die)
+        else:
+            self.disk.kill()
+        self.disk.reads.clear()
+        self.store = self.open(now_ms)
+        self.log = self.store.logs[PARTITION]
+        return self.log
+
+    def read_all(self, max_bytes: int = 500) -> bytes:
+        """The whole log, as a consumer that fetches small answers gets it."""
+        log, offset, parts = self.log, self.log.log_start_offset, []
+        while offset < log.log_end_offset:
+            data: Any = log.read(offset, max_bytes, log.log_end_offset, at_least_one=True)
+            data = data.run() if hasattr(data, "run") else data
+            assert data, f"nothing at {offset}"
+            parts.append(bytes(data))
+            position = 0
+            while position < len(data):
+                header = read_header(data, position)
+                offset = header.next_offset
+                position += header.size_bytes
+            assert position == len(data), "cut at a batch boundary"
+        return b"".join(parts)
+
+    def files(self) -> list[str]:
+        return self.disk.names(f"/data/{PARTITION}")
+
+    def content(self, name: str) -> bytes:
+        return self.disk.read_file(f"/data/{PARTITION}/{name}")
+
+
+@pytest.fixture
+def make_bench() -> Callable[..., Bench]:
+    return Bench
+
+
+@pytest.fixture
+def build() -> Callable[..., bytes]:
+    return build_batch

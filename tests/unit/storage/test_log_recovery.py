@@ -1,0 +1,277 @@
+"""What a start makes of what a stop left."""
+
+import errno
+
+import pytest
+
+from yak.errors import LogDirectoryFailure
+from yak.ids import TopicPartition
+
+FIRST = "/data/t-0/00000000000000000000.log"
+
+
+def fill(bench, count=40):
+    for number in range(count):
+        bench.append([b"x" * 30], timestamps=[number], producer_id=5, producer_epoch=0, sequence=number)
+
+
+def test_a_clean_start_reads_no_log_data(make_bench):
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    log = bench.reopen(clean=True)
+    assert not [path for path in bench.disk.reads if path.endswith(".log")]
+    assert bench.store.report.was_clean
+    assert bench.store.clean_broker_epoch == 3
+    assert (log.log_end_offset, log.recovery_point, log.size_bytes) == (40, 40, sum(s.size for s in log.segments))
+    assert [(p.producer_id, p.last_sequence) for p in log.producers.describe()] == [(5, 39)]
+    bench.append(producer_id=5, producer_epoch=0, sequence=40)
+    assert log.log_end_offset == 41
+
+
+def test_the_clean_mark_counts_once(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.reopen(clean=True)
+    assert "/data/.kafka_cleanshutdown" not in [f"/data/{name}" for name in bench.disk.names("/data")]
+    bench.reopen(checkpoint=False)
+    assert not bench.store.report.was_clean
+    assert bench.log.log_end_offset == 40
+
+
+def test_a_torn_tail_is_cut_and_the_indexes_are_rebuilt(make_bench):
+    bench = make_bench(segment_bytes=800, index_interval_bytes=150)
+    fill(bench)
+    whole = bench.read_all()
+    kept = {name: bench.content(name) for name in bench.files() if name.endswith("index")}
+    bench.store.checkpoint_plan({})()
+    torn = bench.log.active.path(".log")
+    bench.disk.open(torn).append([whole[:75]])
+    bench.reopen(checkpoint=False)
+    assert bench.log.log_end_offset == 40
+    assert bench.store.report.truncated_bytes == 75
+    assert bench.read_all() == whole
+    bench.store.close_plan(1)()
+    for name, content in kept.items():
+        if content:
+            assert bench.content(name) == content
+
+
+def test_a_broken_batch_in_the_unflushed_tail_cuts_all_after_it(make_bench):
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    size = bench.log.segments[0].size
+    bench.disk.corrupt(FIRST, size - 3, 255)
+    end = bench.log.segments[1].base_offset - 1
+    bench.reopen(checkpoint=False)
+    assert bench.log.log_end_offset == end
+    assert len(bench.log.segments) == 1
+    assert [p.last_sequence for p in bench.log.producers.describe()] == [end - 1]
+    assert [name for name in bench.files() if name.endswith(".log")] == ["00000000000000000000.log"]
+    assert bench.store.report.events[-1].event == "log-tail-cut"
+
+
+def test_a_crc_error_below_the_recovery_point_is_told_and_nothing_is_cut(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    size = bench.log.size_bytes
+    bench.disk.corrupt(FIRST, size // 2 + 70, 255)
+    log = bench.reopen()
+    assert (log.log_end_offset, log.size_bytes) == (40, size)
+    (event,) = [event for event in bench.store.report.events if event.event == "log-damaged"]
+    assert event.level == "error"
+    assert "CRC-32C" in str(event.fields["reason"])
+
+
+def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_service_untouched(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.checkpoint_plan({})()
+    bench.disk.corrupt(FIRST, 8, 255)
+    before = bench.content("00000000000000000000.log")
+    bench.disk.kill()
+    store = bench.open()
+    assert bench.partition not in store.logs
+    assert "batch length" in store.unavailable[bench.partition].reason
+    assert bench.content("00000000000000000000.log") == before
+    with pytest.raises(LogDirectoryFailure):
+        store.create(bench.partition, bench.topic_id, bench.config)
+    assert bench.content("00000000000000000000.log") == before
+
+
+def test_missing_flushed_data_is_told(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.checkpoint_plan({})()
+    size = bench.log.size_bytes // 40
+    bench.disk.open(FIRST).truncate(size * 30)
+    log = bench.reopen(checkpoint=False)
+    assert (log.log_end_offset, log.recovery_point) == (30, 30)
+    assert "ends at offset 30" in str(bench.store.report.events[-1].fields["reason"])
+
+
+@pytest.mark.parametrize("damage", ["remove", "cut", "garbage"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_unusable_index_files_are_made_anew(make_bench, damage, suffix):
+    bench = make_bench(segment_bytes=1500, index_interval_bytes=150)
+    fill(bench, 60)
+    whole = bench.read_all()
+    bench.store.close_plan(1)()
+    path = f"/data/t-0/00000000000000000000{suffix}"
+    good = bench.disk.read_file(path)
+    assert len(good) > 24
+    if damage == "remove":
+        bench.disk.remove(path)
+    elif damage == "cut":
+        bench.disk.write_file(path, good[:-3])
+    else:
+        bench.disk.write_file(path, b"\xff" * len(good))
+    bench.reopen(checkpoint=False)
+    bench.log.forget_positions()
+    assert bench.read_all() == whole
+    if damage != "garbage":
+        assert bench.disk.read_file(path) == good
+    assert bench.log.read(7, 100, 60, at_least_one=True)
+
+
+def test_epochs_survive_without_their_file(make_bench):
+    bench = make_bench()
+    for number in range(6):
+        bench.append(epoch=number // 2)
+    bench.reopen()
+    assert bench.log.epochs.entries == [(0, 0), (1, 2), (2, 4)]
+    bench.reopen(clean=True)
+    assert bench.content("leader-epoch-checkpoint") == b"0\n3\n0 0\n1 2\n2 4\n"
+    bench.disk.write_file("/data/t-0/leader-epoch-checkpoint", b"garbage")
+    bench.reopen(clean=False, checkpoint=False)
+    assert bench.log.epochs.entries == [(0, 0), (1, 2), (2, 4)]
+
+
+def test_producers_are_restored_from_the_newest_good_snapshot(make_bench):
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    bench.flush()
+    snapshots = [name for name in bench.files() if name.endswith(".snapshot")]
+    assert len(snapshots) == len(bench.log.segments) - 1
+    bench.store.checkpoint_plan({})()
+    bench.disk.write_file(f"/data/t-0/{snapshots[-1]}", b"torn")
+    bench.reopen(checkpoint=False)
+    assert [(p.producer_id, p.last_sequence) for p in bench.log.producers.describe()] == [(5, 39)]
+
+
+def test_only_snapshots_that_segments_begin_at_are_kept(make_bench):
+    bench = make_bench()
+    for _ in range(3):
+        bench.append(producer_id=5, producer_epoch=0, sequence=bench.log.log_end_offset)
+        bench.reopen(clean=True)
+    assert [name for name in bench.files() if name.endswith(".snapshot")] == ["00000000000000000003.snapshot"]
+
+
+def test_leftovers_of_kafka_are_finished_or_removed(make_bench):
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    whole = bench.read_all()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    bench.store.close_plan(1)()
+    folder = "/data/t-0/"
+    merged = bench.content(f"{bases[0]:020d}.log") + bench.content(f"{bases[1]:020d}.log")
+    for name in ("00000000000000000077.log.deleted", "00000000000000000000.log.cleaned", "x.tmp"):
+        bench.disk.write_file(folder + name, b"rest")
+    bench.disk.write_file(f"{folder}{bases[0]:020d}.log.swap", merged)
+    bench.reopen(checkpoint=False)
+    assert [segment.base_offset for segment in bench.log.segments] == [bases[0], *bases[2:]]
+    assert bench.read_all() == whole
+    assert not [name for name in bench.files() if name.endswith((".swap", ".deleted", ".cleaned", ".tmp"))]
+
+
+def test_an_fsync_that_fails_fails_the_directory_and_moves_nothing(make_bench):
+    bench = make_bench()
+    fill(bench)
+    plan = bench.log.flush_plan()
+    bench.disk.fail_next("sync", errno.EIO)
+    with pytest.raises(LogDirectoryFailure) as caught:
+        plan.run()
+    assert caught.value.error.errno == errno.EIO
+    assert bench.log.recovery_point == 0
+
+
+def test_a_flush_does_not_count_for_what_a_truncation_replaced(make_bench):
+    bench = make_bench()
+    fill(bench)
+    plan = bench.log.flush_plan()
+    plan.run()
+    bench.log.truncate_to(10)
+    bench.append()
+    bench.log.flushed(plan)
+    assert bench.log.recovery_point <= 10
+
+
+def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.checkpoint_plan({})()
+    bench.log.truncate_to(10)
+    for _ in range(40):
+        bench.append([b"other" * 30])
+    bench.disk.crash(bench.die)
+    store = bench.open()
+    assert bench.partition in store.logs, "a torn tail here is no damage"
+    assert not [event for event in store.report.events if event.level == "error"]
+    assert store.logs[bench.partition].log_end_offset >= 10
+    bench.store, bench.log = store, store.logs[bench.partition]
+    for _ in range(2):
+        store.checkpoint_plan({})()
+    store.checkpoint_plan({})
+    assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")
+
+
+def test_truncation_cuts_whole_batches_and_everything_follows(make_bench):
+    bench = make_bench(segment_bytes=800, index_interval_bytes=100)
+    for number in range(30):
+        bench.append(
+            [b"x" * 30] * 2,
+            timestamps=[number] * 2,
+            epoch=number // 10,
+            producer_id=5,
+            producer_epoch=0,
+            sequence=number * 2,
+        )
+    for offset, end in ((61, 60), (45, 44), (44, 44), (21, 20), (20, 20)):
+        assert bench.log.truncate_to(offset) == end
+        assert bench.log.log_end_offset == end
+        assert [p.last_sequence for p in bench.log.producers.describe()] == [end - 1]
+        assert bench.log.active.max_timestamp == (end // 2 - 1 if bench.log.active.size else -1)
+        assert bench.log.epochs.latest == (end - 1) // 20
+        bench.read_all()
+    bench.append(epoch=9)
+    assert bench.log.log_end_offset == 21
+    bench.reopen()
+    assert bench.log.log_end_offset == 21
+    bench.log.truncate_to(0)
+    assert (bench.log.log_end_offset, bench.log.size_bytes, len(bench.log.producers)) == (0, 0, 0)
+
+
+def test_a_log_can_begin_anew_at_an_offset(make_bench):
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    bench.log.truncate_fully_and_start_at(1000, 0)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.size_bytes) == (1000, 1000, 0)
+    assert [name for name in bench.files() if name.endswith(".log")] == ["00000000000000001000.log"]
+    assert bench.append() == 1000
+    bench.reopen()
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (1000, 1001)
+
+
+def test_a_folder_without_partition_metadata_is_kept(make_bench):
+    bench = make_bench()
+    fill(bench, 3)
+    bench.disk.remove("/data/t-0/partition.metadata")
+    log = bench.reopen()
+    assert log.topic_id.int == 0
+    assert log.log_end_offset == 3
+    created = bench.store.create(TopicPartition("t", 0), bench.topic_id, bench.config)
+    assert created.log_end_offset == 0
+    assert any(name.endswith("-stray") for name in bench.disk.names("/data"))

@@ -1,0 +1,102 @@
+"""Which segments go, and what a log start offset does."""
+
+DAY = 86_400_000
+
+
+def fill(bench, count=20, step_ms=0):
+    for number in range(count):
+        bench.append([b"x" * 60], timestamps=[number * step_ms])
+
+
+def bases(bench):
+    return [segment.base_offset for segment in bench.log.segments]
+
+
+def test_old_segments_go_by_their_largest_timestamp(make_bench):
+    bench = make_bench(segment_bytes=300, retention_ms=100)
+    fill(bench, 20, step_ms=10)
+    now_ms = 190
+    expired = bench.log.expired_segments(now_ms, 20)
+    assert expired
+    assert all(now_ms - segment.max_timestamp > 100 for segment in expired)
+    survivor = bench.log.segments[len(expired)]
+    assert now_ms - survivor.max_timestamp <= 100
+    remove = bench.log.remove_segments(expired)
+    assert bench.log.log_start_offset == survivor.base_offset
+    deleted = [name for name in bench.files() if name.endswith(".deleted")]
+    assert len(deleted) == 3 * len(expired)
+    remove()
+    assert not [name for name in bench.files() if name.endswith(".deleted")]
+    assert not [name for name in bench.files() if name.startswith("00000000000000000000")]
+    bench.read_all()
+    bench.reopen()
+    assert bench.log.log_start_offset == survivor.base_offset
+
+
+def test_nothing_past_the_high_watermark_goes(make_bench):
+    bench = make_bench(segment_bytes=300, retention_ms=0)
+    fill(bench)
+    second = bench.log.segments[1].base_offset
+    assert bench.log.expired_segments(DAY, second - 1) == []
+    assert len(bench.log.expired_segments(DAY, second)) == 1
+
+
+def test_when_all_is_too_old_the_active_segment_rolls_and_goes(make_bench):
+    bench = make_bench(segment_bytes=300, retention_ms=10)
+    fill(bench)
+    expired = bench.log.expired_segments(DAY, 20)
+    assert expired == bench.log.segments
+    bench.log.remove_segments(expired, DAY)()
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.size_bytes) == (20, 20, 0)
+    assert bases(bench) == [20]
+    assert bench.log.expired_segments(DAY, 20) == []
+    assert bench.append() == 20
+
+
+def test_size_retention_keeps_at_least_the_bytes_asked_for(make_bench):
+    bench = make_bench(segment_bytes=300, retention_ms=-1, retention_bytes=700)
+    fill(bench)
+    bench.log.remove_segments(bench.log.expired_segments(0, 20))()
+    assert 700 <= bench.log.size_bytes < 1000
+
+
+def test_a_compacted_log_is_not_cut_by_age(make_bench):
+    bench = make_bench(segment_bytes=300, retention_ms=0, cleanup_policy="compact")
+    fill(bench)
+    assert bench.log.expired_segments(DAY, 20) == []
+
+
+def test_segments_below_the_log_start_go(make_bench):
+    bench = make_bench(segment_bytes=300, retention_ms=-1)
+    fill(bench)
+    start = bench.log.segments[2].base_offset + 1
+    assert bench.log.advance_log_start(start)
+    assert not bench.log.advance_log_start(start - 1)
+    expired = bench.log.expired_segments(0, 20)
+    assert [segment.base_offset for segment in expired] == bases(bench)[:2]
+    bench.log.remove_segments(expired)()
+    assert bench.log.log_start_offset == start
+    bench.reopen()
+    assert bench.log.log_start_offset == start, "from log-start-offset-checkpoint"
+
+
+def test_the_checkpoint_names_only_starts_inside_a_segment(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.store.checkpoint_plan({})()
+    assert bench.disk.read_file("/data/log-start-offset-checkpoint") == b"0\n0\n"
+    bench.log.advance_log_start(7)
+    bench.store.checkpoint_plan({bench.partition: 12})()
+    assert bench.disk.read_file("/data/log-start-offset-checkpoint") == b"0\n1\nt 0 7\n"
+    assert bench.disk.read_file("/data/replication-offset-checkpoint") == b"0\n1\nt 0 12\n"
+    assert bench.disk.read_file("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 0\n"
+
+
+def test_deleting_everything_that_is_there_leaves_an_empty_readable_log(make_bench):
+    bench = make_bench(segment_bytes=300)
+    fill(bench)
+    bench.log.advance_log_start(20)
+    bench.log.remove_segments(bench.log.expired_segments(0, 20))()
+    assert bench.log.read(20, 100, 20, at_least_one=True) == b""
+    bench.reopen()
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (20, 20)

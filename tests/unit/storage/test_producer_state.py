@@ -1,0 +1,119 @@
+"""Kafka's rules for idempotent producers (ProducerAppendInfo.java)."""
+
+import pytest
+
+from yak.errors import ErrorCode, PeerError
+from yak.protocol.record_batch import SEQUENCE_MAX, read_header
+from yak.storage.producer_state import ProducerState
+
+
+@pytest.fixture
+def send(build):
+    """Check and update as the leader does; returns the Duplicate or the base offset."""
+    state = ProducerState()
+    ends = [0]
+
+    def run(sequence, count=1, producer_id=1, epoch=0, now_ms=0):
+        header = read_header(build([b"v"] * count, producer_id=producer_id, producer_epoch=epoch, sequence=sequence))
+        repeated = state.check(header)
+        if repeated is not None:
+            return repeated
+        base, ends[0] = ends[0], ends[0] + count
+        state.update(header, base, base + count - 1, now_ms)
+        return base
+
+    run.state = state
+    return run
+
+
+def refused(send, code, *args, **kwargs):
+    with pytest.raises(PeerError) as caught:
+        send(*args, **kwargs)
+    assert caught.value.error_code is code
+
+
+def test_a_repeated_batch_gets_its_first_offsets(send):
+    assert send(0, 3) == 0
+    assert send(3, 2) == 3
+    repeated = send(0, 3)
+    assert (repeated.base_offset, repeated.last_offset) == (0, 2)
+
+
+def test_only_the_last_five_batches_are_remembered(send):
+    for sequence in range(6):
+        send(sequence)
+    assert send(1).base_offset == 1
+    refused(send, ErrorCode.out_of_order_sequence_number, 0)
+
+
+def test_a_gap_is_refused_and_changes_nothing(send):
+    send(0)
+    refused(send, ErrorCode.out_of_order_sequence_number, 2)
+    assert send(1) == 1
+
+
+def test_a_batch_that_overlaps_a_known_one_is_out_of_order(send):
+    send(0, 3)
+    refused(send, ErrorCode.out_of_order_sequence_number, 0, 2)
+
+
+def test_an_unknown_producer_may_begin_anywhere(send):
+    assert send(77) == 0
+    assert send(78) == 1
+
+
+def test_a_new_epoch_begins_at_zero_and_an_old_one_is_fenced(send):
+    send(0, epoch=3)
+    refused(send, ErrorCode.out_of_order_sequence_number, 5, epoch=4)
+    assert send(0, epoch=4) == 1
+    refused(send, ErrorCode.invalid_producer_epoch, 1, epoch=3)
+
+
+def test_sequences_wrap_after_the_largest_int32(send):
+    send(SEQUENCE_MAX - 1, 2)
+    assert send(0) == 2
+    send(SEQUENCE_MAX, 1, producer_id=2)
+    refused(send, ErrorCode.out_of_order_sequence_number, 1, producer_id=2)
+
+
+def test_a_batch_over_the_wrap_is_one_batch(send):
+    send(SEQUENCE_MAX, 3)
+    assert send(SEQUENCE_MAX, 3).last_offset == 2
+    assert send(2) == 3
+
+
+def test_silent_producers_expire(send):
+    send(0, producer_id=1, now_ms=0)
+    send(0, producer_id=2, now_ms=500)
+    assert send.state.expire(1000, 1000) == 1
+    assert [producer.producer_id for producer in send.state.describe()] == [2]
+
+
+def test_the_number_of_producers_is_bounded_and_the_most_silent_go_first(build):
+    state = ProducerState(limit=20)
+    for producer_id in range(50):
+        header = read_header(build([b"v"], producer_id=producer_id, producer_epoch=0, sequence=0))
+        state.update(header, producer_id, producer_id, now_ms=producer_id)
+    assert len(state) <= 20
+    assert [producer.producer_id for producer in state.describe()][-1] == 49
+    assert min(producer.producer_id for producer in state.describe()) >= 30
+
+
+def test_a_snapshot_brings_back_the_last_batch_of_each_producer(send):
+    send(0, 3)
+    send(3, 2)
+    state = ProducerState()
+    state.restore(send.state.to_snapshot(), now_ms=9)
+    assert state.describe() == send.state.describe()
+    assert state.to_snapshot() == send.state.to_snapshot()
+
+
+def test_truncation_forgets_what_was_cut(send):
+    send(0)
+    send(1)
+    send(0, producer_id=2)
+    assert send.state.truncate_to(1)
+    assert [(p.producer_id, p.last_sequence) for p in send.state.describe()] == [(1, 0)]
+    restored = ProducerState()
+    restored.restore(send.state.to_snapshot(), 0)
+    assert not restored.truncate_to(0), "what was before a snapshot must be read from the log"
