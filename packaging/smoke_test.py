@@ -59,17 +59,17 @@ class EmptyRoom:
         print(f"  ok  {time.monotonic() - started:5.2f} s  yak {' '.join(arguments)}", flush=True)
         return done.stdout
 
-    def leftovers(self) -> list[int]:
-        """Processes that still run this executable or its copies, told by /proc (none where there is no /proc)."""
-        pids = []
+    def leftovers(self) -> list[str]:
+        """Processes that still name our data directory (where there is a /proc), and unpacked copies of the one file."""
+        left = [path.name for path in self._temporary.glob("_MEI*")]
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
             if any(os.fsencode(self.data_dir) in word for word in words):
-                pids.append(int(entry.name))
-        return sorted(pids)
+                left.append(f"process {entry.name}")
+        return sorted(left)
 
     def _logs(self) -> str:
         text = ""
@@ -90,14 +90,16 @@ def try_out(executable: Path) -> None:
             room.run("up", "-d", *data_dir)
             status = json.loads(room.run("up", "--status", "-o", "json", *data_dir, expect="bootstrap"))
             where = ("-b", status["bootstrap"])
-            room.run("produce", "smoke", "-m", MESSAGE, *where)
-            room.run("consume", "smoke", "--from-beginning", "--exit", *where, expect=MESSAGE)
-            room.run("topics", "list", *where, expect="smoke")
+            room.run("produce", "-m", MESSAGE, *where)
+            room.run("consume", "--from-beginning", "--exit", *where, expect=MESSAGE)
+            room.run("topics", "create", "smoke", "-p", "2", *where)
+            room.run("produce", "smoke", "-k", "key", "-m", MESSAGE, "-z", "zstd", *where)
+            room.run("consume", "smoke", "--from-beginning", "--exit", "-o", "json", *where, expect=MESSAGE)
         finally:
             room.run("up", "--down", *data_dir)
         leftovers = room.leftovers()
         if leftovers:
-            raise StepFailed(f"`yak up --down` left processes behind: {leftovers}")
+            raise StepFailed(f"`yak up --down` left something behind: {leftovers}")
 
 
 def main(argv: list[str]) -> int:
