@@ -26,7 +26,7 @@ from yak.protocol.record_batch import (
     read_header,
     with_append_time,
 )
-from yak.protocol.record_walk import check_records
+from yak.protocol.record_check import check_records
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:

@@ -157,10 +157,17 @@ class Broker:
             raise PeerError(ErrorCode.not_leader_or_follower, f"node {partition.leader_id} leads {topic_partition}")
         return partition
 
+    def led(self, topic: str, index: int) -> Partition:
+        """`leader_of`, in a hurry: the usual case costs one look-up."""
+        partition: Partition | None = self.partitions.get((topic, index))  # type: ignore[call-overload]
+        if partition is None or not partition.is_leader or partition.log is None or self.maintenance.is_stopping:
+            return self.leader_of(TopicPartition(topic, index))
+        return partition
+
     def advanced(self, partition: Partition) -> None:
         """The high watermark (or the log start) moved: wake who waits for it, at the end of the turn."""
         self._advanced[partition] = None
-        self.metadata.moved(partition)
+        self.metadata.moved[partition] = None
         if partition.sessions:
             for session, member in partition.sessions.items():
                 session.mark_dirty(member)

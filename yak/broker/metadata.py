@@ -47,7 +47,8 @@ class Metadata:
         self._busy = False
         self._failed = False
         self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
-        self._moved: dict[Partition, None] = {}
+        self.moved: dict[Partition, None] = {}
+        """Partitions whose high watermark moved since the last report."""
         self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
         for topic in self.image.topics.values():
@@ -95,6 +96,8 @@ class Metadata:
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
         due_ms = self.membership.next_due()
+        if self.moved and self._report_due_ms is None:
+            self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
         if self._report_due_ms is None:
             return due_ms
         return self._report_due_ms if due_ms is None else min(due_ms, self._report_due_ms)
@@ -129,12 +132,6 @@ class Metadata:
         """Nobody waits for this change any more; it may still happen."""
         if self._changes.pop(change_id, None) is not None:
             self.membership.abandon(change_id)
-
-    def moved(self, partition: Partition) -> None:
-        """A high watermark moved: it is in the next report."""
-        self._moved[partition] = None
-        if self._report_due_ms is None:
-            self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
 
     def log_config(self, topic: TopicInfo) -> Any:
         """The resolved log configuration of a topic."""
@@ -297,7 +294,7 @@ class Metadata:
             if partition.topic_id != topic_id:
                 continue
             del broker.partitions[topic_partition]
-            self._moved.pop(partition, None)
+            self.moved.pop(partition, None)
             log, partition.log, partition.is_leader = partition.log, None, False
             broker.partition_deleted(partition)
             if log is not None:
@@ -323,8 +320,8 @@ class Metadata:
 
     def _report(self) -> None:
         self._report_due_ms = None
-        moved = list(self._moved)
-        self._moved.clear()
+        moved = list(self.moved)
+        self.moved.clear()
         for partition in moved:
             if partition.high_watermark != partition.reported_high_watermark and partition.is_leader:
                 partition.reported_high_watermark = partition.high_watermark

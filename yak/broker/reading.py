@@ -81,9 +81,7 @@ def _readable(broker: Broker, item: FetchItem) -> Partition:
         item.name = broker.topic_name(item.topic_key)  # type: ignore[arg-type]
         if item.name is None:
             raise PeerError(ErrorCode.unknown_topic_id)
-    topic_partition = item.topic_partition
-    assert topic_partition is not None
-    partition = broker.leader_of(topic_partition)
+    partition = broker.led(item.name, item.index)
     if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
         raise PeerError(ErrorCode.unknown_topic_id)
     epoch = item.current_leader_epoch

@@ -93,17 +93,16 @@ class Partition:
             self.advance_high_watermark()
         return changed
 
-    def committed_end(self) -> Offset:
-        """Where the high watermark may stand: the smallest log end offset over the in-sync set."""
+    def advance_high_watermark(self) -> bool:
+        """Move the high watermark up to the smallest log end offset over the in-sync set; it never moves back.
+
+        Where every message is flushed, only what is on the device counts. Returns whether it moved.
+        """
         log = self.log
         assert log is not None, "an offline partition commits nothing"
-        if log.config.flush_messages == 1:
-            return min(log.log_end_offset, log.recovery_point)
-        return log.log_end_offset
-
-    def advance_high_watermark(self) -> bool:
-        """Move the high watermark up to `committed_end`; it never moves back. Returns whether it moved."""
-        end = self.committed_end()
+        end = log.log_end_offset
+        if log.config.flush_messages == 1 and log.recovery_point < end:
+            end = log.recovery_point
         if end <= self.high_watermark:
             return False
         self.high_watermark = end

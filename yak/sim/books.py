@@ -23,7 +23,7 @@ class PartitionBooks:
 class Books:
     """The books of all partitions. Topics named `durable*` flush every message: nothing acknowledged may ever be lost.
 
-    In other topics a power loss may take what was not flushed; `forget_unflushed` is told what stayed.
+    In other topics a power loss may take what was not flushed; `after_restart` is told what stayed.
     """
 
     def __init__(self) -> None:
@@ -90,10 +90,16 @@ class Books:
             raise Violation(f"{topic}-{partition}: position {position}, once readable, is out of range")
         self.count("positions lost")
 
-    def forget_unflushed(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
-        """Power was lost: what a topic that does not flush had from `log_end_offset` on may be written anew."""
+    def after_restart(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
+        """A broker is back with this log end: what flushes must be whole, what does not may be written anew from there."""
         books = self._partitions.get(topic_partition)
-        if books is None or topic_partition.topic.startswith("durable"):
+        if books is None:
+            return
+        if topic_partition.topic.startswith("durable"):
+            for kept, verb in ((books.acked, "acknowledged"), (books.seen, "read")):
+                gone = [offset for offset in kept if offset >= log_end_offset]
+                if gone:
+                    raise Violation(f"{topic_partition}@{gone[0]} was {verb}, and is gone after a restart")
             return
         for kept in (books.acked, books.seen):
             for offset in [offset for offset in kept if offset >= log_end_offset]:

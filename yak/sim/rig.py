@@ -1,10 +1,10 @@
 """A broker to ask questions of, one at a time: for tests of single APIs and for trying things by hand.
 
-    rig = Rig()
-    rig.create_topic("orders", partitions=2)
-    answer = rig.ask(3, 12, topics=None, ...)          # kio's fields of Metadata v12
-    later = rig.begin(1, 12, ...)                       # a fetch that waits
-    rig.run_for(500); later.answer
+rig = Rig()
+rig.create_topic("orders", partitions=2)
+answer = rig.ask(3, 12, topics=None, ...)          # kio's fields of Metadata v12
+later = rig.begin(1, 12, ...)                       # a fetch that waits
+rig.run_for(500); later.answer
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class Rig:
         answer = self.ask(0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
         return None if answer is None else answer.responses[0].partition_responses[0]
 
-    def fetch(self, topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20) -> Any:
+    def fetch(
+        self, topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20
+    ) -> Any:
         """What one partition has from `offset` on."""
         fields = fetch_fields(topic, offset, partition=partition, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
         return self.ask(1, 12, **fields).responses[0].partitions[0]

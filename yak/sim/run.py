@@ -140,7 +140,7 @@ class Run:
             return
         self._checked_life = self.node.starts_count
         for topic_partition, partition in self.node.broker.partitions.items():
-            self.books.forget_unflushed(topic_partition, partition.log_end_offset)
+            self.books.after_restart(topic_partition, partition.log_end_offset)
         for consumer in self.consumers:
             consumer.rewind(self.books)
 

@@ -20,7 +20,11 @@ def rig() -> Rig:
 
 def values_of(partition) -> list[bytes]:
     data = bytes(partition.records or b"")
-    return [record.value for place, header in iterate_headers(data) for record in walk_records(data[place : place + header.size_bytes])]
+    return [
+        record.value
+        for place, header in iterate_headers(data)
+        for record in walk_records(data[place : place + header.size_bytes])
+    ]
 
 
 def patched(batch: bytes, offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
@@ -124,7 +128,9 @@ def test_a_gap_in_the_sequence_is_refused(rig):
     answer = rig.produce("orders", [b"c"], producer_id=7, epoch=0, sequence=2)
     assert answer.error_code == ErrorCode.out_of_order_sequence_number
     assert rig.produce("orders", [b"z"], producer_id=7, epoch=1, sequence=0).error_code == 0
-    assert rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=1).error_code == ErrorCode.invalid_producer_epoch
+    assert (
+        rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=1).error_code == ErrorCode.invalid_producer_epoch
+    )
 
 
 @pytest.mark.parametrize("how", ["kill", "orderly", "power_loss"])
@@ -183,7 +189,7 @@ def test_log_append_time_stamps_the_batch():
     answer = rig.produce("stamped", [b"a"], timestamp_ms=5)
     assert answer.log_append_time is not None
     data = bytes(rig.fetch("stamped", 0).records)
-    (_, header), = iterate_headers(data)
+    ((_, header),) = iterate_headers(data)
     assert abs(header.max_timestamp - rig.world.now_ms) < 1_000
     assert header.crc == compute_crc(data)
     assert header.attributes & 8
@@ -195,7 +201,9 @@ def test_the_topics_codec_is_applied_in_order(codec):
     rig.create_topic("packed", compression_type=codec)
     clients = [rig.new_client() for _ in range(4)]
     pending = [
-        rig.begin(0, 9, client=client, **produce_fields("packed", record_batch([b"v" * 500, b"%d" % index], rig.world.now_ms)))
+        rig.begin(
+            0, 9, client=client, **produce_fields("packed", record_batch([b"v" * 500, b"%d" % index], rig.world.now_ms))
+        )
         for index, client in enumerate(clients)
     ]
     rig.run_for(1_000)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.appending import Appended, append_batch
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.errors import ErrorCode, PeerError
-from yak.ids import TopicPartition
 from yak.protocol.hot import ProducePartitionAnswer, produce_response
 from yak.replication.partition import Partition
 
@@ -51,14 +50,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     raise refusal
                 if name is None:
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
-                partition = broker.leader_of(TopicPartition(name, data.index))
+                partition = broker.led(name, data.index)
                 appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
             except PeerError as error:
                 answers.append(_failed(data.index, error))
                 continue
             answer = ProducePartitionAnswer(
                 data.index,
-                _NONE,
+                0,
                 appended.base_offset,
                 appended.log_append_time_ms,
                 appended.log_start_offset,

@@ -1,0 +1,65 @@
+"""What a request costs in the core alone: frames into `Broker.step` on a disk in memory.
+
+Run: .venv/bin/python tests/bench/bench_core.py [--profile]
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+import time
+
+from yak.broker import events
+from yak.sim.rig import Rig, build, fetch_fields, produce_fields
+from yak.sim.wire import record_batch, request_class, request_frame
+
+ROUNDS = 7
+REQUESTS = 5_000
+
+
+def frame_of(api_key: int, version: int, fields: dict) -> memoryview:
+    return memoryview(request_frame(api_key, version, 1, build(request_class(api_key, version), fields)))
+
+
+def measure(name: str, broker, connection_id: int, frame: memoryview, now_ms: int, turn: int = 20) -> None:
+    best = []
+    event = events.FrameReceived(connection_id, frame)
+    end = events.TurnEnd()
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        for number in range(REQUESTS):
+            broker.step(event, now_ms)
+            if number % turn == turn - 1:
+                broker.step(end, now_ms)
+        best.append((time.perf_counter() - started) / REQUESTS * 1e6)
+    best.sort()
+    print(f"{name:44} {best[0]:6.2f} us best  {best[len(best) // 2]:6.2f} us median")
+
+
+def main() -> None:
+    rig = Rig()
+    rig.create_topic("orders", partitions=1)
+    broker = rig.node.broker
+    assert broker is not None
+    connection_id = rig.node.connect()
+    now_ms = rig.world.now_ms
+    one = frame_of(0, 9, produce_fields("orders", record_batch([b"x" * 100], now_ms)))
+    bulk = frame_of(0, 9, produce_fields("orders", record_batch([b"x" * 100] * 100, now_ms)))
+    fetch = frame_of(1, 12, fetch_fields("orders", 0))
+    if "--profile" in sys.argv:
+        profile = cProfile.Profile()
+        profile.enable()
+        measure("produce 1 x 100 B", broker, connection_id, one, now_ms)
+        profile.disable()
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        return
+    measure("produce 1 x 100 B, acks=all", broker, connection_id, one, now_ms)
+    measure("produce 100 x 100 B, acks=all", broker, connection_id, bulk, now_ms)
+    measure("fetch 1 partition, 1 MB", broker, connection_id, fetch, now_ms)
+    empty = frame_of(1, 12, fetch_fields("orders", broker.partitions["orders", 0].high_watermark))
+    measure("fetch 1 partition, nothing there", broker, connection_id, empty, now_ms)
+
+
+if __name__ == "__main__":
+    main()
