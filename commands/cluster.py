@@ -52,7 +52,7 @@ def look(admin: "Admin") -> dict[str, Any]:
                 "id": node_id,
                 "address": broker.address,
                 "controller": node_id == metadata.controller_id,
-                **{key: said.get(name) or None for name, key in STORE_CONFIGS.items() if name in said},
+                **{key: _value(said[name]) for name, key in STORE_CONFIGS.items() if name in said},
             }
         )
     offline = sum(each.leader < 0 for each in partitions)
@@ -68,6 +68,10 @@ def look(admin: "Admin") -> dict[str, Any]:
     }
 
 
+def _value(text: str | None) -> str | int | None:
+    return int(text) if text and text.isdigit() else text or None
+
+
 def _print(g: Globals, found: dict[str, Any]) -> None:
     from yak.commands.output import layout
     from yak.commands.units import counted
@@ -76,7 +80,7 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     controller = found["controller_id"]
     out.line(f"cluster      {found['cluster_id']}")
     out.line(f"controller   {'none' if controller is None else controller}")
-    out.line(f"topics       {found['topics']}, {counted(found['partitions'], 'partition')}")
+    out.line(f"holds        {counted(found['topics'], 'topic')}, {counted(found['partitions'], 'partition')}")
     out.line(f"health       {_health(found)}")
     out.line()
     columns = ["id", "address", "controller"]

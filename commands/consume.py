@@ -28,7 +28,8 @@ def _switch(*names: str, help_: str, panel: str = WHAT, hidden: bool = False) ->
 def consume(
     g: Globals,
     topics: Annotated[
-        list[str] | None, typer.Argument(help="Topics; yak when none is given.", autocompletion=complete_topic)
+        list[str] | None,
+        typer.Argument(help="Topics; yak when none is given.", autocompletion=complete_topic, metavar="TOPIC"),
     ] = None,
     topic: Annotated[
         list[str] | None, _text("--topic", "-t", help_="Topic, as an option; repeatable.", metavar="TOPIC")

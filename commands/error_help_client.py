@@ -182,6 +182,16 @@ def _explanations() -> "dict[str, Explanation]":
             "yak log --redis-url redis://HOST:PORT/0",
             "yak log --data-dir ./yak-data",
         ),
+        "log-broken": explain(
+            "The metadata records do not fit together.",
+            "Their hash chain is broken: the store was rolled back, or two stores wrote to one log.",
+            "yak cluster",
+        ),
+        "log-trimmed": explain(
+            "The state that far back cannot be shown.",
+            "Old metadata records are folded into a snapshot; the state is known from there on.",
+            "yak log",
+        ),
         "no-leader": explain(
             "A partition has no leader now.",
             "Its brokers are down or just starting; nothing can be written to it or read from it meanwhile.",

@@ -23,7 +23,7 @@ EXIT_CODES = (
 def help_(
     g: Globals,
     words: Annotated[
-        list[str] | None, typer.Argument(help="A command, an error's slug, errors, or exit-codes.", metavar="WHAT...")
+        list[str] | None, typer.Argument(help="A command, an error's slug, errors, or exit-codes.", metavar="WHAT")
     ] = None,
     json_: Annotated[
         bool, typer.Option("--json", help="The tree of all commands, for tools.", rich_help_panel=OUTPUT)

@@ -1,12 +1,15 @@
 """The layout of `--help`: usage, what it does, examples, then the options by panel. Plain text, 100 columns at most."""
 
+import re
 from typing import Any
 
 from typer.core import TyperCommand
 
-from yak.commands.app import CONNECTION, PANELS
+from yak.commands.app import PANELS, WHAT
 
 OTHER = "Other"
+_TYPE_NAME = re.compile(r" ?<(?:list\[)?(str|int|float)[^>]*>")
+_VALUES = {"str": "TEXT", "int": "N", "float": "N"}
 
 
 class YakCommand(TyperCommand):
@@ -25,7 +28,7 @@ class YakCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options under their panels."""
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{panel: [] for panel in PANELS}}
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], WHAT: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
@@ -34,10 +37,15 @@ class YakCommand(TyperCommand):
                 panel = "Arguments"
             else:
                 panel = getattr(parameter, "rich_help_panel", None) or OTHER
-            panels.setdefault(panel, []).append(record)
-        connection = panels.pop(CONNECTION)
-        other = panels.pop(OTHER, [])
-        for panel, records in [*panels.items(), (CONNECTION, connection), (OTHER, other)]:
+            names = _TYPE_NAME.sub("" if panel == "Arguments" else _value_name, record[0])
+            panels.setdefault(panel, []).append((names, record[1]))
+        last = [(panel, panels.pop(panel, [])) for panel in (*PANELS[1:], OTHER)]
+        for panel, records in [*panels.items(), *last]:
             if records:
                 with formatter.section(panel):
                     formatter.write_dl(records, col_max=34)
+
+
+def _value_name(match: re.Match[str]) -> str:
+    """A plain word for a value whose option doesn't name it."""
+    return " " + _VALUES[match.group(1)]

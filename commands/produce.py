@@ -28,7 +28,10 @@ def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hid
 def produce(
     g: Globals,
     topic: Annotated[
-        str | None, typer.Argument(help=f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic)
+        str | None,
+        typer.Argument(
+            help=f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic, metavar="TOPIC"
+        ),
     ] = None,
     topic_option: Annotated[str | None, _text("--topic", "-t", help_="Topic, as an option.", metavar="TOPIC")] = None,
     message: Annotated[list[str] | None, _text("--message", "-m", help_="A value to send; repeatable.")] = None,

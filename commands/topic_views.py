@@ -92,7 +92,8 @@ def _sizes(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
     sizes: dict[str, int | None] = {}
     for topic in topics:
         known = [by_broker.get(each.leader, {}).get((topic.name, each.number)) for each in topic.partitions]
-        sizes[topic.name] = sum(size for size in known if size is not None) if any(known) else 0
+        answered = [size for size in known if size is not None]
+        sizes[topic.name] = sum(answered) if answered else None
     return sizes
 
 

@@ -33,7 +33,7 @@ def _only(name: str, what: str) -> object:
     return typer.Option(f"--{name}", help=what, rich_help_panel=SHOW)
 
 
-Names = Annotated[list[str], typer.Argument(help="Topics.", autocompletion=complete_topic, metavar="TOPIC...")]
+Names = Annotated[list[str], typer.Argument(help="Topics.", autocompletion=complete_topic, metavar="TOPIC")]
 Name = Annotated[str, typer.Argument(help="Topic.", autocompletion=complete_topic, metavar="TOPIC")]
 Configs = Annotated[
     list[str] | None,

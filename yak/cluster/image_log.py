@@ -179,3 +179,8 @@ def _entries(data: bytes) -> tuple[list[TailedRecord], int]:
         )
         position = end
     return records, position
+
+
+def read_entries(data: bytes) -> list[TailedRecord]:
+    """The whole entries at the front of a file's bytes, for tools that only look: nothing is cut or repaired."""
+    return _entries(data)[0]

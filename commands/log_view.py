@@ -1,0 +1,163 @@
+"""How `yak log` prints: records one after another, or the state that they come to."""
+
+from typing import TYPE_CHECKING, Any
+
+from yak.commands.output import layout, to_json
+from yak.commands.units import counted, format_time
+
+if TYPE_CHECKING:
+    from yak.cluster.image import Image
+    from yak.commands.options import Globals
+    from yak.local.metadata_log import RecordSource
+    from yak.seams.metadata_store import TailedRecord
+
+COLUMNS = ("offset", "time", "kind", "payload")
+PAYLOAD_CHARACTERS = 100
+
+
+def print_records(
+    g: "Globals", source: "RecordSource", start: dict[str, Any], stop: dict[str, Any], *, follow: bool
+) -> None:
+    """Records between two edges; a record a line."""
+    printer = _Printer(g)
+    last = 0
+    for record in source.records():
+        last = record.offset
+        if stop and is_after(record, stop):
+            break
+        if not start or not is_before(record, start):
+            printer.show(record)
+    if not printer.shown and not follow:
+        g.out.note(f"No metadata records there. Read: {source.name}")
+    if follow:
+        g.out.stdout.flush()
+        for newer in source.follow(last):
+            if newer is not None:
+                printer.show(newer)
+            g.out.stdout.flush()
+
+
+def is_before(record: "TailedRecord", edge: dict[str, Any]) -> bool:
+    """Whether a record lies before an offset or a time."""
+    if "offset" in edge:
+        return record.offset < int(edge["offset"])
+    return record.timestamp_ms < int(edge["timestamp_ms"])
+
+
+def is_after(record: "TailedRecord", edge: dict[str, Any]) -> bool:
+    """Whether a record lies behind an offset or a time."""
+    if "offset" in edge:
+        return record.offset > int(edge["offset"])
+    return record.timestamp_ms > int(edge["timestamp_ms"])
+
+
+class _Printer:
+    """One record a line, in the chosen format."""
+
+    def __init__(self, g: "Globals") -> None:
+        self._g = g
+        self.shown = 0
+
+    def show(self, record: "TailedRecord") -> None:
+        """Print one record."""
+        out = self._g.out
+        document = {
+            "offset": record.offset,
+            "time": format_time(record.timestamp_ms, self._g.zone),
+            "kind": str(record.kind),
+            "hash": record.chain_hash,
+            "payload": record.payload,
+        }
+        if out.format == "json":
+            out.line(to_json(document))
+        elif out.format == "yaml":
+            out.line("---")
+            out.object(document)
+        elif out.format in ("csv", "raw"):
+            headers, out.headers = out.headers, out.headers and not self.shown
+            out.table([document], COLUMNS, ("hash",))
+            out.headers = headers
+        else:
+            self._line(document)
+        self.shown += 1
+
+    def _line(self, document: dict[str, Any]) -> None:
+        """Fixed widths: the next record is not known yet, so columns cannot be fitted."""
+        out = self._g.out
+        payload = to_json({name: value for name, value in document["payload"].items() if name != "version"})
+        if out.format == "table" and len(payload) > PAYLOAD_CHARACTERS:
+            payload = payload[: PAYLOAD_CHARACTERS - 1] + "…"
+        if not self.shown and out.headers:
+            out.line(f"{'OFFSET':>8}  {'TIME':<24}  {'KIND':<16}  PAYLOAD")
+        out.line(f"{document['offset']:>8}  {document['time']:<24}  {document['kind']:<16}  {payload}")
+
+
+def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:
+    """The cluster as the records had it."""
+    from yak.local.metadata_log import fold
+
+    image = fold(source, **point)
+    document = state_document(g, image)
+    out = g.out
+    if not out.for_people:
+        out.object(document)
+        return
+    out.line(f"as of        record {document['offset']}, {document['time']}")
+    out.line(f"cluster      {document['cluster_id'] or 'not made yet'}")
+    controller = document["controller_id"]
+    out.line(f"controller   {'none' if controller is None else controller}, epoch {document['controller_epoch']}")
+    out.line(f"topics       {counted(len(document['topics']), 'topic')}")
+    if document["brokers"]:
+        out.line()
+        columns = ["id", "state", "role", "address", "broker_epoch"]
+        for line in layout(document["brokers"], columns, headers=out.headers):
+            out.line(line)
+    rows = [{"topic": topic["name"], **each} for topic in document["topics"] for each in topic["partitions"]]
+    if rows:
+        out.line()
+        columns = ["topic", "partition", "leader", "leader_epoch", "isr", "replicas", "partition_epoch"]
+        for line in layout(rows, columns, headers=out.headers):
+            out.line(line)
+
+
+def state_document(g: "Globals", image: "Image") -> dict[str, Any]:
+    """An image as a document."""
+    return {
+        "offset": image.offset,
+        "time": format_time(image.timestamp_ms, g.zone),
+        "hash": image.chain_hash,
+        "cluster_id": image.cluster_id,
+        "controller_id": image.controller_id if image.controller_id >= 0 else None,
+        "controller_epoch": image.controller_epoch,
+        "brokers": [
+            {
+                "id": each.node_id,
+                "state": str(each.state),
+                "role": each.role,
+                "address": f"{each.host}:{each.port}",
+                "rack": each.rack,
+                "broker_epoch": each.broker_epoch,
+            }
+            for _, each in sorted(image.brokers.items())
+        ],
+        "topics": [
+            {
+                "name": topic.name,
+                "topic_id": str(topic.topic_id),
+                "configs": dict(topic.configs),
+                "partitions": [
+                    {
+                        "partition": each.partition,
+                        "leader": each.leader if each.leader >= 0 else None,
+                        "leader_epoch": each.leader_epoch,
+                        "isr": list(each.isr),
+                        "elr": list(each.elr),
+                        "replicas": list(each.replicas),
+                        "partition_epoch": each.partition_epoch,
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for _, topic in sorted(image.topics.items())
+        ],
+    }

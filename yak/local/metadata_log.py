@@ -1,0 +1,230 @@
+"""The metadata records, for people: read from Redis, or from the copy that a broker keeps in its data directory.
+
+Nothing is changed anywhere: a torn tail in a broker's copy is skipped, not cut.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from yak.cluster.image import ChainBroken, Image
+from yak.cluster.image_log import read_entries
+from yak.cluster.payload import BadRecord
+from yak.errors import Unreachable, YakError
+from yak.ids import MetadataOffset
+from yak.seams.metadata_store import TailedRecord
+
+METADATA_FOLDER = "__yak_metadata"
+LOG_KEY = "{y}:log"
+SNAPSHOT_KEY = "{y}:snapshot"
+SNAPSHOT = "Snapshot"
+SNAPSHOT_FILE = "snapshot"
+PAGE_RECORDS = 1000
+BLOCK_MS = 500
+
+
+class RecordSource(Protocol):
+    """Where records come from. Every method raises YakError when they cannot be read."""
+
+    @property
+    def name(self) -> str:
+        """The place, in words."""
+
+    def base(self) -> TailedRecord | None:
+        """The snapshot that stands for all records up to its offset, if one was made."""
+
+    def records(self) -> Iterator[TailedRecord]:
+        """The records there are now, in order; the first ones may be gone."""
+
+    def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
+        """Records as they are written; None about twice a second while there are none."""
+
+
+@dataclass(slots=True)
+class RedisSource:
+    """The metadata store itself."""
+
+    url: str
+    timeout_s: float = 3.0
+
+    @property
+    def name(self) -> str:
+        """The address without a password."""
+        head, at, rest = self.url.rpartition("@")
+        return f"{head.split('://', 1)[0]}://{rest}" if at else self.url
+
+    def _client(self) -> Any:
+        import redis
+
+        try:
+            client = redis.Redis.from_url(
+                self.url,
+                decode_responses=True,
+                socket_connect_timeout=self.timeout_s,
+                socket_timeout=self.timeout_s,
+            )
+            client.ping()
+        except (redis.RedisError, OSError, ValueError) as error:
+            raise Unreachable(
+                "log-source",
+                f"no metadata store answered at {self.name}",
+                why=str(error),
+                try_=("yak log --redis-url redis://HOST:PORT/0", "yak log --data-dir DIR   read a broker's copy"),
+            ) from None
+        return client
+
+    def base(self) -> TailedRecord | None:
+        """The snapshot that was kept when the stream was trimmed."""
+        client = self._client()
+        try:
+            found = client.hgetall(SNAPSHOT_KEY)
+        finally:
+            client.close()
+        if not found:
+            return None
+        payload = json.loads(found["payload"])
+        return TailedRecord(int(found["offset"]), found["h"], SNAPSHOT, int(found["t"]), payload)
+
+    def records(self) -> Iterator[TailedRecord]:
+        """The stream."""
+        client = self._client()
+        try:
+            after = "-"
+            while page := client.xrange(LOG_KEY, min=after, count=PAGE_RECORDS):
+                yield from (_record(*entry) for entry in page)
+                after = f"({page[-1][0]}"
+        finally:
+            client.close()
+
+    def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
+        """Waits in Redis for what comes."""
+        client = self._client()
+        try:
+            while True:
+                found = client.xread({LOG_KEY: f"{after}-0"}, count=PAGE_RECORDS, block=BLOCK_MS)
+                if not found:
+                    yield None
+                    continue
+                for entry in found[0][1]:
+                    record = _record(*entry)
+                    after = record.offset
+                    yield record
+        finally:
+            client.close()
+
+
+@dataclass(slots=True)
+class CopySource:
+    """A broker's copy: `directory` is its data directory."""
+
+    directory: str
+
+    @property
+    def name(self) -> str:
+        """The folder of the copy."""
+        return os.path.join(self.directory, METADATA_FOLDER)
+
+    def base(self) -> TailedRecord | None:
+        """The snapshot that the copy was compacted to."""
+        if SNAPSHOT_FILE not in self._files():
+            return None
+        found = self._read(SNAPSHOT_FILE)
+        return found[0] if found else None
+
+    def records(self) -> Iterator[TailedRecord]:
+        """The records behind the snapshot."""
+        last = 0
+        for each in self._files():
+            for record in self._read(each) if each != SNAPSHOT_FILE else ():
+                if record.offset > last:
+                    last = record.offset
+                    yield record
+
+    def _files(self) -> list[str]:
+        try:
+            return sorted(each for each in os.listdir(self.name) if each == SNAPSHOT_FILE or each.endswith(".log"))
+        except OSError as error:
+            raise YakError(
+                "log-source",
+                f"{self.name} cannot be read",
+                why=str(error.strerror),
+                try_=("yak log --redis-url redis://HOST:PORT/0",),
+            ) from None
+
+    def _read(self, file_name: str) -> list[TailedRecord]:
+        try:
+            with open(os.path.join(self.name, file_name), "rb") as file:
+                return read_entries(file.read())
+        except FileNotFoundError:  # compacted away meanwhile
+            return []
+
+    def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
+        """Looks at the files twice a second."""
+        import time
+
+        while True:
+            for record in self.records():
+                if record.offset > after:
+                    after = record.offset
+                    yield record
+            yield None
+            time.sleep(BLOCK_MS / 1000)
+
+
+def fold(source: RecordSource, *, offset: MetadataOffset | None = None, timestamp_ms: int | None = None) -> Image:
+    """The cluster's state as of an offset or a time, that record included; else as of the last record.
+
+    Raises YakError: `log-trimmed` when the records that far back are gone, `log-broken` when they do not fit together.
+    """
+
+    def is_later(record: TailedRecord) -> bool:
+        return (offset is not None and record.offset > offset) or (
+            timestamp_ms is not None and record.timestamp_ms > timestamp_ms
+        )
+
+    records = list(source.records())
+    base = source.base()
+    if records and records[0].offset == 1:
+        base = None
+    if base is not None:
+        if is_later(base):
+            raise _trimmed(base.offset)
+        records = [base, *(record for record in records if record.offset > base.offset)]
+    elif records and records[0].offset != 1:
+        raise _trimmed(records[0].offset)
+    try:
+        return Image().apply_all(itertools.takewhile(lambda record: not is_later(record), records))[0]
+    except (ChainBroken, BadRecord) as error:
+        raise YakError(
+            "log-broken",
+            "the metadata records do not fit together",
+            why=str(error),
+            try_=("yak cluster",),
+        ) from None
+
+
+def _trimmed(first: MetadataOffset) -> YakError:
+    return YakError(
+        "log-trimmed",
+        f"the state before record {first} is gone",
+        why="older metadata records were folded into a snapshot",
+        try_=(f"yak log --at {first}",),
+    )
+
+
+def _offset(entry_id: str) -> MetadataOffset:
+    return int(entry_id.split("-", 1)[0])
+
+
+def _record(entry_id: str, fields: dict[str, str]) -> TailedRecord:
+    return TailedRecord(
+        offset=_offset(entry_id),
+        chain_hash=fields["h"],
+        kind=fields["kind"],
+        timestamp_ms=int(fields["t"]),
+        payload=json.loads(fields["payload"]),
+        previous_hash=fields.get("p", ""),
+    )
