@@ -111,14 +111,18 @@ def serve(
         "log_format": log_format,
         "log_level": log_level,
     }
-    resolved = Resolution(g, flags)
-    resolved.take_configs(properties, configs or [], min_insync_replicas)
-    options = resolved.options(advertised, redis_timeout, ready_file)
+    from yak.server.lean_imports import without_test_tools
+
+    with without_test_tools():
+        resolved = Resolution(g, flags)
+        resolved.take_configs(properties, configs or [], min_insync_replicas)
+        options = resolved.options(advertised, redis_timeout, ready_file)
     g.out.warn_once(g.settings.warnings)
     if dry_run:
         _print_resolved(g, options, resolved)
         return
-    from yak.server.main import run_server
+    with without_test_tools():
+        from yak.server.main import run_server
 
     run_server(options)
 
