@@ -47,11 +47,10 @@ class RedisBackend:
     def __init__(self, client: "redis_py.Redis", namespace: str) -> None:
         self.client = client
         self.prefix = key_prefix(namespace)
-        self.scripts = redis_scripts.load()
         self.dumps: dict[int, dict[str, tuple[int, bytes]]] = {}
 
     def call(self, request: StoreRequest) -> StoreOutcome:
-        sha, source = self.scripts[request.script]
+        sha, source = redis_scripts.script(request.script)
         parts = script_parts(self.prefix, request)
         try:
             reply = self.client.evalsha(sha, *parts)

@@ -147,6 +147,9 @@ class Membership:
         if self.state is not MemberState.DISCONNECTED:
             self._link.say("warning", "metadata-store-lost", reason=reason)
             self._move(MemberState.DISCONNECTED, reason)
+        elif reason != self.reason:
+            self._link.say("warning", "metadata-store-away", reason=reason)
+            self.reason = reason
         if self._leaving:
             self._left("the metadata store is away")
         return self._link.take_outputs()

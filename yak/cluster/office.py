@@ -4,6 +4,7 @@ The lease only says when to try; what fences an old controller is the controller
 looked for when brokers changed or the office was taken, not on a timer.
 """
 
+import json
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -14,10 +15,14 @@ from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import BrokerInfo
 from yak.cluster.link import FREEZING_CODES, Link
 from yak.cluster.records import BrokerState
+from yak.cluster.snapshot import write_snapshot
 from yak.ids import MetadataOffset
 from yak.seams.metadata_store import StoreOutcome
 
 RETRY_MS = 250
+KEEP_RECORDS = 100_000
+"""Records that stay in the store's log behind a snapshot, for brokers that come back after a while."""
+TRIM_EVERY = 100_000
 
 
 class Office:
@@ -44,6 +49,7 @@ class Office:
         self._look_again_at: MetadataOffset = 0
         self._refused: dict[tuple[Any, int], int] = {}
         self._unfencing: dict[int, int] = {}
+        self._trimmed_at: MetadataOffset = 0
         self.due_ms: int | None = None
         """When the lease wants attention."""
 
@@ -84,6 +90,7 @@ class Office:
             self._acquire(now_ms)
             return
         self._link.send("renew_lease", {"lease_ms": self._lease_ms}, self._on_renewed)
+        self._trim_when_long()
 
     def on_heartbeats(self, counters: dict[int, int], now_ms: int) -> None:
         """All brokers' counters, read with our own heartbeat."""
@@ -147,6 +154,25 @@ class Office:
         else:
             self._failed(outcome, now_ms)
 
+    def _trim_when_long(self) -> None:
+        image = self._link.image
+        if image.offset - self._trimmed_at < TRIM_EVERY:
+            return
+        self._trimmed_at = image.offset
+        arguments: dict[str, object] = {
+            "snapshot": json.dumps(write_snapshot(image).payload, separators=(",", ":")),
+            "snapshot_offset": image.offset,
+            "snapshot_hash": image.chain_hash,
+            "keep": KEEP_RECORDS,
+        }
+        self._link.send("trim", arguments, self._on_trimmed)
+
+    def _on_trimmed(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code == "OK":
+            self._link.say("info", "metadata-log-trimmed", records=outcome.value.get("trimmed"))
+        else:
+            self._failed(outcome, now_ms)
+
     def _unfence(self, node_id: int, broker_epoch: int) -> None:
         if self._unfencing.get(node_id) == broker_epoch:
             return
@@ -154,7 +180,7 @@ class Office:
 
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
             self._unfencing.pop(node_id, None)
-            if outcome.code not in ("OK", "STALE_EPOCH"):
+            if outcome.code not in ("OK", "STALE_EPOCH", "NOT_CAUGHT_UP"):
                 self._failed(outcome, now_ms)
 
         self._link.send("unfence", {"target_id": node_id, "target_epoch": broker_epoch}, on_reply)

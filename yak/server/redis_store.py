@@ -38,7 +38,8 @@ class RedisStore:
         self._address = RedisAddress.parse(url)
         self._prefix = key_prefix(namespace)
         self._timeout = timeout_seconds
-        self._scripts = redis_scripts.load()
+        self._sent: set[str] = set()
+        """Scripts that this connection's server was given."""
         self._calls: RedisClient | None = None
         self._post: Callable[[Event], None] | None = None
         self._tail_after: MetadataOffset | None = None
@@ -49,20 +50,24 @@ class RedisStore:
         """Send one call; `StoreReplied` or `StoreLost` follows. Without a connection `StoreLost` was posted already."""
         if self._calls is None:
             return
-        script = self._scripts.get(request.script)
-        if script is None:
+        if request.script not in redis_scripts.NAMES:
             self._reply(nonce, StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"}))
             return
-        sha, source = script
-        tail = script_parts(self._prefix, request)
+        sha, source = redis_scripts.script(request.script)
+        parts = script_parts(self._prefix, request)
 
         def on_reply(reply: Any) -> None:
             if isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT") and self._calls is not None:
-                self._calls.submit(("EVAL", source, *tail), lambda again: self._reply(nonce, outcome_of(again)))
+                self._calls.submit(("EVAL", source, *parts), lambda again: self._reply(nonce, outcome_of(again)))
             else:
                 self._reply(nonce, outcome_of(reply))
 
-        self._calls.submit(("EVALSHA", sha, *tail), on_reply)
+        if sha in self._sent:
+            self._calls.submit(("EVALSHA", sha, *parts), on_reply)
+        else:
+            # Redis keeps the script for EVALSHA. Loading all of them at the start would delay it by many milliseconds.
+            self._sent.add(sha)
+            self._calls.submit(("EVAL", source, *parts), on_reply)
 
     def tail(self, after: MetadataOffset) -> None:
         """(Re)start tailing after this offset."""
@@ -106,28 +111,34 @@ class RedisStore:
             process_id, unsafe = await self._greet(calls, tail)
             self._tail_after = None
             self._tail_changed = trio.Event()
+            self._sent.clear()
             self._calls = calls
             assert self._post is not None
             self._post(StoreConnected(process_id, unsafe))
             await self._tail(tail)
 
     async def _greet(self, calls: RedisClient, tail: RedisClient) -> tuple[str, tuple[str, ...]]:
-        """Log in, load the scripts, look at the settings: one round trip for each connection."""
+        """Log in and look at the settings. The commands of both connections are under way at the same time."""
         login = self._address.login()
-        loads: list[tuple[Part, ...]] = [("SCRIPT", "LOAD", source) for _sha, source in self._scripts.values()]
-        replies = await calls.pipeline([*login, ("INFO",), *loads])
-        info = _parse_info(replies[len(login)])
-        tail_replies = await tail.pipeline([*login, ("INFO", "server"), ("CLIENT", "ID")])
-        if _parse_info(tail_replies[-2]).get("run_id") != info.get("run_id"):
+        found: dict[str, list[Any]] = {}
+
+        async def greet_calls() -> None:
+            found["calls"] = await calls.pipeline([*login, ("INFO",)])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(greet_calls)
+            found["tail"] = await tail.pipeline([*login, ("INFO", "server"), ("CLIENT", "ID")])
+        info = _parse_info(found["calls"][-1])
+        if _parse_info(found["tail"][-2]).get("run_id") != info.get("run_id"):
             raise ConnectionLost("the address leads to more than one server process")
-        self._tail_client_id = tail_replies[-1]
+        self._tail_client_id = found["tail"][-1]
         unsafe = []
         try:
-            found = await tail.pipeline([("CONFIG", "GET", name) for name in _SAFE_SETTINGS])
+            settings = await tail.pipeline([("CONFIG", "GET", name) for name in _SAFE_SETTINGS])
         except ReplyError as error:
             unsafe.append(f"its settings cannot be read ({error})")
         else:
-            for (name, (wanted, danger)), pair in zip(_SAFE_SETTINGS.items(), found, strict=True):
+            for (name, (wanted, danger)), pair in zip(_SAFE_SETTINGS.items(), settings, strict=True):
                 if len(pair) == 2 and pair[1] != wanted:
                     unsafe.append(f"{name} is {pair[1]}, not {wanted}: {danger}")
         if info.get("role") != "master":

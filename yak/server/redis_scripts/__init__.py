@@ -1,26 +1,30 @@
-"""The metadata store's Lua scripts. `load()` gives each with the shared prologue in front."""
+"""The metadata store's Lua scripts, each with the shared parts it needs in front."""
 
 import functools
 import hashlib
 from importlib.resources import files
+from typing import NamedTuple
 
-NAMES = (
-    "acquire_lease",
-    "alloc_pid",
+_PARTITION_SCRIPTS = (
     "alter_configs",
     "alter_isr",
     "barrier",
-    "begin_stop",
-    "bootstrap",
     "create_partitions",
     "create_topic",
     "delete_topic",
     "elect",
+    "report_hw",
+)
+NAMES = (
+    *_PARTITION_SCRIPTS,
+    "acquire_lease",
+    "alloc_pid",
+    "begin_stop",
+    "bootstrap",
     "fence",
     "heartbeat",
     "register",
     "renew_lease",
-    "report_hw",
     "trim",
     "unfence",
     "unregister",
@@ -28,13 +32,22 @@ NAMES = (
 )
 
 
+class Script(NamedTuple):
+    """A script: its SHA-1 for EVALSHA, and its source."""
+
+    sha: str
+    source: str
+
+
 @functools.cache
-def load() -> dict[str, tuple[str, str]]:
-    """Script name to (SHA-1 for EVALSHA, source)."""
-    folder = files(__name__)
-    prologue = (folder / "prologue.lua").read_text(encoding="utf-8")
-    scripts = {}
-    for name in NAMES:
-        source = prologue + (folder / f"{name}.lua").read_text(encoding="utf-8")
-        scripts[name] = (hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(), source)
-    return scripts
+def script(name: str) -> Script:
+    """The script of that name, one of `NAMES`; read at first use, since a start needs only a few."""
+    assert name in NAMES
+    parts = ["prologue", "partitions", name] if name in _PARTITION_SCRIPTS else ["prologue", name]
+    source = "".join(_read(part) for part in parts)
+    return Script(hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(), source)
+
+
+@functools.cache
+def _read(name: str) -> str:
+    return (files(__name__) / f"{name}.lua").read_text(encoding="utf-8")
