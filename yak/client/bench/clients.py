@@ -1,10 +1,11 @@
 """The clients of a load as processes: forked (Linux) or spawned, started together, their results gathered."""
 
+import gc
 import multiprocessing
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -72,14 +73,21 @@ def run_load(
             on_start()
         except threading.BrokenBarrierError:
             pass  # a client failed before the start; its error is in its pipe
-        return gather(connections, lambda: on_progress(sum(counters)))
+        return gather(dict(zip(connections, processes, strict=True)), lambda: on_progress(sum(counters)))
     finally:
         for process in processes:
             end_process(process)
 
 
 def client_main(load: Load, client: int, share: tuple[Slice, ...], session: ProcessSession, out: Connection) -> None:
-    """The body of a client process: its result, or the error that ended it, goes into the pipe."""
+    """The body of a client process: its result, or the error that ended it, goes into the pipe.
+
+    A forked client inherits the parent's librdkafka handles without their threads: a handle that the collector found
+    in a cycle would be destroyed here, and crash. So inherited objects are frozen; of its own a client makes no
+    cycles, and a collection in the middle of a measurement is no part of it.
+    """
+    gc.freeze()
+    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -89,18 +97,19 @@ def client_main(load: Load, client: int, share: tuple[Slice, ...], session: Proc
     except YakError as error:
         out.send((type(error), error.code, error.message, error.why, error.try_))
         session.barrier.abort()
-    except BaseException:
+    except Exception as error:
+        out.send((YakError, "bench-client", "a benchmark client failed", f"{type(error).__name__}: {error}", ()))
         session.barrier.abort()
         raise
     finally:
         out.close()
 
 
-def gather(connections: Sequence[Connection], each_moment: Callable[[], None]) -> list[ClientResult]:
-    """One result from each pipe. Raises the first error found there."""
+def gather(processes: Mapping[Connection, Any], each_moment: Callable[[], None]) -> list[ClientResult]:
+    """One result from each process' pipe. Raises the first error found there."""
     results: list[ClientResult] = []
     failure: YakError | None = None
-    open_ = list(connections)
+    open_ = list(processes)
     while open_:
         each_moment()
         for ready in wait(open_, 0.1):
@@ -109,7 +118,7 @@ def gather(connections: Sequence[Connection], each_moment: Callable[[], None]) -
             try:
                 answer = ready.recv()
             except EOFError:
-                failure = failure or YakError("bench-client", "a benchmark client died before it was done")
+                failure = failure or died(processes[ready])
                 continue
             if isinstance(answer, ClientResult):
                 results.append(answer)
@@ -119,6 +128,14 @@ def gather(connections: Sequence[Connection], each_moment: Callable[[], None]) -
     if failure is not None:
         raise failure
     return sorted(results, key=lambda result: result.client)
+
+
+def died(process: Any) -> YakError:
+    """The error for a client that ended without a word."""
+    process.join(STOP_SECONDS)
+    code = process.exitcode
+    why = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    return YakError("bench-client", "a benchmark client died before it was done", why=why)
 
 
 def end_process(process: Any) -> None:

@@ -19,9 +19,11 @@ def common(load: Load) -> dict[str, Any]:
     return base_config(load.bootstrap_servers) | {"client.id": f"yak-bench-{load.kind}", "socket.nagle.disable": True}
 
 
-def in_flight_records(size_bytes: int) -> int:
-    """Records that a producing client keeps unacknowledged at most."""
-    return max(1000, min(IN_FLIGHT_RECORDS_MAX, IN_FLIGHT_BYTES // max(size_bytes, 1)))
+def in_flight_records(load: Load, batch_records: int) -> int:
+    """Records unacknowledged above which a producing client waits before it hands over a batch more."""
+    limit = max(1000, min(IN_FLIGHT_RECORDS_MAX, IN_FLIGHT_BYTES // max(load.size_bytes, 1)))
+    queue = load.properties.get("queue.buffering.max.messages", "")
+    return max(0, min(limit, int(queue) - batch_records)) if queue.isdigit() else limit
 
 
 def producer_properties(load: Load) -> dict[str, Any]:

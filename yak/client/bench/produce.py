@@ -62,7 +62,7 @@ class Deliveries:
 def produce_bulk(producer: Producer, load: Load, result: ClientResult, stop: Stop, progress: Progress) -> None:
     """Keep librdkafka's queue full until the stop, then wait for the last acknowledgement."""
     deliveries = Deliveries(result)
-    limit = in_flight_records(load.size_bytes)
+    limit = in_flight_records(load, BATCH_RECORDS)
     batch: list[dict[str, object]] = [{"value": value} for value in payloads(load.size_bytes, BATCH_RECORDS)]
     for entry in batch[::SAMPLE_EVERY]:
         entry["callback"] = deliveries

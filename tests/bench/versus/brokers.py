@@ -1,0 +1,206 @@
+"""The two brokers under test, each started fresh in a temporary folder and measured from outside.
+
+Both are driven the same way: `start` spawns and returns at once, `wait_for_first_ack` times a client that retries
+until one message is acknowledged, `cpu_seconds` and `rss_bytes` read the process as the operating system sees it.
+"""
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import confluent_kafka
+import psutil
+from versus.kafka_jars import JVM_FLAGS
+
+STOP_SECONDS = 30
+FIRST_ACK_SECONDS = 60
+
+SERVER_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs={data}
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+"""config/server.properties of the Kafka 4 release, with loopback addresses and a data folder of our own."""
+
+LOG4J2 = """\
+Configuration:
+  Appenders:
+    File: {{name: file, fileName: "{log}", PatternLayout: {{pattern: "[%d] %p %m (%c)%n"}}}}
+  Loggers:
+    Root: {{level: INFO, AppenderRef: {{ref: file}}}}
+"""
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Broker(Protocol):
+    """One broker process, fresh data, on loopback."""
+
+    name: str
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+
+    def prepare(self) -> None:
+        """What a user does once before the first start (Kafka: format the storage)."""
+
+    def start(self) -> None:
+        """Spawn the broker; returns at once."""
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the broker process (and of its helper processes) so far."""
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the broker process now."""
+
+    def all_rss_bytes(self) -> int:
+        """The same with helper processes."""
+
+    def stop(self) -> None:
+        """End every process that was started, and remove the data."""
+
+
+def wait_for_first_ack(bootstrap: str, topic: str) -> None:
+    """Return when one message to `topic` (auto-created) is acknowledged; the client retries every few ms.
+
+    Raises TimeoutError after `FIRST_ACK_SECONDS`.
+    """
+    config = {
+        "bootstrap.servers": bootstrap,
+        "linger.ms": 0,
+        "reconnect.backoff.ms": 10,
+        "reconnect.backoff.max.ms": 20,
+        "retry.backoff.ms": 10,
+        "retry.backoff.max.ms": 20,
+        "topic.metadata.refresh.fast.interval.ms": 10,
+        "topic.metadata.propagation.max.ms": FIRST_ACK_SECONDS * 1000,
+        "log_level": 0,
+        "error_cb": lambda _error: None,
+    }
+    acknowledged: list[bool] = []
+    producer = confluent_kafka.Producer(config)
+    producer.produce(topic, b"first", on_delivery=lambda error, _message: acknowledged.append(error is None))
+    deadline = time.monotonic() + FIRST_ACK_SECONDS
+    while not acknowledged and time.monotonic() < deadline:
+        producer.poll(0.05)
+    if acknowledged != [True]:
+        raise TimeoutError(f"{bootstrap} acknowledged nothing in {FIRST_ACK_SECONDS} s")
+
+
+def stop_process(process: subprocess.Popen[bytes] | None) -> None:
+    """SIGTERM, then SIGKILL after `STOP_SECONDS`; never leaves the process behind."""
+    if process is None or process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def cpu_of(pid: int) -> float:
+    """User and system seconds of one process, all its threads.
+
+    On Linux from the process' own CPU clock (clock_getcpuclockid(3)): nanoseconds, where /proc counts in ticks of
+    10 ms, too coarse for runs of a second.
+    """
+    if sys.platform == "linux":
+        return time.clock_gettime((~pid << 3) | 2)
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+@dataclass(slots=True)
+class KafkaBroker:
+    """Apache Kafka as one KRaft node: controller and broker in one JVM, with the flags of its own scripts."""
+
+    jars: Path
+    folder: Path
+    name: str = "kafka"
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    def java(self, *arguments: str) -> list[str]:
+        """A command line that runs a class of Kafka's jars with the broker's JVM flags."""
+        heap = os.environ.get("KAFKA_HEAP_OPTS", "").split()
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
+        return ["java", *JVM_FLAGS, *heap, logging, "-cp", f"{self.jars}/*", *arguments]
+
+    def prepare(self) -> None:
+        """Write the config and format the storage, as the quick start says. Raises CalledProcessError."""
+        self.folder.mkdir(parents=True)
+        config = self.folder / "server.properties"
+        config.write_text(
+            SERVER_PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.folder / "data")
+        )
+        (self.folder / "log4j2.yaml").write_text(LOG4J2.format(log=self.folder / "server.log"))
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        format_ = ("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(config))
+        subprocess.run(self.java(*format_), check=True, capture_output=True)
+
+    def start(self) -> None:
+        """Spawn the JVM."""
+        with (self.folder / "out.log").open("wb") as out:
+            command = self.java("kafka.Kafka", str(self.folder / "server.properties"))
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.folder)
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the JVM."""
+        assert self.process is not None
+        return cpu_of(self.process.pid)
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the JVM."""
+        assert self.process is not None
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    def all_rss_bytes(self) -> int:
+        """The same: Kafka has no helper process."""
+        return self.rss_bytes()
+
+    def stop(self) -> None:
+        """End the JVM and remove its data."""
+        stop_process(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,65 @@
+"""Apache Kafka's jars from Maven Central, copied once into a cache folder."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+"""The newest Kafka 4 on Maven Central when this was written."""
+
+JVM_FLAGS = [
+    *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+]
+"""The broker's, as Kafka's own kafka-server-start.sh and kafka-run-class.sh set them."""
+
+TOOL_JVM_FLAGS = ["-Xmx512M", *JVM_FLAGS[2:]]
+"""A tool's: kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh."""
+
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>yak</groupId><artifactId>bench-kafka</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.4</version></dependency>
+  </dependencies>
+</project>
+"""
+
+
+class Missing(Exception):
+    """Something this machine lacks; the benchmark is skipped with these words."""
+
+
+def java_version() -> str:
+    """First line of `java -version`. Raises Missing where there is no Java."""
+    if shutil.which("java") is None:
+        raise Missing("Java is not on PATH (Kafka 4 needs Java 17 or newer)")
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing("`java -version` fails: " + done.stderr.strip())
+    return done.stderr.splitlines()[0].strip()
+
+
+def kafka_jars(cache: Path, version: str) -> Path:
+    """The folder with Kafka's jars, fetched with Maven unless it is already complete.
+
+    Raises Missing where there is no Maven or Maven Central cannot be reached.
+    """
+    libs = cache / version / "libs"
+    complete = cache / version / "complete"
+    if complete.exists():
+        return libs
+    if shutil.which("mvn") is None:
+        raise Missing("Maven (mvn) is not on PATH: it fetches Apache Kafka from Maven Central")
+    libs.mkdir(parents=True, exist_ok=True)
+    pom = cache / version / "pom.xml"
+    pom.write_text(POM.format(version=version))
+    copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libs.resolve()}", "-DincludeScope=runtime"]
+    done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(f"Maven could not fetch Kafka {version}: {(done.stdout + done.stderr).strip()[-500:]}")
+    complete.touch()
+    return libs

@@ -1,0 +1,71 @@
+"""YAK as one broker with its embedded Redis, both fresh, as `yak up` starts them."""
+
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from versus.brokers import cpu_of, free_port
+from yak.local.redis_server import EmbeddedRedis
+
+from yak.local.broker_process import BrokerSpec, StartingBroker
+from yak.local.processes import kill, stop
+
+STOP_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class YakBroker:
+    """One `yak serve` and the Redis it keeps its metadata in."""
+
+    folder: Path
+    name: str = "yak"
+    port: int = field(default_factory=free_port)
+    redis: EmbeddedRedis | None = None
+    broker: StartingBroker | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    def prepare(self) -> None:
+        """Nothing but a folder: YAK formats its data directory when it starts."""
+        self.folder.mkdir(parents=True)
+
+    def start(self) -> None:
+        """Start Redis, and the broker when Redis answers."""
+        self.redis = EmbeddedRedis(str(self.folder / "redis"))
+        self.redis.start()
+        spec = BrokerSpec(1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url)
+        log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
+        self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
+
+    def pids(self) -> list[int]:
+        """The broker's process and Redis'."""
+        assert self.broker is not None
+        assert self.redis is not None
+        return [self.broker.process.pid, self.redis.process.pid]
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of broker and Redis together."""
+        return sum(cpu_of(pid) for pid in self.pids())
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the broker process alone."""
+        return int(psutil.Process(self.pids()[0]).memory_info().rss)
+
+    def all_rss_bytes(self) -> int:
+        """Resident memory of broker and Redis."""
+        return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
+
+    def stop(self) -> None:
+        """End both and remove the data."""
+        if self.broker is not None and not stop(self.broker.process, patience_seconds=STOP_SECONDS):
+            kill(self.broker.process)
+        if self.redis is not None:
+            self.redis.stop()
+        deadline = time.monotonic() + 1
+        while self.folder.exists() and time.monotonic() < deadline:
+            shutil.rmtree(self.folder, ignore_errors=True)
