@@ -80,10 +80,25 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
     if entry is None:
         raise _unknown_command(name, [entry.name for entry in registry.available()], "yak")
     _terminate_in_order()
+    if name == "serve" and _serve_at_once(after, before, made):
+        return 0
     found = load(entry.module, entry.attribute)
     if isinstance(found, CommandGroup):
         return _run_group(found, after, before, made)
     return _run_leaf(found, f"yak {name}", after, before, made)
+
+
+def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> bool:
+    """Run a broker without Typer, for its start and its memory (see `serving`); False when Typer must read the words."""
+    from yak.commands.options import Globals
+    from yak.commands.serving import parse_words, run
+
+    flags = parse_words(after)
+    if flags is None:
+        return False
+    made.append(Globals.resolve(before))
+    run(made[-1], flags)
+    return True
 
 
 def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "list[Globals]") -> int:

@@ -94,3 +94,48 @@ def test_a_port_in_use_is_refused_before_anything_is_touched(
         told = refused(capsys, "--port", str(other.getsockname()[1]), "--data-dir", str(tmp_path / "data"))
     assert told.startswith("error[address-in-use]: ")
     assert not (tmp_path / "data").exists()
+
+
+def test_the_table_of_words_is_the_same_as_typers() -> None:
+    import inspect
+
+    from yak.commands.serve import serve
+    from yak.commands.serving import WORDS, ServeFlags
+
+    declared: dict[str, str] = {}
+    signature = inspect.signature(serve.function, eval_str=True)
+    for name, parameter in list(signature.parameters.items())[1:]:
+        option = parameter.annotation.__metadata__[0]  # its first spelling is where Typer keeps a default
+        declared |= dict.fromkeys((option.default, *option.param_decls), name)
+    assert declared == WORDS
+    defaults = ServeFlags()
+    for name, parameter in list(signature.parameters.items())[1:]:
+        assert getattr(defaults, name) == (
+            parameter.default if parameter.default is not None else getattr(defaults, name)
+        )
+
+
+def test_both_ways_to_read_the_words_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--node-id=3", "--port", "7", "--data-dir", "a", "--data-dir", "b", "-c", "num.partitions=2"]
+    by_typer = dry_run(capsys, *words)
+    assert run(["-o", "json", "serve", "--dry-run", *words]) == 0
+    assert json.loads(capsys.readouterr().out) == by_typer
+
+
+def test_a_broker_starts_without_typer_and_pydantic() -> None:
+    import subprocess
+    import sys
+
+    probe = (
+        "import sys\nfrom yak.commands.main import run\nrun(['serve', '--dry-run'])\nimport yak.server.main\n"
+        "print(sorted({'typer', 'pydantic', 'rich', 'hypothesis', 'redis', 'confluent_kafka'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines()[-1] in ("[]", "['hypothesis']")
+
+
+@pytest.mark.parametrize("words", [["-h"], ["--port"], ["--port", "--dry-run"], ["-cx=1"], ["--dry-run=1"], ["x"]])
+def test_words_that_the_table_does_not_know_are_left_to_typer(words: list[str]) -> None:
+    from yak.commands.serving import parse_words
+
+    assert parse_words(words) is None

@@ -1,0 +1,250 @@
+"""What `yak serve` means: from words to options with their origins, and the run.
+
+A broker's own command line is read here by a small table and not by Typer, whose imports (pydantic among them) would
+cost each broker 15 MB and a third of its start. Whatever the table does not know (help, global options after the
+command, mistakes) goes through Typer, so that the words, the help and the errors are the same.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from yak.commands.options import Globals
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.commands.settings import Resolved
+    from yak.server.options import ServeOptions
+
+
+@dataclass(slots=True)
+class ServeFlags:
+    """The options as typed; None is "not given"."""
+
+    role: str | None = None
+    node_id: str | None = None
+    data_dir: list[str] = field(default_factory=list)
+    configs: list[str] = field(default_factory=list)
+    properties: str | None = None
+    min_insync_replicas: str | None = None
+    host: str | None = None
+    port: str | None = None
+    advertised: str | None = None
+    redis_url: str | None = None
+    redis_timeout: str = "30s"
+    lease_time: str | None = None
+    renew_interval: str | None = None
+    ready_file: str | None = None
+    dry_run: bool = False
+    log_format: str | None = None
+    log_level: str | None = None
+
+
+_LISTS = {"--data-dir": "data_dir", "--config-override": "configs", "-c": "configs"}
+_SWITCHES = {"--dry-run": "dry_run"}
+WORDS = {
+    **{
+        "--" + name.replace("_", "-"): name
+        for name in ServeFlags.__dataclass_fields__
+        if name not in (*_LISTS.values(), *_SWITCHES.values())
+    },
+    **_LISTS,
+    **_SWITCHES,
+}
+"""Every spelling of every option of `yak serve` and the field that it fills; a test compares it with Typer's."""
+
+
+def parse_words(words: list[str]) -> ServeFlags | None:
+    """The flags, or None when Typer must look at them."""
+    flags = ServeFlags()
+    rest = list(words)
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        name = WORDS.get(word)
+        if name is None or (equals and not word.startswith("--")):
+            return None
+        if word in _SWITCHES:
+            if equals:
+                return None
+            setattr(flags, name, True)
+            continue
+        if not equals:
+            if not rest or rest[0].startswith("-"):
+                return None
+            value = rest.pop(0)
+        if word in _LISTS:
+            getattr(flags, name).append(value)
+        else:
+            setattr(flags, name, value)
+    return flags
+
+
+def run(g: Globals, flags: ServeFlags) -> None:
+    """Serve, or with `--dry-run` print what would be used. Raises YakError."""
+    from yak.server.lean_imports import without_test_tools
+
+    with without_test_tools():
+        resolved = Resolution(
+            g,
+            {
+                "role": flags.role,
+                "node_id": flags.node_id,
+                "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
+                "host": flags.host,
+                "port": flags.port,
+                "redis_url": flags.redis_url,
+                "lease_time_seconds": flags.lease_time,
+                "renew_interval_seconds": flags.renew_interval,
+                "log_format": flags.log_format,
+                "log_level": flags.log_level,
+            },
+        )
+        resolved.take_configs(flags.properties, flags.configs, flags.min_insync_replicas)
+        options = resolved.options(flags.advertised, flags.redis_timeout, flags.ready_file)
+    g.out.warn_once(g.settings.warnings)
+    if flags.dry_run:
+        _print_resolved(g, options, resolved)
+        return
+    with without_test_tools():
+        from yak.server.main import run_server
+
+    run_server(options)
+
+
+class Resolution:
+    """From flags, `-c`, the properties file, variables and files to one `ServeOptions`, each value with its origin.
+
+    The order is the command line's flags, `-c`, the properties file, and then as for every setting. A Kafka name that
+    says the same as a flag of ours (`node.id`, `listeners`, `log.dirs`) stands for that flag.
+    """
+
+    def __init__(self, g: Globals, flags: dict[str, Any]) -> None:
+        self._g = g
+        self._flags = flags
+        self._from_configs: dict[str, tuple[object, str]] = {}
+        self.configs: dict[str, tuple[str, str]] = {}
+        self.values: list[Resolved] = []
+
+    def take_configs(self, properties: str | None, pairs: list[str], min_insync_replicas: str | None) -> None:
+        """Read the broker configs. Raises UsageError (`config-file`, `bad-config`)."""
+        if properties is not None:
+            for name, value in _read_properties(properties).items():
+                self.configs[name] = (value, f"file {properties}")
+        for pair in pairs:
+            name, equals, value = pair.partition("=")
+            if not equals or not name.strip():
+                raise UsageError("bad-config", f'"{pair}" is not NAME=VALUE', try_=("yak serve -c num.partitions=6",))
+            self.configs[name.strip()] = (value.strip(), "flag -c")
+        if min_insync_replicas is not None:
+            self.configs["min.insync.replicas"] = (min_insync_replicas, "flag --min-insync-replicas")
+        self._take_names_of_ours()
+
+    def _take_names_of_ours(self) -> None:
+        from yak.server.options import split_address
+
+        def say(setting: str, value: object, origin: str) -> None:
+            if value not in (None, ""):
+                self._from_configs.setdefault(setting, (value, origin))
+
+        for name, settings in (("listeners", ("host", "port")), ("advertised.listeners", _ADVERTISED)):
+            if name in self.configs:
+                value, origin = self.configs[name]
+                if "," in value:
+                    raise UsageError("bad-config", f"{name}={value} cannot be used", why="there is one listener")
+                host, port = split_address(value, name)
+                say(settings[0], host or "0.0.0.0", origin)  # noqa: S104 - what an empty host means in Kafka
+                say(settings[1], port, origin)
+        for name, setting in (
+            ("node.id", "node_id"),
+            ("broker.id", "node_id"),
+            ("log.dirs", "data_dir"),
+            ("log.dir", "data_dir"),
+        ):
+            if name in self.configs:
+                say(setting, *self.configs[name])
+
+    def value(self, name: str) -> Any:
+        """One setting, and a note of where it came from."""
+        from yak.commands.settings import Resolved
+
+        flag = self._flags.get(name)
+        if flag is None and name in self._from_configs:
+            value, origin = self._from_configs[name]
+            parsed = self._g.settings.get(name, str(value))
+            found = Resolved(name, parsed.value, origin)
+        else:
+            found = self._g.settings.get(name, flag)
+        self.values.append(found)
+        return found.value
+
+    def options(self, advertised: str | None, redis_timeout: str, ready_file: str | None) -> "ServeOptions":
+        """All together. Raises UsageError for what cannot be."""
+        from yak.commands.units import parse_duration_ms
+        from yak.config.broker_configs import BrokerConfig
+        from yak.server.options import LEASE_MS_DEFAULT, ServeOptions, split_address
+
+        if advertised is not None:
+            advertised_host, advertised_port = split_address(advertised, "--advertised")
+            self._flags["advertised_host"] = advertised_host or None
+            self._flags["advertised_port"] = advertised_port
+        lease = self._g.settings.get("lease_time_seconds", self._flags["lease_time_seconds"])
+        renew_seconds = self.value("renew_interval_seconds")
+        options = ServeOptions(
+            node_id=self.value("node_id"),
+            role=self.value("role"),
+            host=self.value("host"),
+            port=self.value("port"),
+            advertised_host=self.value("advertised_host"),
+            advertised_port=self.value("advertised_port"),
+            redis_url=self.value("redis_url"),
+            redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
+            data_dirs=tuple(part.strip() for part in str(self.value("data_dir")).split(",") if part.strip()),
+            lease_ms=LEASE_MS_DEFAULT if lease.origin == "default" else round(lease.value * 1000),
+            renew_ms=None if renew_seconds is None else round(renew_seconds * 1000),
+            log_format=self.value("log_format"),
+            log_level=self.value("log_level"),
+            configs={name: value for name, (value, _) in self.configs.items() if name not in _SAID_BY_OPTIONS},
+            ready_file=ready_file,
+        )
+        self.values.append(type(lease)("lease_time_seconds", options.lease_ms / 1000, lease.origin))
+        for warning in options.check():
+            self._g.out.warn_once([warning])
+        BrokerConfig.from_settings(options.broker_settings(options.port))
+        return options
+
+
+_ADVERTISED = ("advertised_host", "advertised_port")
+_SAID_BY_OPTIONS = ("node.id", "broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
+
+
+def _read_properties(path: str) -> dict[str, str]:
+    from yak.server.options import parse_properties_file
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties_file(file.read())
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError("config-file", f"{path} cannot be read", why=why) from None
+
+
+def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:
+    """Every value and where it came from; without a default there is nothing to print."""
+    host, port = options.advertised(options.port)
+    shown: dict[str, object] = {
+        "renew_interval_seconds": options.renew_interval_ms / 1000,
+        "advertised_host": host,
+        "advertised_port": port,
+    }
+    rows = [
+        {"name": each.name, "value": shown.get(each.name, each.value), "origin": each.origin}
+        for each in sorted(resolved.values, key=lambda each: each.name)
+    ]
+    rows += [
+        {"name": name, "value": value, "origin": origin}
+        for name, (value, origin) in sorted(resolved.configs.items())
+        if name not in _SAID_BY_OPTIONS
+    ]
+    if g.output in ("json", "yaml"):
+        g.out.object({str(row["name"]): {"value": row["value"], "origin": row["origin"]} for row in rows})
+    else:
+        g.out.table(rows, ("name", "value", "origin"))
