@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
-from yak.sim.store_scripts import SCRIPTS, Refused
+from yak.sim.store_checks import Refused
+from yak.sim.store_scripts import SCRIPTS
 
 _NOT_JOURNALLED = frozenset({"verify", "heartbeat", "report_hw"})
 

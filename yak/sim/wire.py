@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import struct
+import typing
 from functools import cache
 from typing import Any
 
@@ -28,13 +30,14 @@ def _reader(api_key: int, version: int) -> Any:
 
 
 def nested(cls: Any, field_name: str) -> Any:
-    """The class of the structures in a tuple field of a kio class."""
-    import dataclasses
-    import typing
-
-    for field in dataclasses.fields(cls):
-        if field.name == field_name:
-            return typing.get_args(field.type)[0]
+    """The class of the structures in a field of a kio class, be it one, many, or none."""
+    declared = next(field.type for field in dataclasses.fields(cls) if field.name == field_name)
+    unseen: list[Any] = [declared]
+    while unseen:
+        candidate = unseen.pop()
+        if dataclasses.is_dataclass(candidate):
+            return candidate
+        unseen.extend(typing.get_args(candidate))
     raise KeyError(field_name)
 
 

@@ -5,13 +5,14 @@ v2: flexible. v3: a top-level error. v4: bytes of the file system. v5: cordoned 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.storage.store_report import DirectoryUsage
 
 KEY, NAME, VERSIONS = 35, "DescribeLogDirs", range(1, 6)
 ABSENT = ("moving replicas between directories: no future replicas are shown",)
@@ -29,14 +30,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     )
 
 
-def _directory(broker: Broker, usage: Any, wanted: set[tuple[str, int]] | None) -> Fields:
+def _directory(broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int]] | None) -> Fields:
     topics: dict[str, list[Fields]] = {}
-    if usage.is_online:
+    if usage.failure is None:
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
             if (
                 log is None
-                or log.directory != usage.directory
+                or log.directory != usage.path
                 or (wanted is not None and topic_partition not in wanted)
             ):
                 continue
@@ -49,8 +50,8 @@ def _directory(broker: Broker, usage: Any, wanted: set[tuple[str, int]] | None) 
                 }
             )
     return {
-        "error_code": ErrorCode.none if usage.is_online else ErrorCode.kafka_storage_error,
-        "log_dir": usage.directory,
+        "error_code": ErrorCode.none if usage.failure is None else ErrorCode.kafka_storage_error,
+        "log_dir": usage.path,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": usage.total_bytes,
         "usable_bytes": usage.usable_bytes,

@@ -1,0 +1,301 @@
+"""ApiVersions, configs, offsets, producers, log directories: each through its own API."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.broker.apis import APIS
+from yak.sim.rig import Rig, fetch_fields
+from yak.sim.wire import read_answer
+
+TOPIC, BROKER = 2, 4
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders", partitions=2)
+    return rig
+
+
+def test_api_versions_is_the_table(rig):
+    for version in range(5):
+        named = {} if version < 3 else {"client_software_name": "test", "client_software_version": "1.0"}
+        answer = rig.ask(18, version, **named)
+        ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        assert ranges[18] == (0, 4)
+        assert ranges[0] == (0, 13)
+        assert ranges[22] == (0, 5)
+        assert set(ranges) == {api.KEY for api in APIS}
+
+
+def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_maximum(rig):
+    connection = rig.node.connect()
+    answers = []
+    rig.node.on_reply = lambda _connection, frame: answers.append(frame)
+    rig.node.receive(connection, [bytes([0, 18, 0, 99, 0, 0, 0, 5, 0, 1]) + b"x" + b"\0\0\0"])
+    correlation, body = read_answer(18, 0, answers[0])
+    assert correlation == 5
+    assert body.error_code == ErrorCode.unsupported_version
+    assert {row.api_key: row.max_version for row in body.api_keys}[18] < 4
+
+
+@pytest.mark.parametrize(("key", "version"), [(999, 0), (0, 2), (1, 99), (3, 14), (7, 0), (4, 0)])
+def test_what_is_not_served_closes_the_connection(rig, key, version):
+    connection = rig.node.connect()
+    closed = []
+    rig.node.on_close = closed.append
+    rig.node.receive(connection, [key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1\0\1x\0\0"])
+    assert closed == [connection]
+
+
+def describe(rig, kind, name, names=None):
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
+    answer = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True)
+    return answer.results[0]
+
+
+def test_topic_configs_are_described_with_source_synonyms_type_and_words(rig):
+    rig.create_topic("short", retention_ms="1000")
+    rows = {row.name: row for row in describe(rig, TOPIC, "short").configs}
+    assert rows["retention.ms"].value == "1000"
+    assert rows["retention.ms"].config_source == 1
+    assert rows["segment.bytes"].config_source == 5
+    assert rows["segment.bytes"].config_type == 3
+    assert rows["segment.bytes"].documentation
+    assert [(synonym.name, synonym.source) for synonym in rows["segment.bytes"].synonyms] == [("log.segment.bytes", 5)]
+    only = describe(rig, TOPIC, "short", ["retention.ms", "no.such"])
+    assert [row.name for row in only.configs] == ["retention.ms"]
+    assert describe(rig, TOPIC, "nowhere").error_code == ErrorCode.unknown_topic_or_partition
+    assert describe(rig, BROKER, "7").error_code == ErrorCode.invalid_request
+    assert describe(rig, 99, "x").error_code == ErrorCode.invalid_request
+
+
+def test_a_broker_shows_where_it_stands_with_the_metadata_store(rig):
+    rows = {row.name: row for row in describe(rig, BROKER, "1").configs}
+    assert rows["yak.metadata.state"].value == "ACTIVE"
+    assert rows["yak.metadata.state"].read_only
+    rig.node.store_goes_down()
+    assert {row.name: row.value for row in describe(rig, BROKER, "1").configs}["yak.metadata.state"] == "DISCONNECTED"
+
+
+def alter(rig, kind, name, *changes, validate_only=False):
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    return rig.ask(44, 1, resources=[resource], validate_only=validate_only).responses[0]
+
+
+def value_of(rig, kind, name, config):
+    return {row.name: row.value for row in describe(rig, kind, name).configs}.get(config)
+
+
+def test_single_configs_are_set_and_deleted_and_take_effect(rig):
+    assert alter(rig, TOPIC, "orders", ("max.message.bytes", 0, "200")).error_code == 0
+    assert value_of(rig, TOPIC, "orders", "max.message.bytes") == "200"
+    assert rig.produce("orders", [b"x" * 300]).error_code == ErrorCode.message_too_large
+    assert alter(rig, TOPIC, "orders", ("max.message.bytes", 1, None)).error_code == 0
+    assert rig.produce("orders", [b"x" * 300]).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("no.such", 0, "1"), ErrorCode.invalid_config),
+        (("retention.ms", 0, "soon"), ErrorCode.invalid_config),
+        (("retention.ms", 2, "5"), ErrorCode.invalid_config),
+        (("retention.ms", 9, "5"), ErrorCode.invalid_request),
+        (("retention.ms", 0, None), ErrorCode.invalid_request),
+        (("unclean.leader.election.enable", 0, "true"), ErrorCode.invalid_config),
+    ],
+)
+def test_a_bad_change_is_refused_and_changes_nothing(rig, change, error):
+    answer = alter(rig, TOPIC, "orders", change, ("segment.bytes", 0, "99999"))
+    assert answer.error_code == error
+    assert answer.error_message
+    assert value_of(rig, TOPIC, "orders", "segment.bytes") == "1073741824"
+
+
+def test_alter_configs_replaces_all(rig):
+    alter(rig, TOPIC, "orders", ("retention.ms", 0, "1000"), ("segment.bytes", 0, "99999"))
+    resource = {
+        "resource_type": TOPIC,
+        "resource_name": "orders",
+        "configs": [{"name": "segment.bytes", "value": "88888"}],
+    }
+    assert rig.ask(33, 2, resources=[resource], validate_only=True).responses[0].error_code == 0
+    assert value_of(rig, TOPIC, "orders", "retention.ms") == "1000"
+    assert rig.ask(33, 2, resources=[resource], validate_only=False).responses[0].error_code == 0
+    assert value_of(rig, TOPIC, "orders", "retention.ms") == "604800000"
+    assert value_of(rig, TOPIC, "orders", "segment.bytes") == "88888"
+
+
+def list_offsets(rig, timestamp, *, version=10, topic="orders"):
+    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    topics = [{"name": topic, "partitions": [partition]}]
+    named = {"timeout": dt.timedelta(seconds=5)} if version >= 10 else {}
+    answer = rig.ask(2, version, replica_id=-1, isolation_level=0, topics=topics, **named)
+    return answer.topics[0].partitions[0]
+
+
+def test_offsets_are_found_by_time_and_by_name(rig):
+    now = rig.world.now_ms
+    for index in range(5):
+        rig.produce("orders", [b"a", b"b"], timestamp_ms=now + index * 100)
+    assert list_offsets(rig, -1).offset == 10
+    assert list_offsets(rig, -2).offset == 0
+    assert list_offsets(rig, -4).offset == 0
+    found = list_offsets(rig, now + 150)
+    assert (found.offset, found.timestamp) == (4, now + 200)
+    assert (list_offsets(rig, now + 10_000).offset, list_offsets(rig, now + 10_000).timestamp) == (-1, -1)
+    assert list_offsets(rig, -3).timestamp == now + 400
+    assert list_offsets(rig, -5).offset == -1
+    assert list_offsets(rig, -9).error_code == ErrorCode.invalid_request
+    assert list_offsets(rig, -3, version=6).error_code == ErrorCode.unsupported_version
+    assert list_offsets(rig, -1, topic="nowhere").error_code == ErrorCode.unknown_topic_or_partition
+
+
+def delete_records(rig, offset):
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": offset}]}]
+    return rig.ask(21, 2, topics=topics, timeout=dt.timedelta(seconds=5)).topics[0].partitions[0]
+
+
+def test_deleted_records_are_gone_for_good(rig):
+    for _ in range(5):
+        rig.produce("orders", [b"a"])
+    assert delete_records(rig, 3).low_watermark == 3
+    assert rig.fetch("orders", 2).error_code == ErrorCode.offset_out_of_range
+    assert list_offsets(rig, -2).offset == 3
+    assert delete_records(rig, 9).error_code == ErrorCode.offset_out_of_range
+    rig.run_for(3_000)
+    rig.restart()
+    assert list_offsets(rig, -2).offset == 3
+    assert delete_records(rig, -1).low_watermark == 5
+
+
+def test_where_an_epoch_ended_is_told(rig):
+    rig.produce("orders", [b"a", b"b"])
+    first_epoch = rig.node.broker.partitions["orders", 0].leader_epoch
+    rig.restart()
+    rig.produce("orders", [b"c"])
+    partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": first_epoch}
+    topics = [{"topic": "orders", "partitions": [partition]}]
+    found = rig.ask(23, 4, replica_id=-1, topics=topics).topics[0].partitions[0]
+    assert (found.leader_epoch, found.end_offset) == (first_epoch, 2)
+
+
+def init_producer(rig, *, transactional_id=None, producer_id=-1, epoch=-1):
+    return rig.ask(
+        22,
+        4,
+        transactional_id=transactional_id,
+        transaction_timeout=dt.timedelta(seconds=60),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+
+
+def test_producer_ids_are_never_given_twice_also_over_restarts(rig):
+    given = [init_producer(rig).producer_id for _ in range(3)]
+    rig.restart()
+    given += [init_producer(rig).producer_id for _ in range(3)]
+    assert len(set(given)) == 6
+    bumped = init_producer(rig, producer_id=given[0], epoch=0)
+    assert (bumped.producer_id, bumped.producer_epoch) == (given[0], 1)
+    assert init_producer(rig, transactional_id="t").error_code == ErrorCode.invalid_txn_state
+    assert init_producer(rig, transactional_id="").error_code == ErrorCode.invalid_request
+    assert init_producer(rig, producer_id=5).error_code == ErrorCode.invalid_request
+
+
+def test_producers_of_a_partition_are_described(rig):
+    rig.produce("orders", [b"a", b"b"], producer_id=7, epoch=3, sequence=0)
+    answer = rig.ask(61, 0, topics=[{"name": "orders", "partition_indexes": [0, 9]}]).topics[0]
+    (producer,) = answer.partitions[0].active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
+    assert answer.partitions[1].error_code == ErrorCode.unknown_topic_or_partition
+
+
+def test_log_directories_are_described_with_sizes(rig):
+    rig.produce("orders", [b"x" * 1000])
+    (directory,) = rig.ask(35, 4, topics=None).results
+    sizes = {
+        (topic.name, part.partition_index): part.partition_size
+        for topic in directory.topics
+        for part in topic.partitions
+    }
+    assert sizes["orders", 0] > 1000
+    assert sizes["orders", 1] == 0
+    assert directory.usable_bytes > 0
+
+
+def test_the_cluster_is_described(rig):
+    answer = rig.ask(60, 1, include_cluster_authorized_operations=True, endpoint_type=1)
+    assert answer.controller_id == 1
+    assert [broker.broker_id for broker in answer.brokers] == [1]
+    refused = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=2)
+    assert refused.error_code == ErrorCode.mismatched_endpoint_type
+
+
+def test_there_are_no_groups_and_the_refusal_says_so(rig):
+    answer = rig.ask(10, 4, key_type=0, coordinator_keys=["g1", "g2"])
+    assert [row.error_code for row in answer.coordinators] == [ErrorCode.coordinator_not_available] * 2
+    assert "groups" in answer.coordinators[0].error_message
+
+
+def session_fetch(rig, session_id, epoch, items, forget=(), **named):
+    fields = fetch_fields("orders", 0, **named) | {"session_id": session_id, "session_epoch": epoch}
+    fields["topics"] = [
+        {
+            "topic": "orders",
+            "partitions": [
+                fields["topics"][0]["partitions"][0] | {"partition": index, "fetch_offset": offset}
+                for index, offset in items
+            ],
+        }
+    ]
+    fields["topics"] = fields["topics"] if items else []
+    fields["forgotten_topics_data"] = [{"topic": "orders", "partitions": list(forget)}] if forget else []
+    return rig.ask(1, 12, **fields)
+
+
+def shown(answer):
+    return [
+        (part.partition_index, len(part.records or b"") > 0) for topic in answer.responses for part in topic.partitions
+    ]
+
+
+def test_a_fetch_session_tells_only_what_changed(rig):
+    first = session_fetch(rig, 0, 0, [(0, 0), (1, 0)])
+    session = first.session_id
+    assert session > 0
+    assert shown(first) == [(0, False), (1, False)]
+    assert shown(session_fetch(rig, session, 1, [])) == []
+    rig.produce("orders", [b"a"], partition=1)
+    assert shown(session_fetch(rig, session, 2, [])) == [(1, True)]
+    assert shown(session_fetch(rig, session, 3, [(1, 1)])) == []
+    assert shown(session_fetch(rig, session, 4, [], forget=[1])) == []
+    rig.produce("orders", [b"b"], partition=1)
+    assert shown(session_fetch(rig, session, 5, [])) == []
+    assert session_fetch(rig, session, 5, []).error_code == ErrorCode.invalid_fetch_session_epoch
+    assert session_fetch(rig, 12345, 1, []).error_code == ErrorCode.fetch_session_id_not_found
+    closed = session_fetch(rig, session, -1, [(0, 0)])
+    assert closed.session_id == 0
+    assert session_fetch(rig, session, 6, []).error_code == ErrorCode.fetch_session_id_not_found
+
+
+def test_a_parked_session_fetch_is_woken_by_the_partition_that_changed(rig):
+    session = session_fetch(rig, 0, 0, [(0, 0), (1, 0)]).session_id
+    fields = fetch_fields("orders", 0, max_wait_ms=3_000) | {"session_id": session, "session_epoch": 1, "topics": []}
+    waiting = rig.begin(1, 12, client=rig.new_client(), **fields)
+    rig.run_for(100)
+    assert not waiting.is_done
+    rig.produce("orders", [b"a"], partition=1)
+    rig.run_for(100)
+    assert shown(waiting.answer) == [(1, True)]
+
+
+def test_a_session_sees_a_topic_that_was_deleted(rig):
+    session = session_fetch(rig, 0, 0, [(0, 0)]).session_id
+    rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    answer = session_fetch(rig, session, 1, [])
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition

@@ -1,0 +1,193 @@
+"""Topics through their APIs: Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.rig import Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def metadata(rig, names, *, version=12, create=False):
+    topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
+    return rig.ask(
+        3, version, topics=topics, allow_auto_topic_creation=create, include_topic_authorized_operations=True
+    )
+
+
+def create(rig, name, *, version=7, partitions=1, replicas=1, assignments=(), configs=(), validate_only=False):
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replicas,
+        "assignments": [{"partition_index": index, "broker_ids": list(nodes)} for index, nodes in assignments],
+        "configs": [{"name": key, "value": value} for key, value in configs],
+    }
+    answer = rig.ask(19, version, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=validate_only)
+    return answer.topics[0]
+
+
+def delete(rig, **named):
+    answer = rig.ask(20, 6, topics=[{"name": None, "topic_id": None} | named], timeout=dt.timedelta(seconds=5))
+    return answer.responses[0]
+
+
+def test_metadata_names_the_broker_the_cluster_and_the_controller(rig):
+    answer = metadata(rig, [])
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "sim", 9092)]
+    assert answer.cluster_id
+    assert answer.controller_id == 1
+    assert answer.topics == ()
+
+
+def test_null_asks_for_all_topics_and_in_version_0_an_empty_list_does(rig):
+    rig.create_topic("b")
+    rig.create_topic("a")
+    assert [topic.name for topic in metadata(rig, None).topics] == ["a", "b"]
+    assert [topic.name for topic in rig.ask(3, 0, topics=()).topics] == ["a", "b"]
+
+
+def test_a_created_topic_is_there_with_leader_and_id(rig):
+    made = create(rig, "orders", partitions=3)
+    assert made.error_code == 0
+    assert made.num_partitions == 3
+    assert {config.name: config.value for config in made.configs}["retention.ms"] == "604800000"
+    (topic,) = metadata(rig, ["orders"]).topics
+    assert topic.topic_id == made.topic_id
+    assert [(part.partition_index, part.leader_id, part.isr_nodes) for part in topic.partitions] == [
+        (0, 1, (1,)),
+        (1, 1, (1,)),
+        (2, 1, (1,)),
+    ]
+    (by_id,) = rig.ask(
+        3,
+        12,
+        topics=[{"name": None, "topic_id": made.topic_id}],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    ).topics
+    assert by_id.name == "orders"
+
+
+def test_a_topic_is_made_when_it_is_named_and_may_be(rig):
+    (topic,) = metadata(rig, ["fresh"], create=True).topics
+    assert topic.error_code == 0
+    assert len(topic.partitions) == 3
+    (default,) = metadata(rig, ["yak"], create=True).topics
+    assert len(default.partitions) == 1
+
+
+def test_a_topic_is_not_made_when_the_client_or_the_broker_forbids_it(rig):
+    assert metadata(rig, ["fresh"]).topics[0].error_code == ErrorCode.unknown_topic_or_partition
+    strict = Rig(settings={"auto.create.topics.enable": "false"})
+    assert metadata(strict, ["fresh"], create=True).topics[0].error_code == ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a" * 250, "snow man", "ünder"])
+def test_a_bad_name_is_refused_everywhere(rig, name):
+    assert metadata(rig, [name], create=True).topics[0].error_code == ErrorCode.invalid_topic_exception
+    assert create(rig, name).error_code == ErrorCode.invalid_topic_exception
+
+
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [
+        ({"partitions": 0}, ErrorCode.invalid_partitions),
+        ({"partitions": -2}, ErrorCode.invalid_partitions),
+        ({"replicas": 0}, ErrorCode.invalid_replication_factor),
+        ({"replicas": 2}, ErrorCode.invalid_replication_factor),
+        ({"partitions": 2, "assignments": [(0, [1])]}, ErrorCode.invalid_request),
+        ({"partitions": -1, "replicas": -1, "assignments": [(0, [9])]}, ErrorCode.invalid_replica_assignment),
+        ({"partitions": -1, "replicas": -1, "assignments": [(1, [1])]}, ErrorCode.invalid_replica_assignment),
+        ({"configs": [("no.such.config", "1")]}, ErrorCode.invalid_config),
+        ({"configs": [("retention.ms", "soon")]}, ErrorCode.invalid_config),
+        ({"configs": [("cleanup.policy", "compact")]}, ErrorCode.invalid_config),
+        ({"configs": [("retention.ms", None)]}, ErrorCode.invalid_config),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_kafkas_code_and_words(rig, named, error):
+    answer = create(rig, "orders", **named)
+    assert answer.error_code == error
+    assert answer.error_message
+    assert metadata(rig, None).topics == ()
+
+
+def test_validate_only_makes_nothing(rig):
+    assert create(rig, "orders", validate_only=True).error_code == 0
+    assert metadata(rig, None).topics == ()
+
+
+def test_names_that_clash_in_metrics_are_refused(rig):
+    rig.create_topic("a.b")
+    assert create(rig, "a_b").error_code == ErrorCode.invalid_topic_exception
+    assert create(rig, "a.b").error_code == ErrorCode.topic_already_exists
+
+
+def test_a_deleted_topic_is_gone_with_its_records_and_a_new_one_is_another(rig):
+    first = create(rig, "orders").topic_id
+    rig.produce("orders", [b"old"])
+    assert delete(rig, name="orders").error_code == 0
+    assert rig.fetch("orders", 0).error_code == ErrorCode.unknown_topic_or_partition
+    again = create(rig, "orders")
+    assert again.topic_id != first
+    assert rig.fetch("orders", 0).high_watermark == 0
+    assert delete(rig, topic_id=first).error_code == ErrorCode.unknown_topic_id
+    assert delete(rig, name="nowhere").error_code == ErrorCode.unknown_topic_or_partition
+    rig.run_for(2_000)
+    assert not [name for name in rig.node.disk.names("/data") if name.endswith("-delete")]
+
+
+def test_a_topic_grows_and_never_shrinks(rig):
+    rig.create_topic("orders")
+    rig.produce("orders", [b"kept"])
+
+    def grow(count):
+        topic = {"name": "orders", "count": count, "assignments": None}
+        return rig.ask(37, 3, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False).results[0]
+
+    assert grow(3).error_code == 0
+    assert rig.produce("orders", [b"x"], partition=2).error_code == 0
+    assert rig.fetch("orders", 0).high_watermark == 1
+    assert grow(3).error_code == ErrorCode.invalid_partitions
+    assert grow(1).error_code == ErrorCode.invalid_partitions
+
+
+def test_topics_and_records_outlive_restarts(rig):
+    made = create(rig, "orders", partitions=2).topic_id
+    rig.produce("orders", [b"kept"], partition=1)
+    for orderly in (True, False):
+        rig.restart(orderly=orderly)
+        (topic,) = metadata(rig, ["orders"]).topics
+        assert topic.topic_id == made
+        assert rig.fetch("orders", 0, partition=1).high_watermark == 1
+
+
+def test_a_topic_creation_while_the_store_is_away_gets_a_retriable_error(rig):
+    rig.node.store_goes_down()
+    refused = create(rig, "orders")
+    assert refused.error_code == ErrorCode.request_timed_out
+    assert "try again" in refused.error_message
+    rig.node.store_comes_up()
+    rig.run_for(5_000)
+    assert create(rig, "orders").error_code == 0
+
+
+def test_topics_are_described_page_by_page(rig):
+    rig.create_topic("a", partitions=3)
+    rig.create_topic("b", partitions=2)
+    seen, cursor = [], None
+    for _ in range(10):
+        answer = rig.ask(75, 0, topics=[], response_partition_limit=2, cursor=cursor)
+        seen += [(topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions]
+        if answer.next_cursor is None:
+            break
+        cursor = {
+            "topic_name": answer.next_cursor.topic_name,
+            "partition_index": answer.next_cursor.partition_index,
+        }
+    assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
