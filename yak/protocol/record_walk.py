@@ -23,6 +23,8 @@ from yak.protocol.record_batch import (
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 _FIRST_BUFFER_BYTES = 64 * 1024
+_RATIO_COUNTS_FROM_BYTES = 8 * 1024 * 1024
+"""Below this no ratio is suspect: a batch of equal records packs to almost nothing."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 
@@ -44,9 +46,9 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_M
     """The records of a batch without their compression, at most `limit_bytes` of them.
 
     Raises ProtocolViolation when the data is broken, of an unknown codec, or too large when decompressed: over the limit,
-    or over RECOMPRESSED_RATIO_MAX times its size.
+    or over 8 MiB and RECOMPRESSED_RATIO_MAX times its size.
     """
-    limit_bytes = min(limit_bytes, len(data) * RECOMPRESSED_RATIO_MAX + _FIRST_BUFFER_BYTES)
+    limit_bytes = min(limit_bytes, max(_RATIO_COUNTS_FROM_BYTES, len(data) * RECOMPRESSED_RATIO_MAX))
     if codec == 0:
         return data
     if codec == GZIP:

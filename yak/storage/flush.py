@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class FlushPlan:
     """Files to sync so that everything below `up_to_offset` is durable."""
 
-    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_path", "_snapshots", "_sync_names", "generation",
+    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_path", "_snapshots", "_sync_names", "active_base_offset", "generation",
                  "up_to_offset")  # fmt: skip
 
     def __init__(
@@ -42,6 +42,7 @@ class FlushPlan:
     ) -> None:
         self.up_to_offset = up_to_offset
         self.generation = log.generation
+        self.active_base_offset = log.active.base_offset
         self._disk: Disk = log.disk
         self._directory = log.directory
         self._path = log.path
@@ -83,7 +84,8 @@ def flush_plan(log: Log, *, include_active: bool) -> FlushPlan:
     """See `Log.flush_plan`."""
     unsynced: list[Segment] = []
     index = len(log.segments) - 1
-    while index > 0 and log.segments[index].base_offset > log.recovery_point:
+    # a segment that was closed just after a flush has its indexes still to be synced
+    while index > 0 and log.segments[index].base_offset >= log.recovery_point:
         index -= 1
         unsynced.append(log.segments[index])
     unsynced.reverse()
@@ -106,6 +108,7 @@ def flushed(log: Log, plan: FlushPlan, now_ms: int | None) -> None:
     if plan.generation != log.generation:
         return
     log.recovery_point = max(log.recovery_point, min(plan.up_to_offset, log.log_end_offset))
-    log.has_rolled = log.recovery_point < log.active.base_offset
+    if plan.active_base_offset == log.active.base_offset:
+        log.has_rolled = False
     if now_ms is not None:
         log.last_flush_ms = now_ms

@@ -110,7 +110,7 @@ class Log:
         self.last_flush_ms = now_ms
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
-        self.has_rolled = recovery_point < self.active.base_offset
+        self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
         self.before_truncation: Callable[[], None] | None = None
         """Makes the lowered recovery point durable, before anything below the old one is cut."""
         self.generation = 0

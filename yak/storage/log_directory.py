@@ -232,7 +232,7 @@ class LogDirectory:
         high_watermarks: Iterable[tuple[TopicPartition, Offset]],
     ) -> Callable[[], None]:
         """A job that writes the checkpoint files that changed; it raises LogDirectoryFailure. Called in the step."""
-        self._forget_lowered()
+        self.forget_lowered()
         contents = {
             RECOVERY_POINT_CHECKPOINT: list(recovery_points),
             LOG_START_CHECKPOINT: list(log_starts),
@@ -254,8 +254,8 @@ class LogDirectory:
 
         return run
 
-    def _forget_lowered(self) -> None:
-        """A finished checkpoint that knew all lowered points makes their file needless."""
+    def forget_lowered(self) -> None:
+        """Remove the file of lowered points when a finished checkpoint knew them all. Raises LogDirectoryFailure."""
         if self._lowered and self._lowerings_covered == self._lowerings:
             self._lowered.clear()
             try:

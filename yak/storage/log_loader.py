@@ -93,12 +93,9 @@ class LogLoader:
         elif snapshots or segments[0].size:
             self._mend_indexes(segments)
             restore_producers(producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms)
-        return LoadedLog(
-            self._log(topic_id, segments, epochs, producers, snapshots, end_offset),
-            recovered,
-            self._warnings,
-            self._damage,
-        )
+        log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
+        log.names_changed = recovered is not None
+        return LoadedLog(log, recovered, self._warnings, self._damage)
 
     # ------------------------------------------------------------------------------------------------- files
 
@@ -227,7 +224,8 @@ class LogLoader:
         self, segments: list[Segment], epochs: EpochCache, producers: ProducerState, snapshots: list[Offset]
     ) -> tuple[Recovered, Offset, list[Offset]]:
         recovery_point = max(self._recovery_point or 0, segments[0].base_offset)
-        first = max(0, bisect.bisect_right(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
+        # left: what was rolled right after a flush has its indexes not yet on the device
+        first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         base = segments[first].base_offset
         self._mend_indexes(segments[:first])
         trusted = [offset for offset in snapshots if offset <= base]
@@ -264,7 +262,8 @@ class LogLoader:
     ) -> Log:
         start = max(self._log_start_offset or 0, segments[0].base_offset)
         if end_offset < start:
-            self._damage.append(f"{self._path} ends at offset {end_offset}, below its log start offset {start}")
+            # deleted records whose batches were never flushed: what is lost was not wanted
+            self._warnings.append(f"ended at offset {end_offset}, below its log start offset: begins anew at {start}")
             for segment in segments:
                 for suffix in SEGMENT_SUFFIXES:
                     self._disk.remove(segment.path(suffix))

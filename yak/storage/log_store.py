@@ -299,6 +299,7 @@ class LogStore:
                     if log.directory == directory.path:
                         close_log(log)
                 self._directory_checkpoint(directory, logs, marks)()
+                directory.forget_lowered()
                 directory.write_clean_mark(broker_epoch)
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
@@ -311,7 +312,7 @@ def close_log(log: Log) -> None:
 
     Raises OSError, LogDirectoryFailure.
     """
-    is_empty = log.log_end_offset == log.active.base_offset
+    is_empty = not log.size_bytes
     has_snapshot = is_empty or log.log_end_offset in log.snapshot_offsets
     is_flushed = log.recovery_point == log.log_end_offset and not log.names_changed and not log.epochs.dirty
     if is_flushed and has_snapshot and log.active.offset_index.saved_count == log.active.offset_index.count:

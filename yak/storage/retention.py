@@ -54,7 +54,6 @@ def remove_segments(log: Log, segments: list[Segment], now_ms: int) -> Callable[
     log.cursors = None
     advance_log_start(log, log.segments[0].base_offset)
     log.recovery_point = max(log.recovery_point, log.segments[0].base_offset)
-    log.has_rolled = log.recovery_point < log.active.base_offset
     disk = log.disk
     renamed: list[str] = []
     try:

@@ -42,6 +42,10 @@ def _truncate(log: Log, offset: Offset) -> Offset:
     end_offset = offset
     if position < segment.size:
         end_offset = min(offset, read_header(segment.open().read(HEADER_BYTES, position)).base_offset)
+    if end_offset < log.log_start_offset:
+        # only deleted records are left
+        truncate_fully_and_start_at(log, log.log_start_offset, log.last_flush_ms)
+        return log.log_end_offset
     _lower_recovery_point(log, end_offset)
     removed = log.segments[len(kept) :]
     log.segments = kept

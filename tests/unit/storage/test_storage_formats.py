@@ -67,7 +67,7 @@ def test_an_offset_index_is_pairs_of_relative_offset_and_position():
     assert [index.lookup(offset) for offset in (100, 104, 105, 129, 130, 999)] == [0, 0, 4200, 4200, 9000, 9000]
     assert [index.floor_position(position) for position in (0, 4199, 4200, 10**6)] == [0, 0, 4200, 9000]
     index.truncate_to(130)
-    assert index.count == 1 and index.saved_count == -1
+    assert (index.count, index.saved_count) == (1, -1)
 
 
 def test_a_time_index_is_rising_timestamps_with_relative_offsets():

@@ -1,0 +1,58 @@
+"""Our segments, read by two parsers that are not ours."""
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
+from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
+
+from yak.protocol.record_batch import read_header
+
+
+def builders():
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+    # lz4 is left to clients' tests: kafka-python needs a library for it
+    for codec in (0, 1):
+        yield codec, DefaultRecordBatchBuilder(
+            magic=2, compression_type=codec, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+            batch_size=1 << 20,
+        )  # fmt: skip
+
+
+def as_aiokafka(data):
+    return AiokafkaRecords(data)
+
+
+def as_kafka_python(data):
+    return KafkaPythonRecords(data)
+
+
+@pytest.mark.parametrize("parser", [as_aiokafka, as_kafka_python])
+@pytest.mark.parametrize("stop", ["clean", "kill"])
+def test_every_record_is_read_back_by_another_parser(make_bench, parser, stop):
+    bench = make_bench(segment_bytes=3000, index_interval_bytes=300)
+    expected = []
+    for number in range(20):
+        for codec, builder in builders():
+            count = number % 4 + 1
+            for index in range(count):
+                key = None if index % 2 else b"key-%d" % number
+                value = None if index == 2 else b"value %d %d" % (codec, number) * 10
+                builder.append(index, 1_700_000_000_000 + number + index, key, value, [("h", b"1")])
+                expected.append((len(expected), 1_700_000_000_000 + number + index, key, value))
+            batch = bytes(builder.build())
+            bench.log.append(read_header(batch), batch, number // 5, 0)
+    bench.reopen(clean=stop == "clean")
+    found = []
+    for name in bench.files():
+        if not name.endswith(".log"):
+            continue
+        records = parser(bench.content(name))
+        while records.has_next():
+            batch = records.next_batch()
+            assert batch.validate_crc()
+            found += [(record.offset, record.timestamp, record.key, record.value) for record in batch]
+    assert found == expected
+    for offset, timestamp, _, _ in expected[::7]:
+        answer = bench.log.offset_for_timestamp(timestamp)()
+        assert answer.offset <= offset
+        assert answer.timestamp >= timestamp

@@ -1,0 +1,290 @@
+"""All logs of a node: whose directories they are, and what happens to one that fails."""
+
+import errno
+import uuid
+
+import pytest
+
+from yak.config.log_config import LogConfig
+from yak.errors import LogDirectoryFailure, StartRefused
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import read_header
+from yak.sim.disk import SimDisk
+from yak.storage.log_store import LogStore
+
+CONFIG = LogConfig()
+TOPIC = uuid.UUID(int=5)
+
+
+class Node:
+    def __init__(self, *directories, node_id=1):
+        self.disk = SimDisk()
+        self.directories = directories or ("/data",)
+        self.node_id = node_id
+        self.ids = 0
+        self.store = None
+
+    def make_uuid(self):
+        self.ids += 1
+        return uuid.UUID(int=self.ids)
+
+    def open(self, **arguments):
+        node_id = arguments.pop("node_id", self.node_id)
+        directories = arguments.pop("directories", self.directories)
+        self.store = LogStore.open(
+            self.disk, directories, node_id, self.make_uuid, 0, lambda _topic: CONFIG, **arguments
+        )
+        return self.store
+
+    def tree(self):
+        return {path: bytes(content.data) for path, content in self.disk._files.items()}
+
+
+@pytest.fixture
+def node():
+    return Node()
+
+
+def refusal(node, **arguments):
+    before = node.tree()
+    with pytest.raises(StartRefused) as caught:
+        node.open(**arguments)
+    assert node.tree() == before, "nothing was touched"
+    assert caught.value.message
+    assert caught.value.try_
+    return caught.value
+
+
+def test_a_fresh_directory_is_marked_and_locked(node):
+    store = node.open()
+    assert node.disk.read_file("/data/meta.properties") == (
+        b"#\nversion=1\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
+    )
+    assert store.cluster_id is None
+    store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
+    assert node.disk.read_file("/data/meta.properties").endswith(b"cluster.id=AbCdEfGhIjKlMnOpQrStUw\n")
+    assert store.directory_ids() == [uuid.UUID(int=1)]
+    node.disk.kill()
+    assert node.open().cluster_id == "AbCdEfGhIjKlMnOpQrStUw"
+
+
+def test_a_locked_directory_is_refused(node):
+    node.open()
+    error = refusal(node)
+    assert error.code == "data-dir-locked"
+    assert "/data" in error.message
+
+
+def test_another_nodes_directory_is_refused(node):
+    node.open().release()
+    error = refusal(node, node_id=2)
+    assert error.code == "data-dir-other-node"
+    assert "node 1" in error.message
+
+
+def test_another_clusters_directory_is_refused(node):
+    node.open().set_cluster_id("cluster-a")
+    node.store.release()
+    assert refusal(node, cluster_id="cluster-b").code == "data-dir-other-cluster"
+    store = node.open()
+    with pytest.raises(StartRefused) as caught:
+        store.set_cluster_id("cluster-b")
+    assert caught.value.code == "data-dir-other-cluster"
+
+
+@pytest.mark.parametrize(
+    ("properties", "code"),
+    [
+        (
+            b"#\n#Mon Jan 01 2024\nnode.id=3\nversion=1\ncluster.id=x\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
+            "data-dir-other-node",
+        ),
+        (b"version=0\nbroker.id=1\ncluster.id=x\n", "data-dir-version"),
+        (b"version=2\nnode.id=1\n", "data-dir-version"),
+        (b"version=1\nnode.id=1\ndirectory.id=nonsense\n", "data-dir-bad-meta"),
+        (b"\xff\x00garbage", "data-dir-version"),
+    ],
+)
+def test_what_kafka_or_nobody_wrote_is_refused(node, properties, code):
+    node.disk.make_directory("/data")
+    node.disk.write_file("/data/meta.properties", properties)
+    assert refusal(node).code == code
+
+
+def test_kafkas_own_directory_of_this_node_is_taken(node):
+    node.disk.make_directory("/data/t-0")
+    node.disk.write_file(
+        "/data/meta.properties", b"#\n#Mon\nnode.id=1\nversion=1\ncluster.id=x\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
+    )
+    node.disk.write_file("/data/t-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
+    store = node.open()
+    assert store.logs[TopicPartition("t", 0)].topic_id == TOPIC
+    assert store.cluster_id == "x"
+
+
+def test_partitions_without_meta_properties_are_refused(node):
+    node.disk.make_directory("/data/t-0")
+    node.disk.write_file("/data/t-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
+    assert refusal(node).code == "data-dir-unmarked"
+
+
+def test_a_file_in_place_of_the_directory_is_refused(node):
+    node.disk.write_file("/data", b"")
+    assert refusal(node).code == "data-dir-not-a-directory"
+
+
+def test_a_directory_that_cannot_be_written_is_refused(node):
+    node.disk.make_directory("/data")
+    node.disk.fail_next("write_file", errno.EACCES)
+    with pytest.raises(StartRefused) as caught:
+        node.open()
+    assert caught.value.code == "data-dir-not-usable"
+    assert node.disk.locks == {}
+
+
+def test_directories_must_agree(node):
+    node.directories = ("/a", "/b")
+    node.open().set_cluster_id("x")
+    node.store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    node.store.release()
+    meta = node.disk.read_file("/b/meta.properties")
+    node.disk.write_file("/b/meta.properties", meta.replace(b"cluster.id=x", b"cluster.id=y"))
+    assert refusal(node).code == "data-dir-other-cluster"
+    node.disk.write_file("/b/meta.properties", node.disk.read_file("/a/meta.properties"))
+    assert refusal(node).code == "data-dir-copied"
+    node.disk.write_file("/b/meta.properties", meta)
+    node.disk.make_directory("/b/t-0")
+    assert refusal(node).code == "data-dir-duplicate-partition"
+
+
+def test_a_new_log_goes_where_the_fewest_are(node):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    logs = [store.create(TopicPartition("t", number), TOPIC, CONFIG) for number in range(4)]
+    assert sorted(log.directory for log in logs) == ["/a", "/a", "/b", "/b"]
+    assert node.disk.names("/a/t-0") == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "partition.metadata",
+    ]
+    assert node.disk.read_file("/a/t-0/partition.metadata") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ"
+    assert store.create(TopicPartition("t", 0), TOPIC, CONFIG) is logs[0]
+
+
+def test_a_deleted_log_leaves_in_two_steps_and_a_restart_finishes_it(node):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    remove = store.delete(log)
+    (name,) = [name for name in node.disk.names("/data") if name.startswith("t-0")]
+    assert name.endswith("-delete")
+    again = store.create(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)
+    assert again.log_end_offset == 0
+    node.disk.kill()
+    reopened = node.open()
+    assert list(reopened.logs) == [TopicPartition("t", 0)]
+    for leftover in reopened.report.leftovers:
+        leftover()
+    assert name not in node.disk.names("/data")
+    remove()
+
+
+def test_data_of_another_topic_is_kept_aside(node, build):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    batch = build([b"old"])
+    log.append(read_header(batch), batch, 0, 0)
+    other = store.create(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)
+    assert (other.log_end_offset, other.topic_id) == (0, uuid.UUID(int=6))
+    (stray,) = [name for name in node.disk.names("/data") if name.endswith("-stray")]
+    assert b"old" in node.disk.read_file(f"/data/{stray}/00000000000000000000.log")
+    assert store.report.events[-1].event == "stray-log-kept"
+    node.disk.kill()
+    assert list(node.open().logs) == [TopicPartition("t", 0)]
+
+
+def test_other_folders_are_left_alone_with_a_warning(node):
+    node.disk.make_directory("/data/lost+found")
+    node.disk.make_directory("/data/__yak_metadata")
+    store = node.open()
+    assert [(event.event, event.fields["folder"]) for event in store.report.events] == [
+        ("folder-ignored", "lost+found")
+    ]
+    assert node.disk.exists("/data/lost+found")
+
+
+def test_a_failed_directory_goes_offline_alone(node):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    for number in range(4):
+        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    lost = store.directory_failed("/a")
+    assert [str(log.topic_partition) for log in lost] == ["t-0", "t-2"]
+    assert store.directory_failed("/a") == []
+    assert sorted(tp.partition for tp in store.logs) == [1, 3]
+    with pytest.raises(LogDirectoryFailure):
+        store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    assert store.create(TopicPartition("t", 9), TOPIC, CONFIG).directory == "/b"
+    usage = store.usage()
+    assert [(each.path, each.failure is None, len(each.logs)) for each in usage] == [("/a", False, 0), ("/b", True, 3)]
+    store.close_plan(5)()
+    assert not node.disk.exists("/a/.kafka_cleanshutdown")
+    assert node.disk.read_file("/b/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":5}'
+
+
+def test_a_directory_that_cannot_be_read_at_start_goes_offline(node):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    for number in range(2):
+        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    node.disk.kill()
+    node.disk.fail_next("read", errno.EIO, path_contains="/a/t-0")
+    store = node.open()
+    assert [tp.partition for tp in store.logs] == [1]
+    assert store.directories[0].failure is not None
+    with pytest.raises(LogDirectoryFailure):
+        store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    node.disk.kill()
+    for path in ("/a/t-0", "/b/t-1"):
+        node.disk.fail_next("read", errno.EIO, path_contains=path)
+    with pytest.raises(StartRefused) as caught:
+        node.open()
+    assert caught.value.code == "data-dir-failed"
+    assert node.disk.locks == {}
+
+
+def test_a_failed_close_leaves_no_clean_mark(node, build):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    batch = build([b"x"])
+    log.append(read_header(batch), batch, 0, 0)
+    node.disk.fail_next("sync", errno.EIO, path_contains=".log")
+    with pytest.raises(LogDirectoryFailure):
+        store.close_plan(5)()
+    assert not node.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_high_watermarks_come_back(node, build):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    batch = build([b"x", b"y"])
+    log.append(read_header(batch), batch, 0, 0)
+    store.close_plan(5, {log.topic_partition: 2})()
+    node.disk.kill()
+    seen = []
+    store = node.open(progress=lambda done, total: seen.append((done, total)))
+    assert store.high_watermarks == {TopicPartition("t", 0): 2}
+    assert seen == [(1, 1)]
+
+
+def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    batch = build([b"x", b"y"])
+    log.append(read_header(batch), batch, 0, 0)
+    store.close_plan(5)()
+    node.disk.kill()
+    node.disk.write_file("/data/recovery-point-offset-checkpoint", b"garbage")
+    store = node.open()
+    assert store.logs[TopicPartition("t", 0)].log_end_offset == 2
+    assert [event.event for event in store.report.events] == ["checkpoint-broken"]
