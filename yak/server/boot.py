@@ -70,6 +70,8 @@ def open_data(
         )
     except (LogDirectoryFailure, OSError) as error:
         raise _cannot_open(str(error), options) from error
+    except StartRefused as refused:
+        raise _naming_the_holder(refused) from refused.__cause__
     try:
         image_log, image = metadata.open()
     except StartRefused:
@@ -155,6 +157,14 @@ class _MetadataCopy:
                         try_=(f"mv {self._path} {self._path}.old   it is read from the metadata store again",),
                     ) from error
             return self._opened
+
+
+def _naming_the_holder(refused: StartRefused) -> StartRefused:
+    """A held lock is told with the process that holds it, which only the real disk knows."""
+    held = refused.__cause__
+    if not isinstance(held, BlockingIOError) or not held.strerror:
+        return refused
+    return StartRefused(refused.code, refused.message, why=f"{refused.why}, {held.strerror}", try_=refused.try_)
 
 
 def _cannot_open(why: str, options: ServeOptions) -> StartRefused:
