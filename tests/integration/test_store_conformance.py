@@ -1,7 +1,8 @@
 """The same cases against the metadata store in memory and in a real Redis: both must say the same."""
 
 import json
-import os
+import shutil
+import tempfile
 import time
 import uuid
 
@@ -95,11 +96,12 @@ class RedisBackend:
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory):
+def embedded():
     # Unix socket paths are short: not below pytest's long directories.
-    directory = f"/tmp/yak-store-{os.getpid()}"
+    directory = tempfile.mkdtemp(prefix="yak-")
     with EmbeddedRedis(directory) as server:
         yield server
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(params=["memory", "redis"])

@@ -31,13 +31,22 @@ def write(bootstrap: str, topic: str, *values: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 20000})
     failed: list[object] = []
     for value in values:
-        producer.produce(topic, value.encode(), on_delivery=lambda error, _: failed.append(error) if error else None)
+        producer.produce(
+            topic, value.encode(), partition=0, on_delivery=lambda error, _: failed.append(error) if error else None
+        )
     assert producer.flush(20) == 0
     assert failed == []
 
 
 def read_all(bootstrap: str, topic: str) -> list[str]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         values: list[str] = []

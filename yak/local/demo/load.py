@@ -7,6 +7,7 @@ import csv
 import importlib.metadata
 import importlib.util
 import json
+import logging
 import subprocess
 import threading
 import time
@@ -75,7 +76,7 @@ class ServerMetrics:
 
         self.host = host_name()
         self.what = f"CPU and memory of {self.host}, sampled live, keyed by host"
-        self.name = f"confluent-kafka {confluent_kafka.version()[0]} (librdkafka {confluent_kafka.libversion()[0]})"
+        self.name = f"confluent-kafka {confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
         self._seconds = seconds
         self._acks = _AckTimes()
         self._thread = threading.Thread(target=self._run, name="server-metrics", daemon=True)
@@ -119,7 +120,9 @@ class ServerMetrics:
         while time.monotonic() - began < self._seconds:
             self._send(number, key, next(samples))
             number += 1
-            self._producer.poll(max(0.0, began + number / SAMPLES_PER_SECOND - time.monotonic()))
+            # poll() comes back with each acknowledgement, long before its time is up.
+            while (left := began + number / SAMPLES_PER_SECOND - time.monotonic()) > 0:
+                self._producer.poll(left)
 
     def _send(self, number: int, key: bytes, value: bytes) -> None:
         sent_at = time.monotonic()
@@ -200,6 +203,8 @@ class Processes:
     def __init__(self, bootstrap: str, seconds: float) -> None:
         from kafka import KafkaProducer
 
+        # It warns on stderr about the kill that the story is about.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.name = f"kafka-python {importlib.metadata.version('kafka-python')} (no librdkafka in it)"
         self._seconds = seconds
         self._acks = _AckTimes()
@@ -218,7 +223,11 @@ class Processes:
     @staticmethod
     def is_installed() -> bool:
         """Whether kafka-python is there."""
-        return importlib.util.find_spec("kafka") is not None and importlib.util.find_spec("kafka.producer") is not None
+        try:
+            importlib.metadata.version("kafka-python")
+        except importlib.metadata.PackageNotFoundError:
+            return False
+        return importlib.util.find_spec("kafka") is not None
 
     def start(self) -> None:
         """Begin to send."""
