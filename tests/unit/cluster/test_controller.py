@@ -1,0 +1,200 @@
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.cluster.controller import (
+    ConfigOperation,
+    NewTopic,
+    TopicDefaults,
+    check_topic_name,
+    plan_alter_configs,
+    plan_create_partitions,
+    plan_create_topic,
+    plan_delete_topic,
+    plan_incremental_alter_configs,
+    plan_unregister_broker,
+)
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.placement import place
+from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode, PeerError
+
+ID = uuid.UUID(int=5)
+
+
+def broker(node_id, state=BrokerState.ACTIVE, rack=None):
+    return BrokerInfo(node_id, 10 + node_id, "b", ("d",), "h", 9092, rack, "leader", state)
+
+
+def image_of(*brokers, topics=()):
+    made = {
+        name: TopicInfo(
+            name,
+            uuid.UUID(int=100 + index),
+            tuple(PartitionInfo(n, (1,), (1,), (11,), (), (), 1, 0, 0) for n in range(count)),
+            {"list": "a,b"},
+        )
+        for index, (name, count) in enumerate(topics)
+    }
+    return Image(
+        brokers={b.node_id: b for b in brokers}, topics=made, topic_names={t.topic_id: n for n, t in made.items()}
+    )
+
+
+ONE = image_of(broker(1), topics=[("old", 2), ("a.b", 1)])
+
+
+def code_of(call):
+    with pytest.raises(PeerError) as error:
+        call()
+    assert error.value.message
+    return error.value.error_code
+
+
+def test_a_topic_takes_the_defaults_and_its_own_configs():
+    plan = plan_create_topic(ONE, NewTopic("new", configs={"b": "2", "a": "1"}), ID, defaults=TopicDefaults(3, 1))
+    assert plan.assignments == ((1,), (1,), (1,))
+    assert plan.replication_factor == 1
+    [request] = plan.requests
+    assert request.script == "create_topic"
+    assert request.arguments == {
+        "name": "new",
+        "topic_id": str(ID),
+        "total": 3,
+        "configs": {"a": "1", "b": "2"},
+        "partitions": [{"partition": n, "replicas": "1"} for n in range(3)],
+    }
+
+
+def test_many_partitions_are_cut_into_slices():
+    requests = plan_create_topic(ONE, NewTopic("new", 450, 1), ID).requests
+    assert [request.script for request in requests] == ["create_topic", "create_partitions", "create_partitions"]
+    assert [len(request.arguments["partitions"]) for request in requests] == [200, 200, 50]
+    assert {request.arguments["total"] for request in requests} == {450}
+
+
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [
+        (NewTopic("old"), ErrorCode.topic_already_exists),
+        (NewTopic("a_b"), ErrorCode.invalid_topic_exception),
+        (NewTopic(""), ErrorCode.invalid_topic_exception),
+        (NewTopic("."), ErrorCode.invalid_topic_exception),
+        (NewTopic("a/b"), ErrorCode.invalid_topic_exception),
+        (NewTopic("ü"), ErrorCode.invalid_topic_exception),
+        (NewTopic("a\n"), ErrorCode.invalid_topic_exception),
+        (NewTopic("x" * 250), ErrorCode.invalid_topic_exception),
+        (NewTopic("new", 0), ErrorCode.invalid_partitions),
+        (NewTopic("new", -2), ErrorCode.invalid_partitions),
+        (NewTopic("new", 10_001), ErrorCode.invalid_partitions),
+        (NewTopic("new", 1, 2), ErrorCode.invalid_replication_factor),
+        (NewTopic("new", 1, 0), ErrorCode.invalid_replication_factor),
+        (NewTopic("new", 1, assignments={0: [1]}), ErrorCode.invalid_request),
+        (NewTopic("new", -1, 1, assignments={0: [1]}), ErrorCode.invalid_request),
+        (NewTopic("new", assignments={1: [1]}), ErrorCode.invalid_replica_assignment),
+        (NewTopic("new", assignments={0: []}), ErrorCode.invalid_replica_assignment),
+        (NewTopic("new", assignments={0: [1, 1]}), ErrorCode.invalid_replica_assignment),
+        (NewTopic("new", assignments={0: [7]}), ErrorCode.invalid_replica_assignment),
+        (NewTopic("new", configs={"x": None}), ErrorCode.invalid_config),
+    ],
+)
+def test_a_bad_topic_is_refused_with_kafkas_code(new, code):
+    assert code_of(lambda: plan_create_topic(ONE, new, ID)) is code
+
+
+def test_configs_are_validated_by_who_knows_them():
+    def validate(name, value):
+        raise PeerError(ErrorCode.invalid_config, f"{name}={value}")
+
+    new = NewTopic("new", configs={"x": "y"})
+    assert code_of(lambda: plan_create_topic(ONE, new, ID, validate_config=validate)) is ErrorCode.invalid_config
+
+
+def test_manual_assignments_need_an_active_broker_and_one_length():
+    image = image_of(broker(1), broker(2, BrokerState.FENCED), broker(3))
+    assert plan_create_topic(image, NewTopic("n", assignments={0: [2, 1]}), ID).assignments == ((2, 1),)
+    for assignments in ({0: [2]}, {0: [1], 1: [1, 3]}):
+        refused = code_of(lambda a=assignments: plan_create_topic(image, NewTopic("n", assignments=a), ID))
+        assert refused is ErrorCode.invalid_replica_assignment
+
+
+def test_partitions_grow_only():
+    [request] = plan_create_partitions(ONE, "old", 4)
+    assert request.script == "create_partitions"
+    assert [item["partition"] for item in request.arguments["partitions"]] == [2, 3]
+    assert code_of(lambda: plan_create_partitions(ONE, "old", 2)) is ErrorCode.invalid_partitions
+    assert code_of(lambda: plan_create_partitions(ONE, "none", 2)) is ErrorCode.unknown_topic_or_partition
+    refused = code_of(lambda: plan_create_partitions(ONE, "old", 4, [[1]]))
+    assert refused is ErrorCode.invalid_replica_assignment
+    assert plan_create_partitions(ONE, "old", 3, [[1]])[0].arguments["partitions"][0]["replicas"] == "1"
+
+
+def test_a_topic_is_deleted_by_its_id():
+    [request] = plan_delete_topic(ONE, ONE.topics["old"])
+    assert request.arguments == {"topic_id": str(ONE.topics["old"].topic_id)}
+
+
+def test_alter_configs_replaces_and_incremental_computes():
+    [request] = plan_alter_configs(ONE, "topic", "old", {"b": "1", "a": None})
+    assert (request.arguments["changes"], request.arguments["replace"]) == ([["b", "1"]], True)
+    operations = [
+        ConfigOperation("x", "set", "1"),
+        ConfigOperation("y", "delete"),
+        ConfigOperation("list", "append", "b,c"),
+    ]
+    [request], results = plan_incremental_alter_configs(ONE, "topic", "old", operations)
+    assert results == {"x": "1", "y": None, "list": "a,b,c"}
+    assert request.arguments["replace"] is False
+    _requests, results = plan_incremental_alter_configs(ONE, "topic", "old", [ConfigOperation("list", "subtract", "a")])
+    assert results == {"list": "b"}
+    twice = [ConfigOperation("x", "set", "1"), ConfigOperation("x", "delete")]
+    assert code_of(lambda: plan_incremental_alter_configs(ONE, "broker", "", twice)) is ErrorCode.invalid_request
+    none = [ConfigOperation("x", "set", None)]
+    assert code_of(lambda: plan_incremental_alter_configs(ONE, "broker", "1", none)) is ErrorCode.invalid_request
+    refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}))
+    assert refused is ErrorCode.unknown_topic_or_partition
+
+
+def test_only_a_known_broker_is_unregistered():
+    assert plan_unregister_broker(ONE, 1)[0].arguments == {"target_id": 1}
+    assert code_of(lambda: plan_unregister_broker(ONE, 2)) is ErrorCode.broker_id_not_registered
+
+
+@given(st.text(max_size=300))
+def test_names_that_pass_can_be_directories(name):
+    try:
+        check_topic_name(name)
+    except PeerError:
+        return
+    assert name not in ("", ".", "..")
+    assert len(f"{name}-99999") <= 255
+    assert name.isascii()
+    assert "/" not in name
+
+
+@given(
+    st.lists(st.sampled_from(["r1", "r2", "r3", None]), min_size=1, max_size=9),
+    st.integers(1, 40),
+    st.integers(1, 9),
+    st.integers(0, 20),
+)
+def test_replicas_are_distinct_and_leaders_spread(racks, count, factor, start):
+    brokers = [broker(node_id, rack=rack) for node_id, rack in enumerate(racks)]
+    factor = min(factor, len(brokers))
+    assignments = place(brokers, count, factor, start=start)
+    assert len(assignments) == count
+    assert all(len(set(replicas)) == factor for replicas in assignments)
+    leads = [sum(replicas[0] == b.node_id for replicas in assignments) for b in brokers]
+    assert max(leads) - min(leads) <= 1
+    if None not in racks:
+        for replicas in assignments:
+            used = [racks[node_id] for node_id in replicas]
+            assert len(set(used)) == min(factor, len(set(racks)))
+
+
+def test_further_partitions_go_on_where_the_first_stopped():
+    brokers = [broker(node_id) for node_id in (1, 2, 3)]
+    whole = place(brokers, 7, 2, start=1)
+    assert place(brokers, 3, 2, first_partition=4, start=1) == whole[4:]

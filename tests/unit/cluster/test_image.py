@@ -1,0 +1,275 @@
+import uuid
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yak.cluster.image import ChainBroken, Image, image_at_offset, image_at_time
+from yak.cluster.payload import BadRecord
+from yak.cluster.snapshot import read_snapshot, write_snapshot
+from yak.seams.metadata_store import StoreRequest, TailedRecord
+
+TOPIC = uuid.UUID(int=7)
+
+
+def chain(*contents, first=1, previous="", start_ms=1000):
+    """Records of (kind, payload), one after the other."""
+    records = []
+    for offset, (kind, payload) in enumerate(contents, start=first):
+        hash_ = f"h{offset}{kind}"
+        records.append(TailedRecord(offset, hash_, kind, start_ms + offset, {"version": 0} | payload, previous))
+        previous = hash_
+    return records
+
+
+def register(node_id=1, epoch=2, **more):
+    return "RegisterBroker", {
+        "node_id": node_id,
+        "broker_epoch": epoch,
+        "boot_id": "b",
+        "directories": "d1,d2",
+        "host": "h",
+        "port": 9092,
+        "rack": None,
+        "role": "leader",
+        "lossy": False,
+    } | more
+
+
+def topic(name="a", topic_id=TOPIC, partitions=1, configs=None):
+    payload = {"name": name, "topic_id": str(topic_id), "partitions": partitions}
+    return "Topic", payload if configs is None else payload | {"configs": configs}
+
+
+def partitions(*numbers, topic_id=TOPIC):
+    items = [
+        {"partition": n, "replicas": "1,2", "isr": "1@2", "leader": 1, "leader_epoch": 0, "partition_epoch": 0}
+        for n in numbers
+    ]
+    return "Partition", {"topic_id": str(topic_id), "partitions": items}
+
+
+def change(number=0, topic_id=TOPIC, leader=2, epoch=1, isr="2@5"):
+    item = {"topic_id": str(topic_id), "partition": number, "isr": isr, "elr": "1@2", "leader": leader}
+    return "PartitionChange", {"changes": [item | {"leader_epoch": epoch, "partition_epoch": epoch, "unclean": False}]}
+
+
+CLUSTER = ("Cluster", {"cluster_id": "c", "incarnation": 1, "incarnation_id": "i"})
+
+
+def test_records_fold_into_the_clusters_state():
+    records = chain(
+        CLUSTER,
+        register(),
+        ("ControllerChange", {"controller_id": 1, "controller_epoch": 3, "broker_epoch": 2}),
+        ("BrokerChange", {"node_id": 1, "broker_epoch": 2, "state": "ACTIVE"}),
+        ("BrokerChange", {"node_id": 1, "broker_epoch": 1, "state": "FENCED"}),
+        topic(configs={"k": "v"}),
+        partitions(0),
+        ("ProducerIds", {"node_id": 1, "broker_epoch": 2, "first": 0, "next": 1000}),
+        ("Config", {"resource_type": "broker", "resource_name": "", "configs": {"x": "1"}}),
+        ("Config", {"resource_type": "broker", "resource_name": "1", "configs": {"x": "2"}}),
+        ("Config", {"resource_type": "topic", "resource_name": "a", "configs": {"k": "w"}}),
+        change(),
+    )
+    image, delta = Image().apply_all(records)
+    assert (image.cluster_id, image.incarnation_id, image.controller_id, image.controller_epoch) == ("c", "i", 1, 3)
+    assert image.brokers[1].state == "ACTIVE"
+    assert image.brokers[1].directories == ("d1", "d2")
+    assert image.topics["a"].configs == {"k": "w"}
+    assert image.topic_by_id(TOPIC) is image.topics["a"]
+    partition = image.topics["a"].partitions[0]
+    assert (partition.leader, partition.isr, partition.isr_epochs) == (2, (2,), (5,))
+    assert (partition.elr, partition.elr_epochs) == ((1,), (2,))
+    assert (image.next_producer_id, image.default_broker_configs, image.broker_configs) == (
+        1000,
+        {"x": "1"},
+        {1: {"x": "2"}},
+    )
+    assert (image.offset, image.chain_hash) == (12, records[-1].chain_hash)
+    assert delta.topics_changed == ("a",)
+    assert delta.brokers_changed == (1,)
+    assert delta.controller_changed
+    assert set(delta.configs_changed) == {("broker", ""), ("broker", "1"), ("topic", "a")}
+
+
+def test_one_by_one_and_all_at_once_come_to_the_same_image():
+    records = chain(CLUSTER, register(), topic(partitions=3), partitions(0, 1), change(1), partitions(2), change(2))
+    image = Image()
+    for record in records:
+        image = image.apply(record)
+    assert image == Image().apply_all(records)[0]
+    assert [p.leader for p in image.topics["a"].partitions] == [1, 2, 2]
+
+
+def test_a_topic_is_seen_once_all_its_partitions_are_in():
+    records = chain(topic(partitions=3), partitions(0, 1), partitions(2))
+    before, delta = Image().apply_all(records[:2])
+    assert before.topics == {}
+    assert delta.topics_changed == ()
+    after, delta = before.apply_all(records[2:])
+    assert [p.partition for p in after.topics["a"].partitions] == [0, 1, 2]
+    assert delta.topics_changed == ("a",)
+    assert after.pending == {}
+
+
+def test_a_growing_topic_shows_its_old_partitions_as_they_are_until_the_new_ones_are_in():
+    records = chain(
+        topic(), partitions(0), topic(partitions=3), change(0), partitions(1), change(0, epoch=2), partitions(2)
+    )
+    halfway = Image().apply_all(records[:5])[0]
+    assert [p.leader_epoch for p in halfway.topics["a"].partitions] == [1]
+    image = halfway.apply_all(records[5:])[0]
+    assert [p.leader_epoch for p in image.topics["a"].partitions] == [2, 0, 0]
+
+
+def test_a_removed_topic_is_gone_complete_or_not_and_late_slices_do_nothing():
+    remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
+    image, delta = Image().apply_all(chain(topic(), partitions(0), change(0), remove, partitions(0), change(0)))
+    assert image.topics == {}
+    assert image.topic_names == {}
+    assert delta.topics_removed == (("a", TOPIC),)
+    assert delta.topics_changed == ()
+    image, delta = Image().apply_all(chain(topic(partitions=2), partitions(0), remove, partitions(1)))
+    assert image.topics == image.pending == {}
+    assert delta.topics_removed == ()
+
+
+def test_a_topic_made_anew_under_the_same_name_is_another_topic():
+    other = uuid.UUID(int=8)
+    remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
+    records = chain(topic(), partitions(0), remove, topic(topic_id=other), partitions(0, topic_id=other))
+    image, delta = Image().apply_all(records)
+    assert image.topics["a"].topic_id == other
+    assert delta.topics_removed == (("a", TOPIC),)
+    assert delta.topics_changed == ("a",)
+
+
+def test_a_gap_and_another_history_break_the_chain():
+    records = chain(CLUSTER, register(), topic())
+    image = Image().apply_all(records[:1])[0]
+    with pytest.raises(ChainBroken, match="does not follow 1"):
+        image.apply(records[2])
+    with pytest.raises(ChainBroken, match="another record"):
+        image.apply(replace(records[1], previous_hash="other"))
+    with pytest.raises(ChainBroken):
+        image.apply(records[0])
+
+
+def test_parts_that_did_not_change_are_the_same_objects():
+    contents = [CLUSTER]
+    for number in range(100):
+        topic_id = uuid.UUID(int=100 + number)
+        contents += [topic(f"t{number}", topic_id, 100), partitions(*range(100), topic_id=topic_id)]
+    records = chain(*contents)
+    image = Image().apply_all(records)[0]
+    one_more = chain(change(5, uuid.UUID(int=150)), first=image.offset + 1, previous=image.chain_hash)
+    after, delta = image.apply_all(one_more)
+    assert delta.topics_changed == ("t50",)
+    assert all(after.topics[name] is image.topics[name] for name in image.topics if name != "t50")
+    old, new = image.topics["t50"].partitions, after.topics["t50"].partitions
+    assert [n for n in range(100) if old[n] is not new[n]] == [5]
+    assert after.brokers is image.brokers
+
+
+def test_an_image_can_be_had_as_of_an_offset_or_a_time():
+    records = chain(CLUSTER, register(), topic(), partitions(0), change(0))
+    assert image_at_offset(records, 4).topics["a"].partitions[0].leader == 1
+    assert image_at_offset(records, 3).topics == {}
+    assert image_at_time(records, 1004).topics["a"].partitions[0].leader == 1
+    assert image_at_time(records, 1).offset == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "words"),
+    [
+        ("Nonsense", {}, "does not know the kind"),
+        ("Cluster", {"version": 1}, "newer"),
+        ("Cluster", {"version": "x"}, "version"),
+        ("Cluster", {"cluster_id": 5}, "cluster_id"),
+        ("Topic", {"name": "a", "topic_id": "x", "partitions": 1}, "topic_id is not a UUID"),
+        ("Topic", {"name": "a", "topic_id": str(TOPIC), "partitions": 0}, "partitions"),
+        ("Topic", {"name": "a", "topic_id": str(TOPIC), "partitions": 1, "configs": {"a": 1}}, "map of strings"),
+        ("Partition", {"topic_id": str(TOPIC), "partitions": 3}, "not a list"),
+        ("Partition", {"topic_id": str(TOPIC), "partitions": [5]}, "not a JSON object"),
+        ("BrokerChange", {"node_id": 1, "broker_epoch": 1, "state": "ASLEEP"}, "ASLEEP"),
+        ("PartitionChange", {"changes": [{"topic_id": str(TOPIC), "partition": 0, "isr": "1"}]}, "isr"),
+        ("ProducerIds", {"node_id": True, "first": 0, "next": 0}, "node_id"),
+    ],
+)
+def test_a_record_that_cannot_be_read_says_which_and_why(kind, payload, words):
+    record = TailedRecord(1, "h", kind, 0, {"version": 0} | payload, "")
+    with pytest.raises(BadRecord, match=words):
+        Image().apply(record)
+
+
+def test_what_cjson_writes_for_empty_lists_is_read():
+    image = Image().apply_all(chain(("PartitionChange", {"changes": {}})))[0]
+    assert image.offset == 1
+
+
+def test_a_snapshot_replaces_everything_and_tells_what_went():
+    old = Image().apply_all(
+        chain(CLUSTER, register(), topic("gone", uuid.UUID(int=9)), partitions(0, topic_id=uuid.UUID(int=9)))
+    )[0]
+    new = Image().apply_all(
+        chain(CLUSTER, register(), topic(), partitions(0), topic("p", uuid.UUID(int=3), 2), change(0))
+    )[0]
+    image, delta = old.apply_all([write_snapshot(new)])
+    assert image == new
+    assert delta.topics_removed == (("gone", uuid.UUID(int=9)),)
+    assert delta.topics_changed == ("a",)
+    assert read_snapshot(write_snapshot(new)) == new
+
+
+actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), st.sampled_from("abc"), st.integers(1, 5)),
+        st.tuples(st.just("grow"), st.sampled_from("abc"), st.integers(1, 8)),
+        st.tuples(st.just("delete"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("config"), st.sampled_from("abc"), st.integers(0, 2)),
+        st.tuples(st.just("pids"), st.just(""), st.just(0)),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=40)
+@given(actions, st.integers(0, 60))
+def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
+    from yak.sim.store import SimStore
+
+    store = SimStore()
+    who = {"cluster_id": "", "incarnation_id": "", "node_id": 1, "broker_epoch": 0, "controller_epoch": 0}
+
+    def call(script, **arguments):
+        return store.call(StoreRequest(script, who | arguments), 1000)
+
+    call("bootstrap", new_cluster_id="c", new_incarnation_id="i")
+    boot = {"boot_id": "b", "directories": "d", "host": "h", "port": 1, "rack": None, "role": "", "lossy": False}
+    who["broker_epoch"] = call("register", **boot).value["broker_epoch"]
+    who["controller_epoch"] = call("acquire_lease", lease_ms=1000).value["controller_epoch"]
+    call("unfence", target_id=1, target_epoch=who["broker_epoch"])
+    for number, (action, name, count) in enumerate(steps):
+        topic_id = store.state.topic_ids.get(name, str(uuid.UUID(int=number + 1)))
+        items = [{"partition": n, "replicas": "1"} for n in range(count)]
+        if action == "create":
+            call("create_topic", name=name, topic_id=topic_id, total=count, configs={}, partitions=items)
+        elif action == "grow":
+            call("create_partitions", topic_id=topic_id, total=count, partitions=items)
+        elif action == "delete":
+            call("delete_topic", topic_id=topic_id)
+        elif action == "config":
+            names = {"resource_type": "topic", "resource_name": name, "replace": False}
+            call("alter_configs", **names, changes=[["k", str(count)]])
+        else:
+            call("alloc_pid")
+    records = store.records_after(0, 10_000)
+    middle = Image().apply_all(records[:cut])[0]
+    image = read_snapshot(write_snapshot(middle)).apply_all(records[cut:])[0]
+    assert image == Image().apply_all(records)[0]
+    assert {name: len(t.partitions) for name, t in image.topics.items()} == {
+        t["name"]: t["made"] for t in store.state.topics.values() if t["made"] >= t["total"]
+    }
+    assert image.next_producer_id == store.state.cluster["next_pid"]

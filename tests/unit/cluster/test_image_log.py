@@ -1,0 +1,112 @@
+import pytest
+
+from yak.cluster import image_log
+from yak.cluster.image import Image
+from yak.cluster.image_log import ImageLog
+from yak.cluster.payload import BadRecord
+from yak.seams.metadata_store import TailedRecord
+from yak.server.disk import RealDisk
+
+
+def records(first, count, previous=""):
+    result = []
+    for offset in range(first, first + count):
+        payload = {"version": 0, "resource_type": "broker", "resource_name": "", "configs": {"k": str(offset)}}
+        result.append(
+            TailedRecord(
+                offset, f"h{offset}", "Config", offset, payload, previous or (f"h{offset - 1}" if offset > 1 else "")
+            )
+        )
+        previous = ""
+    return result
+
+
+@pytest.fixture
+def disk():
+    return RealDisk()
+
+
+def test_what_was_appended_is_there_after_a_restart(disk, tmp_path):
+    directory = f"{tmp_path}/meta"
+    log, image = ImageLog.open(disk, directory)
+    assert image == Image()
+    log.append(records(1, 3))()
+    log.append(records(4, 2))()
+    log.close()
+    again, image = ImageLog.open(disk, directory)
+    assert image == Image().apply_all(records(1, 5))[0]
+    assert again.cut_bytes == 0
+    again.append(records(6, 1))()
+    assert ImageLog.open(disk, directory)[1].offset == 6
+
+
+def test_a_torn_tail_is_cut_wherever_it_is_torn(disk, tmp_path):
+    directory = tmp_path / "meta"
+    log, _image = ImageLog.open(disk, str(directory))
+    log.append(records(1, 3))()
+    log.close()
+    [path] = directory.iterdir()
+    whole = path.read_bytes()
+    lengths = []
+    for size in range(0, len(whole), 7):
+        path.write_bytes(whole[:size])
+        log, image = ImageLog.open(disk, str(directory))
+        log.close()
+        assert log.cut_bytes == size - path.stat().st_size
+        lengths.append(image.offset)
+    assert lengths == sorted(lengths)
+    assert set(lengths) == {0, 1, 2}
+
+
+def test_a_damaged_entry_ends_the_log_and_what_comes_next_goes_on_from_there(disk, tmp_path):
+    directory = tmp_path / "meta"
+    log, _image = ImageLog.open(disk, str(directory))
+    log.append(records(1, 3))()
+    log.close()
+    [path] = directory.iterdir()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    log, image = ImageLog.open(disk, str(directory))
+    assert image.offset == 1
+    log.append(records(2, 4))()
+    assert ImageLog.open(disk, str(directory))[1].offset == 5
+
+
+def test_a_long_log_becomes_a_snapshot_and_a_tail(disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 10)
+    directory = tmp_path / "meta"
+    log, image = ImageLog.open(disk, str(directory))
+    for first in range(1, 100, 5):
+        fresh = records(first, 5)
+        log.append(fresh)()
+        assert log.compaction(image) is None
+        image = image.apply_all(fresh)[0]
+        compact = log.compaction(image)
+        if compact is not None:
+            compact()
+    log.append(records(101, 3))()
+    assert len(list(directory.iterdir())) <= 2
+    assert ImageLog.open(disk, str(directory))[1] == image.apply_all(records(101, 3))[0]
+
+
+def test_a_crash_between_snapshot_and_removal_loses_nothing(disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 3)
+    directory = tmp_path / "meta"
+    log, image = ImageLog.open(disk, str(directory))
+    log.append(records(1, 4))()
+    image = image.apply_all(records(1, 4))[0]
+    compact = log.compaction(image)
+    log.append(records(5, 2))()
+    [old] = [path for path in directory.iterdir() if path.name.endswith("1.log")]
+    kept = old.read_bytes()
+    compact()
+    old.write_bytes(kept)
+    assert ImageLog.open(disk, str(directory))[1].offset == 6
+
+
+def test_entries_of_a_newer_version_are_refused_not_cut(disk, tmp_path):
+    log, _image = ImageLog.open(disk, str(tmp_path / "meta"))
+    log.append([TailedRecord(1, "h", "Config", 0, {"version": 99}, "")])()
+    with pytest.raises(BadRecord, match="newer"):
+        ImageLog.open(disk, str(tmp_path / "meta"))

@@ -1,0 +1,160 @@
+"""Scripts of the store in memory: topics, their partitions' number, and configs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import IsrMember, format_isr, parse_nodes
+from yak.sim.store_checks import MAX_PARTITIONS, Refused, Value, change_of, check_broker, is_current
+
+if TYPE_CHECKING:
+    from yak.sim.store import StoreState
+
+
+def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The slice's partitions that are not there yet, checked."""
+    if not 0 < len(a["partitions"]) <= MAX_PARTITIONS:
+        raise Refused("BAD_REQUEST", message="a call takes 1 to 200 partitions")
+    new = []
+    for item in a["partitions"]:
+        if not 0 <= item["partition"] < a["total"]:
+            raise Refused("BAD_REQUEST", message="partition number")
+        if (a["topic_id"], item["partition"]) in state.partitions:
+            continue
+        replicas = parse_nodes(item["replicas"])
+        unknown = [node_id for node_id in replicas if node_id not in state.brokers]
+        if unknown:
+            raise Refused("INELIGIBLE_BROKER", message=f"broker {unknown[0]} is not registered")
+        isr = [n for n in replicas if state.brokers[n]["state"] == "ACTIVE"]
+        if not isr:
+            raise Refused("INELIGIBLE_BROKER", message=f"no replica of partition {item['partition']} is active")
+        members = tuple(IsrMember(n, state.brokers[n]["broker_epoch"]) for n in isr)
+        new.append(
+            {
+                "partition": item["partition"],
+                "replicas": item["replicas"],
+                "isr": format_isr(members),
+                "leader": isr[0],
+                "leader_epoch": 0,
+                "partition_epoch": 0,
+            }
+        )
+    return new
+
+
+def _add_partitions(state: StoreState, topic_id: str, new: list[dict[str, Any]], now_ms: int) -> None:
+    if new:
+        for item in new:
+            state.partitions[topic_id, item["partition"]] = dict(item) | {"elr": "", "nonce": ""}
+        state.topics[topic_id]["made"] += len(new)
+        state.append("Partition", {"topic_id": topic_id, "partitions": new}, now_ms)
+
+
+def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Create a topic with its first partitions; the same id again is a repeat."""
+    check_broker(state, a)
+    held = state.topic_ids.get(a["name"])
+    half_made = None
+    if held == a["topic_id"]:
+        return {"created": False}
+    if held is not None:
+        topic = state.topics[held]
+        creator = IsrMember(topic["creator_id"], topic["creator_epoch"])
+        if topic["made"] >= topic["total"] or is_current(state, creator, "ACTIVE", "FENCED", "STOPPING"):
+            raise Refused("TOPIC_EXISTS", message=f"topic {a['name']} exists")
+        half_made = held
+    new = _new_partitions(state, a)
+    if half_made is not None:
+        # Its creator died between two slices; nobody has seen it.
+        _remove(state, half_made, now_ms)
+    state.topic_ids[a["name"]] = a["topic_id"]
+    state.topics[a["topic_id"]] = {
+        "name": a["name"],
+        "total": a["total"],
+        "made": 0,
+        "creator_id": a["node_id"],
+        "creator_epoch": a["broker_epoch"],
+    }
+    record = {"name": a["name"], "topic_id": a["topic_id"], "partitions": a["total"], "configs": a["configs"]}
+    if a["configs"]:
+        state.configs["topic:" + a["name"]] = dict(a["configs"])
+    state.append("Topic", record, now_ms)
+    _add_partitions(state, a["topic_id"], new, now_ms)
+    return {"created": True}
+
+
+def create_partitions(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """More partitions of a topic: further slices of a new one, or growth."""
+    check_broker(state, a)
+    topic = state.topics.get(a["topic_id"])
+    if topic is None:
+        raise Refused("NO_TOPIC")
+    if a["total"] < topic["total"]:
+        raise Refused("INVALID_PARTITIONS", message=f"the topic has {topic['total']} partitions")
+    new = _new_partitions(state, a)
+    if a["total"] > topic["total"]:
+        topic["total"] = a["total"]
+        record = {"name": topic["name"], "topic_id": a["topic_id"], "partitions": a["total"]}
+        state.append("Topic", record, now_ms)
+    _add_partitions(state, a["topic_id"], new, now_ms)
+    return {}
+
+
+def _remove(state: StoreState, topic_id: str, now_ms: int) -> None:
+    topic = state.topics.pop(topic_id)
+    for number in range(topic["total"]):
+        state.partitions.pop((topic_id, number), None)
+        state.high_watermarks.pop((topic_id, number), None)
+    state.topic_ids.pop(topic["name"])
+    state.configs.pop("topic:" + topic["name"], None)
+    state.append("RemoveTopic", {"name": topic["name"], "topic_id": topic_id}, now_ms)
+
+
+def delete_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Delete a topic by id; one that is gone already is a repeat."""
+    check_broker(state, a)
+    removed = a["topic_id"] in state.topics
+    if removed:
+        _remove(state, a["topic_id"], now_ms)
+    return {"removed": removed}
+
+
+def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Set and remove configs of a topic, a broker, or all brokers."""
+    check_broker(state, a)
+    if a["resource_type"] == "topic" and a["resource_name"] not in state.topic_ids:
+        raise Refused("NO_TOPIC")
+    key = f"{a['resource_type']}:{a['resource_name']}"
+    old = state.configs.get(key, {})
+    new = {} if a["replace"] else dict(old)
+    for name, value in a["changes"]:
+        if value is None:
+            new.pop(name, None)
+        else:
+            new[name] = value
+    if new == old:
+        return {}
+    if new:
+        state.configs[key] = new
+    else:
+        state.configs.pop(key, None)
+    names = {"resource_type": a["resource_type"], "resource_name": a["resource_name"]}
+    state.append("Config", names | {"configs": new}, now_ms)
+    min_isr = "min.insync.replicas"
+    if a["resource_type"] == "topic" and old.get(min_isr) != new.get(min_isr):
+        _clear_elr(state, state.topic_ids[a["resource_name"]], now_ms)
+    return {}
+
+
+def _clear_elr(state: StoreState, topic_id: str, now_ms: int) -> None:
+    """The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change."""
+    changes = []
+    for number in range(state.topics[topic_id]["total"]):
+        partition = state.partitions.get((topic_id, number))
+        if partition is not None:
+            partition["elr"] = ""
+            partition["partition_epoch"] += 1
+            changes.append(change_of(topic_id, partition))
+    for start in range(0, len(changes), MAX_PARTITIONS):
+        state.append("PartitionChange", {"changes": changes[start : start + MAX_PARTITIONS]}, now_ms)
