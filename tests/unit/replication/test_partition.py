@@ -1,0 +1,61 @@
+"""One partition's role and high watermark."""
+
+import uuid
+from types import SimpleNamespace
+
+from hypothesis import given, strategies as st
+
+from yak.config.log_config import LogConfig
+from yak.ids import TopicPartition
+from yak.replication.partition import Partition
+
+
+def make(*, flush_messages: int = 2**63 - 1) -> Partition:
+    log = SimpleNamespace(
+        config=LogConfig(flush_messages=flush_messages),
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        assign_epoch=lambda epoch: None,
+    )
+    return Partition(TopicPartition("t", 0), uuid.UUID(int=1), log)  # type: ignore[arg-type]
+
+
+def lead(partition: Partition, *, epoch: int = 0, version: int = 0, leader: int = 1) -> bool:
+    return partition.become(
+        node_id=1, leader_id=leader, leader_epoch=epoch, partition_epoch=version, replicas=(1,), isr=(1,)
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "flush"]), st.integers(1, 5)), max_size=50), st.booleans())
+def test_the_high_watermark_follows_the_log_or_the_device_and_never_falls(steps, flushed_only):
+    partition = make(flush_messages=1 if flushed_only else 2**63 - 1)
+    lead(partition)
+    before = 0
+    for step, count in steps:
+        if step == "append":
+            partition.log.log_end_offset += count
+        else:
+            partition.log.recovery_point = partition.log.log_end_offset
+        moved = partition.advance_high_watermark()
+        expected = partition.log.recovery_point if flushed_only else partition.log.log_end_offset
+        assert partition.high_watermark == expected
+        assert moved == (partition.high_watermark > before)
+        before = partition.high_watermark
+
+
+def test_an_older_state_changes_nothing():
+    partition = make()
+    assert lead(partition, epoch=3, version=5)
+    assert not lead(partition, epoch=2, version=6, leader=2)
+    assert not lead(partition, epoch=4, version=4, leader=2)
+    assert (partition.leader_epoch, partition.is_leader) == (3, True)
+
+
+def test_a_new_leader_or_epoch_is_a_change_and_the_same_again_is_none():
+    partition = make()
+    assert lead(partition, epoch=1, version=1)
+    assert not lead(partition, epoch=1, version=2)
+    assert lead(partition, epoch=2, version=3)
+    assert lead(partition, epoch=3, version=4, leader=2)
+    assert not partition.is_leader
