@@ -1,6 +1,7 @@
 """Time-outs against a plain model, and that finished waits leave at once."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from yak.broker.call import Waiting
 from yak.broker.timeouts import QUEUES_MAX, Timeouts

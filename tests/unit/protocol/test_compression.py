@@ -2,7 +2,8 @@
 
 import pytest
 from aiokafka.record import default_records
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from yak.broker.recompression import recompress
 from yak.protocol.compression import compress

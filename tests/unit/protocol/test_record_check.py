@@ -2,7 +2,8 @@
 
 import struct
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import HEADER_BYTES, read_header

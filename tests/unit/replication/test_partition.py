@@ -3,7 +3,8 @@
 import uuid
 from types import SimpleNamespace
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
