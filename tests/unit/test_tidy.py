@@ -14,11 +14,16 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
 # Longer than the rule, for a reason one can defend: path -> its length when it was let in.
-LONG_FILES: dict[str, int] = {}
+LONG_FILES: dict[str, int] = {
+    "yak/cluster/membership.py": 440,  # one state machine, whose states are read together
+    "yak/storage/log.py": 460,  # the hot path of the log, with what it needs at hand
+}
 # "path::function" -> the length of its body when it was let in.
-LONG_FUNCTIONS: dict[str, int] = {}
-# Modules that no test names, because something else proves them: path -> what.
-PROVEN_ELSEWHERE: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, int] = {
+    # Literal tables of texts, built only when somebody asks for help.
+    "commands/error_help_broker.py::_explanations": 350,
+    "commands/error_help_client.py::_explanations": 350,
+}
 
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "misc", "common", "stuff"}
 
@@ -45,7 +50,8 @@ def tree_of(path: Path) -> ast.Module:
 
 def module_name(path: Path) -> str:
     """`commands/produce.py` is `yak.commands.produce`, `yak/ids.py` is `yak.ids`."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    relative = path.relative_to(ROOT)
+    parts = relative.parent.parts if path.name == "__init__.py" else relative.with_suffix("").parts
     return ".".join(parts if parts[0] == "yak" else ("yak", *parts))
 
 
@@ -59,6 +65,12 @@ def imported_names(tree: ast.Module) -> set[str]:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return names
+
+
+@cache
+def named_modules(path: Path) -> set[str]:
+    """What a file imports, and the modules it names in its text (as the table of commands does)."""
+    return imported_names(tree_of(path)) | set(re.findall(r"yak(?:\.\w+)+", path.read_text()))
 
 
 def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -147,22 +159,18 @@ def test_nothing_is_left_for_later_in_the_code() -> None:
     assert marked == []
 
 
-def test_every_module_has_a_test_that_knows_it() -> None:
-    tests = python_files("tests")
-    known = {name for path in tests for name in imported_names(tree_of(path))}
-    known |= {name for path in tests for name in re.findall(r"yak(?:\.\w+)+", path.read_text())}
-    words = " ".join(path.stem for path in tests)
-    unknown = []
-    for path in python_files(*PRODUCT):
-        if path.name in {"__init__.py", "__main__.py"} or name_of(path) in PROVEN_ELSEWHERE:
-            continue
-        if module_name(path) not in known and path.stem not in words:
-            unknown.append(name_of(path))
-    assert unknown == []
-
-
-def test_what_is_proven_elsewhere_exists() -> None:
-    assert [name for name in PROVEN_ELSEWHERE if not (ROOT / name).exists()] == []
+def test_every_module_is_reached_from_a_test() -> None:
+    modules = {module_name(path): path for path in python_files(*PRODUCT)}
+    reached: set[Path] = set()
+    waiting = python_files("tests")
+    while waiting:
+        for name in named_modules(waiting.pop()):
+            path = modules.get(name)
+            if path is not None and path not in reached:
+                reached.add(path)
+                waiting.append(path)
+    lost = [name_of(path) for path in modules.values() if path not in reached and path.name != "__init__.py"]
+    assert lost == [], "no test and nothing that a test uses imports these"
 
 
 def test_assertions_are_on() -> None:
