@@ -88,13 +88,14 @@ def load(module: str, attribute: str) -> Leaf | CommandGroup:
 
 def _own_names(parameter: inspect.Parameter) -> set[str]:
     """The `-x` and `--xxx` that a Typer parameter declares, or would get from its name."""
+    if get_origin(parameter.annotation) is not Annotated:
+        return set()
     names: set[str] = set()
-    if get_origin(parameter.annotation) is Annotated:
-        for info in get_args(parameter.annotation)[1:]:
-            if declared := getattr(info, "param_decls", None):
-                names.update(part for decl in declared for part in decl.split("/"))
-            elif type(info).__name__ == "OptionInfo":
-                names.add("--" + parameter.name.replace("_", "-"))
+    for info in get_args(parameter.annotation)[1:]:
+        # Typer keeps the first name of an annotated option in `default` until it builds the command.
+        first = getattr(info, "default", None)
+        declared = [*([first] if isinstance(first, str) else []), *(getattr(info, "param_decls", None) or ())]
+        names.update(part for each in declared for part in each.split("/") if part.startswith("-"))
     return names
 
 

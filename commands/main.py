@@ -36,16 +36,24 @@ def run(words: list[str]) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone (`yak … | head`). Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_gone()
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Typer met it first and asks for exit code 1
+            return _reader_gone()
         return stop.code if isinstance(stop.code, int) else 1
     except Exception as error:  # noqa: BLE001  (the border of the program)
+        if isinstance(error.__context__, BrokenPipeError):  # a `finally` failed on the same closed pipe
+            return _reader_gone()
         return _report(error, words, made)
     return code
+
+
+def _reader_gone() -> int:
+    """The reader of stdout has gone (`yak … | head`): end quietly. Python would complain when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _dispatch(words: list[str], made: "list[Globals]") -> int:

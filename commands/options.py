@@ -99,7 +99,6 @@ def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
             hidden=option.hidden,
             metavar=option.metavar,
             count=option.kind == "count",
-            is_flag=True if option.kind == "flag" else None,
             show_default=False,
             autocompletion=complete_context if option.name == "context" else None,
             rich_help_panel="Output" if option.name in _OUTPUT_PANEL else "Connection",

@@ -23,6 +23,7 @@ from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 
 PROJECT_FILE = "yak.toml"
+DEFAULT_PORT = 9092
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -94,10 +95,11 @@ def parse_addresses(text: str) -> str:
 
 
 def _with_port(address: str) -> str:
-    bare_ipv6 = address.count(":") > 1 and not address.startswith("[")
-    host, _, port = ("[" + address + "]", "", "") if bare_ipv6 else address.rpartition(":")
+    if address.count(":") > 1 and not address.startswith("["):
+        return f"[{address}]:{DEFAULT_PORT}"  # a bare IPv6 address
+    host, _, port = address.rpartition(":")
     if not host or address.endswith("]"):
-        return f"{address if not bare_ipv6 else host}:9092"
+        return f"{address}:{DEFAULT_PORT}"
     if not port.isdigit() or not 0 < int(port) <= 65_535:
         raise ValueError(f'"{port}" in {address} is not a port')
     return address

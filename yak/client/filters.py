@@ -70,6 +70,8 @@ def _header_filter(rest: str, whole: str) -> Filter:
 def _path_filter(take: Callable[[Received], bytes | None], rest: str, whole: str) -> Filter:
     match = _COMPARED.fullmatch(rest.strip())
     if match is None:
+        if any(character in " <>=~" for character in rest.strip()):
+            raise _bad(whole, "a comparison is a path, one of > >= < <= == != ~, and a value")
         steps = parse_path(rest.strip(), whole)
         return lambda record: _look_up(take(record), steps) is not _MISSING
     path, operator, wanted = match.groups()

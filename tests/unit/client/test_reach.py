@@ -1,0 +1,102 @@
+"""What answers at an address, told apart with real sockets on 127.0.0.1."""
+
+import socket
+import struct
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from yak.client.log_dirs import parse_answer
+from yak.client.reach import probe, require_advertised, require_kafka, split_address
+from yak.errors import Unreachable
+
+
+@contextmanager
+def listener(answer):
+    """A server that answers every connection's first bytes with `answer(received)`; None: nothing, b"": closes."""
+    server = socket.create_server(("127.0.0.1", 0))
+    held = []
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            reply = answer(connection.recv(4096))
+            if reply is None:
+                held.append(connection)
+                continue
+            connection.sendall(reply)
+            connection.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(5)
+        for connection in held:
+            connection.close()
+
+
+def kafka(request):
+    return struct.pack(">i", 10) + request[8:12] + bytes(6)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+        (lambda _: b"\x15\x03\x01\x00\x02\x02\x16", "TLS"),
+        (lambda _: b"-ERR unknown command\r\n", "Redis"),
+        (lambda _: b"SSH-2.0-OpenSSH", "answered"),
+        (lambda _: b"", "says nothing"),
+        (lambda _: None, "says nothing"),
+    ],
+)
+def test_what_is_not_kafka_is_named(answer, words):
+    with listener(answer) as address, pytest.raises(Unreachable) as caught:
+        require_kafka(address, budget_s=0.3)
+    assert caught.value.code == "wrong-protocol"
+    assert words in caught.value.why
+    assert caught.value.exit_code == 3
+
+
+def test_a_broker_is_found_behind_addresses_that_are_dead():
+    with listener(kafka) as address:
+        assert require_kafka(f"127.0.0.1:1,{address}", budget_s=1) == address
+        assert probe(address, 1).outcome == "kafka"
+
+
+def test_a_closed_port_is_refused_within_the_budget():
+    with pytest.raises(Unreachable) as caught:
+        require_kafka("127.0.0.1:1", budget_s=0.2)
+    assert caught.value.code == "unreachable"
+    assert caught.value.why.startswith("connection refused, 1 attempt in ")
+
+
+def test_an_advertised_address_that_is_not_reachable_is_named():
+    with listener(kafka) as address:
+        require_advertised({1: address}, address)
+        with pytest.raises(Unreachable) as caught:
+            require_advertised({1: address, 2: "127.0.0.1:1"}, address)
+    assert caught.value.code == "advertised-unreachable"
+    assert "node 2 advertises 127.0.0.1:1" in caught.value.message
+
+
+def test_addresses_split_with_ipv6_in_brackets():
+    assert split_address("[::1]:9092") == ("::1", 9092)
+    assert split_address("h:1") == ("h", 1)
+
+
+def test_replica_sizes_are_read_from_an_answer():
+    topic = struct.pack(">h", 6) + b"orders"
+    replica = struct.pack(">iqqb", 2, 4096, 0, 0)
+    moving = struct.pack(">iqqb", 3, 1, 0, 1)
+    directory = struct.pack(">h", 0) + struct.pack(">h", 2) + b"/d" + struct.pack(">i", 1) + topic
+    answer = struct.pack(">ii", 0, 1) + directory + struct.pack(">i", 2) + replica + moving
+    assert list(parse_answer(answer)) == [(("orders", 2), 4096)]

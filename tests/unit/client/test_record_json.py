@@ -1,0 +1,70 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.client.received import Received
+from yak.client.record_json import BadRecord, parse_record, record_document
+from yak.commands.units import format_time
+
+MAYBE_BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=10).map(str.encode)
+
+
+def received(**changes):
+    base = {
+        "topic": "t", "partition": 1, "offset": 5, "timestamp_ms": 1_795_176_000_123, "timestamp_type": "CreateTime",
+        "key": b"k", "value": b"v", "headers": [("h", b"x")], "leader_epoch": 3,
+    }  # fmt: skip
+    return Received(**(base | changes))
+
+
+def test_the_document_has_the_keys_that_were_promised_in_their_order():
+    assert record_document(received(), format_time) == {
+        "topic": "t", "partition": 1, "offset": 5, "timestamp": "2026-11-20T12:00:00.123Z",
+        "timestamp_type": "CreateTime", "key": "k", "value": "v", "headers": [{"key": "h", "value": "x"}],
+        "leader_epoch": 3,
+    }  # fmt: skip
+    binary = record_document(received(value=b"\xff", key=b"\xfe"), format_time)
+    assert list(binary)[-3:] == ["key_encoding", "value_encoding", "leader_epoch"]
+
+
+def test_json_values_are_only_embedded_when_asked():
+    record = received(value=b'{"a": 1}')
+    assert record_document(record, format_time)["value"] == '{"a": 1}'
+    assert record_document(record, format_time, json_value=True)["value"] == {"a": 1}
+    assert record_document(received(value=b"{"), format_time, json_value=True)["value"] == "{"
+
+
+@given(
+    MAYBE_BYTES,
+    MAYBE_BYTES,
+    st.lists(st.tuples(st.text(max_size=5), MAYBE_BYTES), max_size=3),
+    st.integers(1, 4_102_444_800_000),
+)
+def test_what_consume_prints_produce_takes_back(key, value, headers, timestamp_ms):
+    record = received(key=key, value=value, headers=headers, timestamp_ms=timestamp_ms)
+    line = json.dumps(record_document(record, format_time), ensure_ascii=False)
+    again = parse_record(line)
+    assert (again.key, again.value, again.headers) == (key, value, headers)
+    assert again.timestamp_ms == timestamp_ms
+    assert again.partition == -1
+
+
+def test_values_that_are_not_text_are_sent_as_json():
+    assert parse_record('{"value": {"a": [1, "é"]}}').value == '{"a":[1,"é"]}'.encode()
+    assert parse_record('{"value": null, "key": "k"}').value is None
+    assert parse_record('{"value": "x", "headers": {"a": "b"}}').headers == [("a", b"b")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "[]", "{}", '{"value": "x", "value_encoding": "rot13"}', '{"value": "x", "timestamp": "soon"}',
+        '{"value": "x", "timestamp": [1]}', '{"value": "x", "headers": 3}', '{"value": "x", "headers": [1]}',
+    ],
+)  # fmt: skip
+def test_what_is_no_record_says_why(line):
+    with pytest.raises(BadRecord) as caught:
+        parse_record(line)
+    assert str(caught.value)

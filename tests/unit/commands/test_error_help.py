@@ -1,0 +1,64 @@
+"""Every slug that the source uses is explained."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from yak.client import errors as client_errors
+from yak.commands.error_help import EXPLANATIONS
+
+ROOT = Path(__file__).parents[3]
+SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
+ERRORS = {"YakError", "UsageError", "StartRefused", "Unreachable", "CheckFailed", "NothingInTime"}
+EFFECTS = {"Refused", "Refuse"}
+
+
+def used_slugs() -> dict[str, str]:
+    found: dict[str, str] = {}
+    folders = [
+        ROOT / "commands",
+        *(each for each in (ROOT / "yak").iterdir() if each.is_dir() and not each.is_symlink()),
+    ]
+    for path in [path for folder in folders for path in folder.rglob("*.py")] + list((ROOT / "yak").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            slug = None
+            if name in ERRORS and node.args:
+                slug = node.args[0]
+            elif name in EFFECTS | ERRORS:
+                slug = next((each.value for each in node.keywords if each.arg == "code"), None)
+            if isinstance(slug, ast.Constant) and isinstance(slug.value, str) and SLUG.fullmatch(slug.value):
+                found[slug.value] = f"{path.relative_to(ROOT)}:{node.lineno}"
+    return found | dict.fromkeys(client_errors._SLUGS.values(), "yak/client/errors.py")
+
+
+def test_every_slug_of_the_source_is_explained():
+    missing = {slug: where for slug, where in used_slugs().items() if slug not in EXPLANATIONS}
+    assert not missing, f"explain them in commands/error_help_client.py or error_help_broker.py: {missing}"
+
+
+@pytest.mark.parametrize("slug", sorted(EXPLANATIONS))
+def test_every_explanation_has_its_three_parts(slug):
+    found = EXPLANATIONS[slug]
+    assert SLUG.fullmatch(slug)
+    assert found.what.endswith(".")
+    assert found.why.endswith(".")
+    assert found.try_
+    assert all(found.try_)
+
+
+def test_help_prints_an_explanation(yak, golden):
+    ran = yak("help", "unknown-topic")
+    assert ran.code == 0
+    golden("errors/help-unknown-topic.txt", ran.out)
+    golden("errors/help-unknown-topic.json", yak("help", "unknown-topic", "-o", "json").out)
+
+
+def test_an_unknown_word_is_answered_with_the_closest(yak):
+    ran = yak("help", "unreachabel")
+    assert ran.code == 2
+    assert 'closest: "unreachable"' in ran.err

@@ -1,0 +1,176 @@
+"""The program's border: exit codes, the error style, and what never reaches the terminal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from yak import __version__
+from yak.commands.options import split_before
+from yak.errors import UsageError
+
+PYTHON = [sys.executable, "-m", "yak.commands.main"]
+
+
+def test_the_version_is_one_line(yak):
+    ran = subprocess.run([*PYTHON, "--version"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"yak {__version__}\n", "")
+    assert json.loads(yak("version", "-o", "json").out)["yak"] == __version__
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["prodce"], "unknown-command"),
+        (["topics", "lst"], "unknown-command"),
+        (["topics", "list", "--nope"], "usage"),
+        (["--nope"], "usage"),
+        (["-o"], "usage"),
+        (["topics", "list", "-o", "end"], "did-you-mean-offset"),
+        (["consume", "-o", "beginning"], "did-you-mean-offset"),
+        (["consume", "-o", "s@1795176000"], "did-you-mean-offset"),
+        (["consume", "-o", "-10"], "did-you-mean-offset"),
+        (["topics", "list", "-o", "jsn"], "bad-format"),
+        (["topics", "list", "--timeout", "soon"], "bad-duration"),
+        (["topics", "list", "-b", "host:x"], "bad-setting"),
+        (["consume", "--offset", "soon"], "bad-offset"),
+        (["consume", "--filter", "v:.a >"], "bad-filter"),
+        (["consume", "--from", "yesterday"], "bad-time"),
+        (["produce", "-m", "x", "-z", "rar"], "usage"),
+        (["produce", "-m", "x", "--acks", "2"], "usage"),
+        (["produce", "-m", "x", "-f", "y"], "usage"),
+        (["produce", "--readonly", "-m", "x"], "readonly"),
+        (["topics", "create", "x", "--readonly"], "readonly"),
+        (["topics", "delete", "x", "--readonly"], "readonly"),
+        (["context", "use", "-"], "no-previous-context"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_a_slug(yak, words, slug):
+    ran = yak(*words)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error[{slug}]: ")
+    assert ran.out == ""
+    assert len(ran.err.splitlines()) <= 5
+
+
+def test_errors_look_as_agreed(yak, golden):
+    texts = [
+        yak(*words).err
+        for words in (
+            ["prodce"],
+            ["consume", "-o", "end"],
+            ["produce", "--dry-run", "-f", "missing.csv"],
+            ["topics", "create"],
+            ["topics", "list", "--config", "/dev/null", "-C", "prod"],
+        )
+    ]
+    golden("errors/usage.txt", "\n".join(texts))
+
+
+def test_with_o_json_an_error_is_a_document_on_stderr(yak):
+    for words in (["prodce", "-o", "json"], ["-o", "json", "consume", "--offset", "soon"], ["topics", "lst", "-ojson"]):
+        ran = yak(*words)
+        assert ran.code == 2
+        assert ran.out == ""
+        error = json.loads(ran.err)["error"]
+        assert set(error) == {"code", "kafka_code", "message", "why", "try"}
+
+
+def test_nobody_there_is_told_in_time_with_code_3(yak, golden):
+    ran = yak("topics", "list", "-b", "127.0.0.1:1", "--timeout", "500ms")
+    assert ran.code == 3
+    assert ran.err.startswith("error[unreachable]: no broker answered at 127.0.0.1:1\n  why:  connection refused, 1 ")
+    assert "yak doctor -b 127.0.0.1:1" in ran.err
+
+
+def test_a_traceback_is_kept_in_a_file_and_named_only_with_v(yak, tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("the moon is gone")
+
+    monkeypatch.setattr("yak.commands.settings.Settings.all", broken)
+    ran = yak("config", "show")
+    assert ran.code == 1
+    assert ran.err.startswith("error[internal]: ")
+    assert "Traceback" not in ran.err
+    kept = tmp_path / "xdg_state_home" / "yak" / "last-error.txt"
+    assert "the moon is gone" in kept.read_text()
+    assert str(kept) not in ran.err
+    assert str(kept) in yak("config", "show", "-v").err
+
+
+def test_qq_says_nothing_at_all(yak):
+    ran = yak("topics", "list", "-qq", "-b", "127.0.0.1:1", "--timeout", "200ms")
+    assert (ran.code, ran.out, ran.err) == (3, "", "")
+
+
+def test_a_reader_that_went_away_ends_it_quietly_with_0():
+    writer = subprocess.Popen([*PYTHON, "help", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    writer.stdout.close()
+    assert writer.wait(30) == 0
+    assert writer.stderr.read() == b""
+    writer.stderr.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_a_client_command_with_their_code(number, code):
+    environment = {**os.environ, "YAK_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    child = subprocess.Popen(
+        [*PYTHON, "-v", "produce", "--dry-run", "--tee"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    child.stdin.write(b"one\n")
+    child.stdin.flush()
+    # Its handlers are set before it reads; it waits in that read until the signal.
+    while b"produce" not in open(f"/proc/{child.pid}/cmdline", "rb").read():
+        pass
+    _wait_until_reading(child.pid)
+    child.send_signal(number)
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == code, err
+    assert b"Traceback" not in err
+
+
+def _wait_until_reading(pid: int) -> None:
+    import psutil
+
+    process = psutil.Process(pid)
+    quiet = 0
+    while quiet < 5:
+        before = process.cpu_times().user
+        try:
+            process.wait(0.1)
+        except psutil.TimeoutExpired:
+            quiet = quiet + 1 if process.cpu_times().user == before else 0
+
+
+def test_global_options_are_read_before_and_after_the_command(yak):
+    before = yak("-o", "json", "config", "show").out
+    assert yak("config", "-o", "json", "show").out == before
+    assert yak("config", "show", "-o", "json").out == before
+    assert yak("config", "show", "--output=json").out == before
+    later_wins = yak("-o", "table", "config", "show", "-o", "json")
+    assert later_wins.out == before
+
+
+def test_hidden_names_of_other_tools_are_understood(yak):
+    for words in (["--brokers", "h:1"], ["--broker-list=h:1"], ["--bootstrap-servers", "h:1"]):
+        rows = {row["name"]: row["value"] for row in json.loads(yak("config", "show", "-o", "json", *words).out)}
+        assert rows["bootstrap_servers"] == "h:1"
+
+
+def test_options_in_front_are_split_from_the_command():
+    flags, rest = split_before(["-vv", "-qo", "json", "-bh:1", "--context=c", "topics", "-x"])
+    assert (flags.verbose, flags.quiet, flags.output) == (2, 1, "json")
+    assert (flags.bootstrap_server, flags.context, rest) == ("h:1", "c", ["topics", "-x"])
+    with pytest.raises(UsageError):
+        split_before(["--timeout"])
+
+
+def test_shell_completion_offers_commands(yak):
+    environment = {**os.environ, "_YAK_COMPLETE": "complete_bash", "COMP_WORDS": "yak to", "COMP_CWORD": "1"}
+    ran = subprocess.run([*PYTHON], capture_output=True, text=True, env=environment)
+    assert "topics" in ran.stdout
+    assert ran.stderr == ""

@@ -1,0 +1,75 @@
+import io
+import json
+
+import pytest
+
+from yak.commands.output import Output, error_document, error_lines
+from yak.errors import YakError
+
+ROWS = [
+    {"name": "orders", "partitions": 3, "isr": [1, 2], "rack": None, "ok": True},
+    {"name": "ünïcode", "partitions": 12, "isr": [], "rack": "a,b", "ok": False},
+]
+
+
+def printed(format_, **options):
+    stdout, stderr = io.StringIO(), io.StringIO()
+    out = Output(format_, stdout=stdout, stderr=stderr, **options)
+    out.table(ROWS, ("name", "partitions", "isr"), ("rack", "ok"), empty="nothing")
+    return stdout.getvalue()
+
+
+@pytest.mark.parametrize("format_", ["table", "wide", "csv", "raw", "yaml", "json"])
+def test_each_format_is_as_agreed(golden, format_):
+    golden(f"tables/format.{format_}", printed(format_))
+
+
+def test_headers_can_be_left_out():
+    assert printed("table", headers=False).startswith("orders")
+    assert printed("csv", headers=False).startswith("orders,3")
+
+
+def test_an_empty_table_says_what_to_do_on_stderr_and_an_empty_list_in_json():
+    stdout, stderr = io.StringIO(), io.StringIO()
+    Output("table", stdout=stdout, stderr=stderr).table([], ("a",), empty="none yet")
+    assert (stdout.getvalue(), stderr.getvalue()) == ("", "none yet\n")
+    Output("json", stdout=stdout, stderr=stderr).table([], ("a",))
+    assert json.loads(stdout.getvalue()) == []
+
+
+def test_quiet_silences_notes_and_twice_also_warnings_and_errors():
+    error = YakError("x", "y")
+    for quiet, expected in ((0, 3), (1, 2), (2, 0)):
+        stderr = io.StringIO()
+        out = Output(quiet=quiet, stderr=stderr)
+        out.note("a")
+        out.warn("b")
+        out.error(error)
+        assert len(stderr.getvalue().splitlines()) == expected
+
+
+def test_an_error_has_three_parts_and_five_lines_at_most():
+    error = YakError("some-slug", "it broke", why="two\nlines", try_=("a", "b", "c", "d"))
+    assert error_lines(error) == [
+        "error[some-slug]: it broke", "  why:  two lines", "  try:  a", "        b", "        c",
+    ]  # fmt: skip
+    assert error_document(error)["error"] == {
+        "code": "some-slug", "kafka_code": None, "message": "it broke", "why": "two\nlines", "try": ["a", "b", "c", "d"],
+    }  # fmt: skip
+
+
+def test_a_progress_line_is_only_for_terminals(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("CI", raising=False)
+    for stream, quiet, expected in ((io.StringIO(), 0, False), (Terminal(), 1, False), (Terminal(), 0, True)):
+        with Output(quiet=quiet, stderr=stream).progress("sending", 10) as bar:
+            bar.update(5)
+        assert bool(stream.getvalue()) is expected
+    monkeypatch.setenv("CI", "1")
+    stream = Terminal()
+    with Output(stderr=stream).progress("sending", 10) as bar:
+        bar.update(5)
+    assert stream.getvalue() == ""

@@ -1,0 +1,124 @@
+import json
+
+import pytest
+
+from yak.commands.settings import Settings, parse_addresses
+from yak.errors import UsageError
+
+
+def load(flags=None, *, config=None, **environment):
+    return Settings.load(flags or {}, config_flag=config, environment=environment)
+
+
+def test_each_source_wins_over_the_ones_behind_it(tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('current = "c"\n[contexts.c]\nnode_id = 5\n')
+    where = {"config": str(config)}
+    assert load(**where).get("node_id").value == 5
+    assert load(**where).get("node_id").origin == "context c"
+    (tmp_path / "yak.toml").write_text("node-id = 4\n")
+    assert (load(**where).value("node_id"), load(**where).get("node_id").origin) == (4, "./yak.toml")
+    alias = load(**where, BROKER_ID="3")
+    assert (alias.value("node_id"), alias.get("node_id").origin) == (3, "env BROKER_ID=3")
+    both = load(**where, BROKER_ID="3", YAK_NODE_ID="2")
+    assert (both.value("node_id"), both.get("node_id").origin) == (2, "env YAK_NODE_ID")
+    assert both.get("node_id", flag=1).origin == "flag --node-id"
+    assert load(config=str(tmp_path / "none"), YAK_X="").value("port") == 9092
+    assert load(config=str(tmp_path / "none")).get("port").origin == "default"
+
+
+def test_two_variables_that_differ_give_one_warning_that_names_both():
+    settings = load(YAK_NODE_ID="1", BROKER_ID="2")
+    settings.get("node_id")
+    settings.get("node_id")
+    assert settings.warnings == ["YAK_NODE_ID=1 and BROKER_ID=2 differ; YAK_NODE_ID is used"]
+    same = load(YAK_NODE_ID="2", BROKER_ID="2")
+    same.get("node_id")
+    assert same.warnings == []
+
+
+def test_redis_host_and_port_make_a_url():
+    assert load(REDIS_HOST="r", REDIS_PORT="7000").value("redis_url") == "redis://r:7000/0"
+    assert load(REDIS_HOST="r").value("redis_url") == "redis://r:6379/0"
+    assert load(REDIS_HOST="r", YAK_REDIS_URL="redis://s/1").value("redis_url") == "redis://s/1"
+
+
+def test_seconds_may_be_bare_or_have_a_unit():
+    assert load(LEASE_TIME_SECONDS="10").value("lease_time_seconds") == 10.0
+    assert load(YAK_LEASE_TIME_SECONDS="1500ms").value("lease_time_seconds") == 1.5
+
+
+def test_a_context_named_by_flag_wins_over_variables(tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('[contexts.a]\nbootstrap_servers = "a:1"\n')
+    environment = {"YAK_BOOTSTRAP_SERVERS": "env:2"}
+    assert load({"context": "a"}, config=str(config), **environment).value("bootstrap_servers") == "a:1"
+    by_variable = load(config=str(config), YAK_CONTEXT="a", **environment)
+    assert by_variable.value("bootstrap_servers") == "env:2"
+
+
+def test_an_unknown_context_is_answered_with_the_closest(tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('[contexts.staging]\nbootstrap_servers = "a:1"\n')
+    with pytest.raises(UsageError) as caught:
+        load({"context": "stagin"}, config=str(config)).value("port")
+    assert caught.value.code == "unknown-context"
+    assert 'closest: "staging"' in caught.value.why
+
+
+def test_the_context_file_follows_xdg_and_yak_config(tmp_path):
+    (tmp_path / "yak").mkdir()
+    (tmp_path / "yak" / "config.toml").write_text('current = "x"\n[contexts.x]\nport = 1\n')
+    assert load(XDG_CONFIG_HOME=str(tmp_path)).value("port") == 1
+    other = tmp_path / "other.toml"
+    other.write_text('current = "y"\n[contexts.y]\nport = 2\n')
+    assert load(XDG_CONFIG_HOME=str(tmp_path), YAK_CONFIG=str(other)).value("port") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"), [("prot = 1\n", "unknown-setting"), ("port = \n", "config-file"), ('port = "x"\n', "bad-setting")]
+)
+def test_a_project_file_with_a_mistake_is_refused(tmp_path, text, slug):
+    (tmp_path / "yak.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load().value("port")
+    assert caught.value.code == slug
+
+
+def test_addresses_get_the_usual_port():
+    assert parse_addresses(" a , b:1,[::1]:2,::1") == "a:9092,b:1,[::1]:2,[::1]:9092"
+    for bad in ("", ",", "a:x", "a:0", "a:70000"):
+        with pytest.raises(ValueError, match=r"."):
+            parse_addresses(bad)
+
+
+def test_config_show_says_where_each_value_came_from(yak, golden, monkeypatch):
+    monkeypatch.setenv("BROKER_ID", "7")
+    monkeypatch.setenv("YAK_PORT", "9100")
+    ran = yak("config", "show", "--origin", "-C", "", "-o", "json")
+    rows = {row["name"]: row for row in json.loads(yak("config", "show", "--origin", "-o", "json").out)}
+    assert rows["node_id"]["origin"] == "env BROKER_ID=7"
+    assert rows["port"] == {
+        "name": "port", "value": 9100, "origin": "env YAK_PORT", "variable": "YAK_PORT",
+        "summary": "port the broker listens on",
+    }  # fmt: skip
+    assert rows["host"]["origin"] == "default"
+    assert ran.code == 0
+    golden("tables/config-show.txt", yak("config", "show", "--origin").out)
+
+
+def test_contexts_are_added_used_shown_and_removed(yak, tmp_path):
+    assert yak("context", "add", "a", "-b", "a:1").code == 0
+    assert yak("context", "add", "b", "-b", "b:1,c", "--set", "redis-url=redis://r/0").code == 0
+    assert yak("context", "use", "b").code == 0
+    assert json.loads(yak("context", "show", "-o", "json").out) == {
+        "name": "b", "bootstrap_servers": "b:1,c:9092", "redis_url": "redis://r/0",
+    }  # fmt: skip
+    assert yak("context", "use", "-").err == "using a: a:1\n"
+    listed = json.loads(yak("context", "list", "-o", "json").out)
+    assert [(each["name"], each["current"]) for each in listed] == [("a", True), ("b", False)]
+    assert yak("context", "remove", "a").code == 2
+    assert yak("context", "remove", "a", "--yes").code == 0
+    assert yak("context", "use", "a").code == 2
+    mode = (tmp_path / "xdg_config_home" / "yak" / "config.toml").stat().st_mode & 0o777
+    assert mode == 0o600

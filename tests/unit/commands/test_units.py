@@ -1,0 +1,92 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.commands.units import (
+    counted,
+    format_duration,
+    format_size,
+    format_time,
+    group_digits,
+    parse_duration_ms,
+    parse_size_bytes,
+    parse_time_ms,
+)
+from yak.errors import UsageError
+
+NOW_MS = 1_795_176_000_000
+
+
+@given(st.integers(0, 20), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), st.integers(1, 999))
+def test_a_duration_is_the_sum_of_its_parts(days, hours, minutes, seconds, ms):
+    text = f"{days}d{hours}h{minutes}m{seconds}s{ms}ms"
+    assert parse_duration_ms(text) == (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms
+
+
+@pytest.mark.parametrize("text", ["", "5", "5x", "m", "-5s", "5s banana", "1.2.3s", "s5"])
+def test_what_is_not_a_duration_is_refused(text):
+    with pytest.raises(UsageError) as caught:
+        parse_duration_ms(text)
+    assert caught.value.code == "bad-duration"
+
+
+def test_a_bare_number_takes_the_callers_unit():
+    assert parse_duration_ms("3", bare_unit="s") == 3000
+    assert parse_duration_ms("2.5", bare_unit="ms") == 2
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["", "K", "M", "G", "k"]), st.booleans(), st.booleans())
+def test_sizes_count_in_thousands_or_1024s(number, prefix, binary, with_b):
+    text = f"{number}{prefix}{'i' if binary and prefix else ''}{'B' if with_b else ''}"
+    base = 1024 if binary and prefix else 1000
+    assert parse_size_bytes(text) == number * base ** ("", "K", "M", "G").index(prefix.upper())
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1XB", "KB", "1 2"])
+def test_what_is_not_a_size_is_refused(text):
+    with pytest.raises(UsageError):
+        parse_size_bytes(text)
+
+
+@given(st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1)), st.integers(-14 * 60, 14 * 60))  # noqa: DTZ001
+def test_a_printed_time_reads_back_in_any_zone(moment, minutes):
+    zone = timezone(timedelta(minutes=minutes))
+    timestamp_ms = int(moment.replace(tzinfo=zone).timestamp() * 1000)
+    assert parse_time_ms(format_time(timestamp_ms, zone), now_ms=NOW_MS) == timestamp_ms
+    assert parse_time_ms(format_time(timestamp_ms), now_ms=NOW_MS) == timestamp_ms
+
+
+def test_times_may_be_epochs_distances_and_words():
+    assert parse_time_ms("now", now_ms=NOW_MS) == NOW_MS
+    assert parse_time_ms("-15m", now_ms=NOW_MS) == NOW_MS - 900_000
+    assert parse_time_ms("+1h", now_ms=NOW_MS) == NOW_MS + 3_600_000
+    assert parse_time_ms("1795176000", now_ms=0) == NOW_MS
+    assert parse_time_ms("1795176000000", now_ms=0) == NOW_MS
+    assert parse_time_ms("1795176000.5", now_ms=0) == NOW_MS + 500
+
+
+def test_a_time_without_a_zone_is_read_in_the_one_that_is_set():
+    plus_two = timezone(timedelta(hours=2))
+    utc = parse_time_ms("2026-11-20T12:00:00", now_ms=NOW_MS, zone=UTC)
+    assert parse_time_ms("2026-11-20T12:00:00", now_ms=NOW_MS, zone=plus_two) == utc - 7_200_000
+    assert parse_time_ms("2026-11-20T12:00:00Z", now_ms=NOW_MS, zone=plus_two) == utc
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "12:00", "2026-13-01", "-5"])
+def test_what_is_not_a_time_is_refused(text):
+    with pytest.raises(UsageError) as caught:
+        parse_time_ms(text, now_ms=NOW_MS)
+    assert caught.value.code == "bad-time"
+
+
+def test_a_timestamp_that_no_calendar_has_stays_a_number():
+    assert format_time(2**62) == str(2**62)
+
+
+def test_figures_for_people():
+    assert [format_duration(ms) for ms in (5, 3100, 125_000, 3_720_000)] == ["5 ms", "3.1 s", "2 m 05 s", "1 h 02 m"]
+    assert [format_size(size) for size in (512, 1536, 3 << 30)] == ["512 B", "1.5 KiB", "3.0 GiB"]
+    assert group_digits(1234567) == "1 234 567"
+    assert [counted(n, "record") for n in (0, 1, 1842)] == ["0 records", "1 record", "1 842 records"]
