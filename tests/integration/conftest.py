@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,9 @@ from yak.local.processes import ProcessId, is_running, kill, stop
 from yak.local.redis_child import RunningRedis
 from yak.local.spawn import yak_argv
 from yak.local.state import STATE_FILE, load
+
+# What several files here share lies in support/; tests are no package, so its folder is named.
+sys.path.append(str(Path(__file__).parent))
 
 REDIS_DATABASES = 16
 _names = itertools.count(1)

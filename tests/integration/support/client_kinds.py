@@ -48,7 +48,13 @@ class ClientKind(Protocol):
     def alter_config(self, topic: str, name: str, value: str) -> None: ...
     def describe_cluster(self) -> Described: ...
     def produce(
-        self, topic: str, messages: Sequence[Message], *, partition: int = 0, codec: str = "none", idempotent: bool = True
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        partition: int = 0,
+        codec: str = "none",
+        idempotent: bool = True,
     ) -> list[int]: ...
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[tuple[int, Message]]: ...
     def offset_for_time(self, topic: str, timestamp_ms: int, *, partition: int = 0) -> int | None: ...
@@ -111,7 +117,13 @@ class Confluent:
         return Described(found.cluster_id, found.controller.id, brokers)
 
     def produce(
-        self, topic: str, messages: Sequence[Message], *, partition: int = 0, codec: str = "none", idempotent: bool = True
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        partition: int = 0,
+        codec: str = "none",
+        idempotent: bool = True,
     ) -> list[int]:
         from confluent_kafka import Producer
 
@@ -248,7 +260,13 @@ class KafkaPython:
         return Described(found["cluster_id"], found["controller_id"], brokers)
 
     def produce(
-        self, topic: str, messages: Sequence[Message], *, partition: int = 0, codec: str = "none", idempotent: bool = True
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        partition: int = 0,
+        codec: str = "none",
+        idempotent: bool = True,
     ) -> list[int]:
         from kafka import KafkaProducer
 
@@ -394,7 +412,13 @@ class Aiokafka:
         return Described(found["cluster_id"], found["controller_id"], brokers)
 
     def produce(
-        self, topic: str, messages: Sequence[Message], *, partition: int = 0, codec: str = "none", idempotent: bool = True
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        partition: int = 0,
+        codec: str = "none",
+        idempotent: bool = True,
     ) -> list[int]:
         from aiokafka import AIOKafkaProducer
 
@@ -482,9 +506,7 @@ class Aiokafka:
         return asyncio.run(run())
 
 
-CLIENT_KINDS: dict[str, Callable[[str], ClientKind]] = {
-    each.name: each for each in (Confluent, KafkaPython, Aiokafka)
-}
+CLIENT_KINDS: dict[str, Callable[[str], ClientKind]] = {each.name: each for each in (Confluent, KafkaPython, Aiokafka)}
 
 
 def _configs_in(found: Any, topic: str) -> dict[str, str | None]:

@@ -1,0 +1,140 @@
+"""What one client writes every other reads, and consumers without groups are served in peace."""
+
+import asyncio
+import struct
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from support.client_kinds import ALL_CODECS, CLIENT_KINDS, Message
+
+FOREVER = {"retention.ms": "-1"}
+MESSAGES = (
+    Message(b"value", b"key", (("h", b"1"), ("h", b"2"))),
+    Message(None, b"null value"),
+    Message(b"no key"),
+    Message(bytes(range(256)) * 20, bytes(range(256)), (("bin", bytes(range(256))),)),
+)
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+@pytest.mark.parametrize("writer_name", sorted(CLIENT_KINDS))
+def test_what_one_client_writes_every_other_reads(module_broker, unique_topic, writer_name, codec):
+    clients = {name: make(module_broker.bootstrap) for name, make in CLIENT_KINDS.items()}
+    writer = clients[writer_name]
+    if codec not in writer.codecs:
+        pytest.skip(f"{writer.name} has no {codec} here: its library for it is not installed")
+    writer.create_topic(unique_topic, configs=FOREVER)
+    writer.produce(unique_topic, MESSAGES, codec=codec)
+    readers = [client for client in clients.values() if codec in client.codecs]
+    assert len(readers) >= 2
+    for reader in readers:
+        assert reader.consume(unique_topic, len(MESSAGES)) == list(enumerate(MESSAGES)), reader.name
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_topic_with_a_codec_of_its_own_is_recompressed_for_every_reader(module_broker, unique_topic, codec):
+    clients = {name: make(module_broker.bootstrap) for name, make in CLIENT_KINDS.items()}
+    writer = clients["confluent-kafka"]
+    writer.create_topic(unique_topic, configs={**FOREVER, "compression.type": codec})
+    writer.produce(unique_topic, MESSAGES)
+    for reader in clients.values():
+        if codec in reader.codecs:
+            assert reader.consume(unique_topic, len(MESSAGES)) == list(enumerate(MESSAGES)), reader.name
+    folders = [path for path in module_broker.data_dir.iterdir() if path.name == f"{unique_topic}-0"]
+    (log,) = folders[0].glob("*.log")
+    attributes = struct.unpack_from(">h", log.read_bytes(), 21)[0]
+    assert attributes & 7 == ALL_CODECS.index(codec)
+
+
+def test_a_consumer_with_a_group_that_only_assigns_sees_no_error(module_broker, unique_topic):
+    CLIENT_KINDS["confluent-kafka"](module_broker.bootstrap).create_topic(unique_topic, configs=FOREVER)
+    errors: list[KafkaError] = []
+    consumer = Consumer(
+        {
+            "bootstrap.servers": module_broker.bootstrap,
+            "group.id": "nobody",
+            "enable.auto.commit": False,
+            "error_cb": errors.append,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(unique_topic, 0, 0)])
+        producer = Producer({"bootstrap.servers": module_broker.bootstrap})
+        producer.produce(unique_topic, b"x", partition=0)
+        producer.flush(10)
+        found = []
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None:
+                assert message.error() is None, message.error()
+                found.append(message.value())
+        assert found == [b"x"]
+        assert errors == []
+    finally:
+        consumer.close()
+
+
+def test_a_consumer_that_subscribes_waits_and_the_broker_goes_on(module_broker, unique_topic):
+    client = CLIENT_KINDS["confluent-kafka"](module_broker.bootstrap)
+    client.create_topic(unique_topic, configs=FOREVER)
+    subscriber = Consumer({"bootstrap.servers": module_broker.bootstrap, "group.id": "nobody", "log_level": 0})
+    try:
+        subscriber.subscribe([unique_topic])
+        assert subscriber.poll(1.5) is None
+        assert client.produce(unique_topic, [Message(b"meanwhile")]) == [0]
+        assert [message.value for _, message in client.consume(unique_topic, 1)] == [b"meanwhile"]
+    finally:
+        subscriber.close()
+
+
+def test_an_aiokafka_consumer_with_a_group_that_only_assigns_reads(module_broker, unique_topic):
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka import TopicPartition as Partition
+
+    client = CLIENT_KINDS["aiokafka"](module_broker.bootstrap)
+    client.create_topic(unique_topic, configs=FOREVER)
+    client.produce(unique_topic, MESSAGES)
+
+    async def read() -> list[bytes | None]:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=module_broker.bootstrap, group_id="nobody", enable_auto_commit=False
+        )
+        consumer.assign([Partition(unique_topic, 0)])
+        start = asyncio.create_task(consumer.start())
+        try:
+            await asyncio.wait_for(start, 20)
+            consumer.seek(Partition(unique_topic, 0), 0)
+            return [(await asyncio.wait_for(consumer.getone(), 20)).value for _ in MESSAGES]
+        finally:
+            await consumer.stop()
+
+    assert asyncio.run(read()) == [message.value for message in MESSAGES]
+
+
+def test_a_kafka_python_consumer_with_a_group_that_only_assigns_reads(module_broker, unique_topic):
+    from kafka import KafkaConsumer
+    from kafka import TopicPartition as Partition
+
+    client = CLIENT_KINDS["kafka-python"](module_broker.bootstrap)
+    client.create_topic(unique_topic, configs=FOREVER)
+    client.produce(unique_topic, MESSAGES)
+    consumer = KafkaConsumer(bootstrap_servers=module_broker.bootstrap, group_id="nobody", enable_auto_commit=False)
+    try:
+        there = Partition(unique_topic, 0)
+        consumer.assign([there])
+        consumer.seek(there, 0)
+        found: list[bytes | None] = []
+        deadline = time.monotonic() + 20
+        while len(found) < len(MESSAGES) and time.monotonic() < deadline:
+            found += [each.value for each in consumer.poll(timeout_ms=500).get(there, ())]
+        assert found == [message.value for message in MESSAGES]
+    finally:
+        consumer.close()
+
+
+def test_the_log_has_no_bug_lines(module_broker):
+    log = module_broker.log()
+    assert "Traceback" not in log
+    assert " ERROR " not in log
