@@ -20,6 +20,7 @@ _JOIN_BELOW_BYTES: Final = 16 * 1024
 """Replies that together are smaller leave as one joined buffer: cheaper than a gather list of hundreds."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
+_LIKELY_ALL_BYTES: Final = 4096
 
 
 class Connection:
@@ -118,6 +119,10 @@ class Connection:
                     self._because("peer closed")
                     return
                 self._note_received(received)
+                if received < _LIKELY_ALL_BYTES and not frames_in.has_whole_frames:
+                    # Probably all there was: wait at once, which is a checkpoint too, rather than read in vain.
+                    await trio.lowlevel.wait_readable(sock)
+                    continue
             await trio.lowlevel.checkpoint()
 
     def _note_received(self, received: int) -> None:
