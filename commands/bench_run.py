@@ -23,7 +23,7 @@ from yak.commands.units import group_digits
 from yak.errors import CheckFailed, UsageError, YakError
 
 VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing"}
-TIMED = {"produce": "acknowledged", "latency": "acknowledged", "e2e": "received"}
+TIMED = {"produce": "acknowledged", "consume": "received", "latency": "acknowledged", "e2e": "received"}
 
 
 @dataclass(frozen=True, slots=True)

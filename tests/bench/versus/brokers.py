@@ -176,7 +176,8 @@ class KafkaBroker:
             SERVER_PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.folder / "data")
         )
         (self.folder / "log4j2.yaml").write_text(LOG4J2.format(log=self.folder / "server.log"))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A leading "-" would be read as an option; Kafka's own Uuid.randomUuid avoids it too.
+        cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         format_ = ("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(config))
         subprocess.run(self.java(*format_), check=True, capture_output=True)
 

@@ -30,6 +30,7 @@ How it is done:
 - CPU is what the broker's process used between the clients' start and end; YAK's includes Redis'. A gigabyte is 10^9
   bytes of record values.
 - Bulk loads: acks=all, linger.ms=5, no compression, 0.3 s of warm-up before.
+- Before the first round both brokers get every kind of load once, unmeasured, so that the JVM has compiled its code.
 - Medians over {rounds} rounds. A ratio is YAK's median divided by Kafka's.
 
 """

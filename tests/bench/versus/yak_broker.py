@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 from versus.brokers import cpu_of, free_port
-from yak.local.redis_server import EmbeddedRedis
 
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
+from yak.local.redis_server import EmbeddedRedis
 
 STOP_SECONDS = 30.0
 
@@ -46,7 +46,7 @@ class YakBroker:
         """The broker's process and Redis'."""
         assert self.broker is not None
         assert self.redis is not None
-        return [self.broker.process.pid, self.redis.process.pid]
+        return [self.broker.process.pid, self.redis.pid]
 
     def cpu_seconds(self) -> float:
         """CPU seconds of broker and Redis together."""

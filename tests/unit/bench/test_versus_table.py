@@ -1,0 +1,95 @@
+"""The comparison's arithmetic and its page, without a broker."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bench_on_path() -> Iterator[None]:
+    sys.path.insert(0, str(BENCH))
+    yield
+    sys.path.remove(str(BENCH))
+
+
+@pytest.fixture
+def table() -> ModuleType:
+    from versus import table
+
+    return table
+
+
+def sample(table: ModuleType) -> object:
+    made = table.Table()
+    for yak, kafka in ((10.0, 20.0), (12.0, 10.0), (90.0, 11.0)):
+        made.add("rate", "records/s", table.AT_LEAST_KAFKA, "yak", yak, client_limited=True)
+        made.add("rate", "records/s", table.AT_LEAST_KAFKA, "kafka", kafka)
+    made.add("memory", "MB", table.Goal(1 / 6, at_least=False), "yak", 50.0)
+    made.add("memory", "MB", table.Goal(1 / 6, at_least=False), "kafka", 200.0)
+    made.add("only one side", "s", None, "kafka", 1.0)
+    return made
+
+
+def test_a_ratio_is_of_medians_and_meets_its_goal_or_not(table: ModuleType) -> None:
+    rate, memory = sample(table).rows()  # type: ignore[attr-defined]
+    assert (rate.median("yak"), rate.median("kafka")) == (12.0, 11.0)
+    assert rate.ratio == pytest.approx(12 / 11)
+    assert rate.met is True
+    assert memory.ratio == 0.25
+    assert memory.met is False
+
+
+def test_the_side_whose_client_was_busy_in_most_rounds_is_noted(table: ModuleType) -> None:
+    rate, memory = sample(table).rows()  # type: ignore[attr-defined]
+    assert rate.note() == "client (yak)"
+    assert memory.note() == ""
+
+
+def test_the_json_is_a_list_with_the_contracts_keys(table: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "build" / "bench.json"
+    table.write_json(path, sample(table).rows())  # type: ignore[attr-defined]
+    found = json.loads(path.read_text())
+    assert list(found[0])[:7] == ["name", "unit", "yak", "kafka", "ratio", "goal", "met"]
+    assert (found[1]["goal"], found[1]["met"]) == ("<= 0.167", False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0971, "0.0971"), (54.9, "54.9"), (999.4, "999"), (1523.0, "1 520"), (4060000.0, "4 060 000")]
+)
+def test_figures_have_three_digits(table: ModuleType, value: float, text: str) -> None:
+    assert table.short(value) == text
+
+
+def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
+    from versus.page import page
+
+    facts = dict.fromkeys(("command", "when", "machine", "kafka_version", "java", "rounds", "cores"), "x")
+    text = page(sample(table).rows(), ["one note"], facts)  # type: ignore[attr-defined]
+    assert "- memory: 50 against 200 MB, ratio 0.25, goal <= 0.167" in text
+    assert "| rate | records/s | 12 (10 to 90) | 11 (10 to 20) | 1.09 | >= 1 | yes | client (yak) |" in text
+    assert "- one note" in text
+
+
+def test_all_sizes_partitions_and_clients_are_combined_in_a_full_run() -> None:
+    from versus.loads import cells
+
+    full = cells(1.0, quick=False)
+    assert len({cell.name for cell in full}) == len(full) == 12
+    assert {cell.partitions for cell in full} == {1, 8, 64}
+    assert {cell.clients for cell in full} == {1, 20}
+
+
+def test_a_machine_without_maven_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from versus import kafka_jars
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(kafka_jars.Missing, match="Maven"):
+        kafka_jars.kafka_jars(tmp_path / "cache", "4.3.1")
+    with pytest.raises(kafka_jars.Missing, match="Java"):
+        kafka_jars.java_version()

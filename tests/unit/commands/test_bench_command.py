@@ -1,0 +1,100 @@
+"""`yak bench` from its flags to its exit code, on librdkafka's own mock cluster where one is needed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from yak.client.bench.load import ClientResult, Load
+from yak.client.bench.result import Result
+from yak.commands import bench_run
+from yak.commands.bench_run import parse_properties
+from yak.commands.main import main
+from yak.errors import UsageError
+
+
+def canned(load: Load, _partitions: int | None = None, **_hooks: object) -> Result:
+    """A run of two clients without a cluster."""
+    clients = [ClientResult(number, 500, 50_000, ended_s=1.0, cpu_s=0.1) for number in range(2)]
+    for each in clients:
+        each.latency.record(2_000_000)
+    return Result(load, clients, 1000)
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_run, "run_benchmark", canned)
+
+
+def run(*arguments: str) -> int:
+    try:
+        return int(main(list(arguments)) or 0)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def test_the_table_has_the_total_each_client_and_the_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "produce", "--clients", "2") == 0
+    text = capsys.readouterr().out
+    assert "1 000 records/s, 0.1 MB/s" in text
+    assert "[1] 500 records/s" in text
+    assert "min 500 | avg 500 | max 500 | stddev 0 records/s" in text
+    assert "p99.9 2.000" in text
+    assert "librdkafka" in text
+
+
+def test_the_json_has_figures_histogram_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "latency", "-o", "json", "--assert", "p99<20ms") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["benchmark"] == "latency"
+    assert found["rate"] == 1000.0
+    assert found["histogram"]
+    assert found["asserts"] == [{"assert": "p99<20ms", "value": 2.0, "baseline": None, "held": True}]
+
+
+def test_an_assertion_that_does_not_hold_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "e2e", "--assert", "p99<1ms", "--assert", "errors==0") == 4
+    captured = capsys.readouterr()
+    assert "FAIL  p99<1ms" in captured.out
+    assert "error[assert-failed]: does not hold: p99<1ms" in captured.err
+
+
+def test_the_run_is_compared_with_its_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "produce", "-o", "json") == 0
+    before = tmp_path / "before.json"
+    before.write_text(capsys.readouterr().out)
+    assert run("bench", "produce", "--baseline", str(before), "--assert", "rate>=0.9x") == 0
+    assert "RATIO" in capsys.readouterr().out
+    assert run("bench", "produce", "--baseline", str(before), "--assert", "rate>=1.5x") == 4
+
+
+def test_the_csv_file_is_written(tmp_path: Path) -> None:
+    assert run("bench", "produce", "--csv", str(tmp_path / "o.csv")) == 0
+    assert (tmp_path / "o.csv").read_text().splitlines()[-1].startswith("total,1000,")
+
+
+def test_failed_records_end_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    lossy = Result(Load("produce", "x:1", "t"), [ClientResult(0, 10, 1000, ended_s=1.0)], stored=4)
+    monkeypatch.setattr(bench_run, "run_benchmark", lambda *_a, **_k: lossy)
+    assert run("bench", "produce") == 1
+    assert "error[bench-errors]: 6 records failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--assert", "fast"), ("--assert", "p50<2x"), ("-X", "linger"), ("--size", "big"), ("--baseline", "none.json")],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(flags: tuple[str, ...]) -> None:
+    assert run("bench", "produce", *flags) == 2
+
+
+def test_read_only_mode_allows_reading_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YAK_READONLY", "1")
+    assert run("bench", "produce") == 2
+    assert run("bench", "consume") == 0
+
+
+def test_client_properties_are_split_at_the_first_equals_sign() -> None:
+    assert parse_properties(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
+    with pytest.raises(UsageError):
+        parse_properties(["=x"])
