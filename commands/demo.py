@@ -21,26 +21,36 @@ class _Printed:
     """Tells the story on stderr, with a live count where there is a terminal."""
 
     def __init__(self, g: Globals) -> None:
+        import os
+
         from yak.local.demo.story import STEPS
 
         self._out = g.out
         self._steps = STEPS
-        self._progress = g.out.progress("      acknowledged")
-        self._progress.__enter__()
+        self._live = g.out.stderr.isatty() and not g.quiet and not os.environ.get("CI")
+        self._counting = False
 
     def step(self, number: int, title: str) -> None:
         """A step begins."""
-        self._progress.__exit__()
+        self._clear_count()
         self._out.note(self._out.paint(f"{number}/{self._steps}", "1;36") + "   " + self._out.paint(title, "1"))
 
     def say(self, text: str) -> None:
         """A line under the step."""
-        self._progress.__exit__()
+        self._clear_count()
         self._out.note(f"      {text}")
 
     def loading(self, acknowledged: int) -> None:
-        """The count so far."""
-        self._progress.update(acknowledged)
+        """The count so far, written over itself."""
+        if self._live:
+            self._out.stderr.write(f"\r      {acknowledged} acknowledged")
+            self._out.stderr.flush()
+            self._counting = True
+
+    def _clear_count(self) -> None:
+        if self._counting:
+            self._out.stderr.write("\r" + " " * 40 + "\r")
+            self._counting = False
 
 
 @command(examples=("yak demo", "yak demo --fast", "yak demo --keep --data-dir ./demo", "yak demo -o json"))
@@ -75,7 +85,8 @@ def demo(
     g.out.note("Real data into a real broker, one kill -9, and every acknowledged message counted.\n")
     result = run(DemoSettings(seconds, kill=not no_kill, keep=keep, data_dir=data_dir), _Printed(g))
     if g.out.for_people:
-        _show_verdict(g, result)
+        if not (g.quiet and result.holds):
+            _show_verdict(g, result)
     elif g.out.format in {"json", "yaml"}:
         g.out.object(result.as_json())
     else:

@@ -5,6 +5,11 @@ from typing import Any
 
 import pytest
 
+from yak.commands.main import run
+from yak.local.demo import story
+from yak.local.demo.ledger import Stored
+from yak.local.demo.readback import read_back
+
 TOPICS = ("server_metrics", "files")
 
 
@@ -40,6 +45,22 @@ def test_keep_leaves_a_cluster_that_can_be_looked_at(yak: Any) -> None:
     status = yak.run("up", "--status", "--data-dir", "kept", "-o", "json").json
     assert status["bootstrap"] == ran.json["bootstrap"]
     assert status["brokers"][0]["state"] == "running"
+
+
+def test_one_missing_message_is_found_and_exit_code_4(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forgetful(*arguments: Any, **options: Any) -> dict[str, list[Stored]]:
+        found = read_back(*arguments, **options)
+        found["files"].pop(7)
+        return found
+
+    monkeypatch.setattr(story, "read_back", forgetful)
+    assert run(["demo", "--duration", "1s", "--no-kill", "-o", "json"]) == 4
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["ok"] is False
+    assert verdict["lost"] == 1
+    assert verdict["read"] == verdict["acknowledged"] - 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
 _KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER")
 _LOG_ROTATE_BYTES = 16 * 1024 * 1024
-_RUN_MAIN = "from yak.commands.main import main; main()"
 
 
 def is_frozen() -> bool:
@@ -32,7 +31,7 @@ def yak_argv(*arguments: str) -> list[str]:
     """
     if is_frozen():
         return [sys.executable, *arguments]
-    return [sys.executable, "-P", "-c", _RUN_MAIN, *arguments]
+    return [sys.executable, "-P", "-m", "yak", *arguments]
 
 
 def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:

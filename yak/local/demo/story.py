@@ -11,6 +11,8 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
 
+from yak.errors import NothingInTime
+from yak.ids import TopicPartition
 from yak.local import processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.demo.ledger import Acknowledged, Verdict, compare
@@ -21,6 +23,7 @@ from yak.local.seed import SeedTopic, make_topics
 
 NODE: Final = 1
 CSV_ROWS_PER_SECOND: Final = 500
+BEGIN_SECONDS: Final = 20.0
 FINISH_SECONDS: Final = 60.0
 READ_SECONDS: Final = 30.0
 STEPS: Final = 6
@@ -135,9 +138,10 @@ def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, wor
     for client in clients:
         client.start()
     _wait(clients, load_began + settings.load_seconds * 0.4, narrator)
+    stored = _wait_until_all_store(broker.address, clients)
     killed_pid, killed_at = None, None
     if settings.kill:
-        killed_pid, killed_at = _kill_and_restart(cluster, clients, times, narrator)
+        killed_pid, killed_at = _kill_and_restart(cluster, stored, times, narrator)
     else:
         narrator.step(3, "Kill the broker: left out (--no-kill)")
         narrator.step(4, "Start it again: left out")
@@ -169,9 +173,7 @@ def _clients(settings: DemoSettings, bootstrap: str, work: str) -> list[LoadClie
     return clients
 
 
-def _kill_and_restart(
-    cluster: LocalCluster, clients: list[LoadClient], times: DemoTimes, narrator: Narrator
-) -> tuple[int, float]:
+def _kill_and_restart(cluster: LocalCluster, stored: int, times: DemoTimes, narrator: Narrator) -> tuple[int, float]:
     status = cluster.status().brokers[0]
     pid = status.pid
     assert pid is not None, "the broker ran a moment ago"
@@ -179,7 +181,7 @@ def _kill_and_restart(
     killed_at = time.monotonic()
     process = cluster.kill(NODE)
     assert not processes.is_running(process)
-    narrator.say(f"gone after {sum(client.acknowledged_count() for client in clients)} reported acknowledgements")
+    narrator.say(f"gone, with {stored} messages stored just before and every client still sending")
     narrator.step(4, "Start it again on the same data")
     restart_began = time.monotonic()
     again = cluster.restart(NODE)
@@ -199,6 +201,30 @@ def _wait(clients: list[LoadClient], until: float, narrator: Narrator) -> None:
     while (left := until - time.monotonic()) > 0:
         narrator.loading(sum(client.acknowledged_count() for client in clients))
         time.sleep(min(0.1, left))
+
+
+def _wait_until_all_store(bootstrap: str, clients: list[LoadClient]) -> int:
+    """Wait until each client has a message in its topic, so that the kill hits all of them; the number stored.
+
+    Raises NothingInTime when one of them stores nothing.
+    """
+    from yak.client.admin import LATEST, Admin
+
+    admin = Admin(bootstrap)
+    partitions = {TopicPartition(client.topic, 0): LATEST for client in clients}
+    deadline = time.monotonic() + BEGIN_SECONDS
+    while True:
+        ends = {place.topic: found.offset for place, found in admin.offsets(partitions).items()}
+        silent = [topic for topic, end in ends.items() if end == 0]
+        if not silent:
+            return sum(ends.values())
+        if time.monotonic() > deadline:
+            raise NothingInTime(
+                "demo-client",
+                f"nothing was stored in {', '.join(silent)} in {BEGIN_SECONDS:.0f} s",
+                why="the client that sends there did not begin",
+            )
+        time.sleep(0.05)
 
 
 def _compare(bootstrap: str, acknowledged: dict[str, list[Acknowledged]], times: DemoTimes) -> tuple[Verdict, ...]:

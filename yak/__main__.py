@@ -1,0 +1,6 @@
+"""`python -m yak` is `yak`."""
+
+from yak.commands.main import main
+
+if __name__ == "__main__":
+    main()
