@@ -31,7 +31,7 @@ def yak_argv(*arguments: str) -> list[str]:
     """
     if is_frozen():
         return [sys.executable, *arguments]
-    return [sys.executable, "-P", "-m", "yak", *arguments]
+    return [sys.executable, "-P", "-m", "yak.commands", *arguments]
 
 
 def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`python -m yak` is `yak`."""
+"""`python -m yak.commands` is `yak`."""
 
 from yak.commands.main import main
 
