@@ -1,11 +1,15 @@
 """Child programs get a clean environment, and ports are what the system says they are."""
 
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from yak import __version__
+from yak.commands import __main__ as module
+from yak.commands.main import main
 from yak.errors import UsageError
 from yak.local import ports, spawn
 
@@ -32,6 +36,9 @@ def test_from_source_the_same_python_runs_the_same_yak() -> None:
     argv = spawn.yak_argv("serve", "--port", "0")
     assert argv[0] == sys.executable
     assert argv[-3:] == ["serve", "--port", "0"]
+    told = subprocess.run(spawn.yak_argv("--version"), capture_output=True, text=True)
+    assert told.stdout == f"yak {__version__}\n"
+    assert module.main is main
 
 
 def test_a_big_log_is_put_aside_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
