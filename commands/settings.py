@@ -147,7 +147,7 @@ SETTINGS: tuple[Setting, ...] = (
         "lease_time_seconds",
         "--lease-time",
         "YAK_LEASE_TIME_SECONDS",
-        3.0,
+        10.0,
         "how long the controller's lease lasts",
         _seconds,
         ("LEASE_TIME_SECONDS",),

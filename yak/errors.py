@@ -10,7 +10,8 @@
     ProtocolViolation           the peer's bytes make no sense: the connection is closed
     LogDirectoryFailure         the disk's fault: that log directory goes offline, the broker lives on
 
-An assertion is for our own bugs and stops the node. Shells turn YakError into three lines for a person
+An assertion is for our own bugs: the shell logs it loudly and ends the connection it came from, the simulator and the
+tests stop. Shells turn YakError into three lines for a person
 (`yak.commands.output`), and PeerError into an error code for a client (`yak.broker`).
 """
 

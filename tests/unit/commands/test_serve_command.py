@@ -134,7 +134,7 @@ def test_a_broker_starts_without_typer_and_pydantic() -> None:
     assert told.splitlines()[-1] in ("[]", "['hypothesis']")
 
 
-@pytest.mark.parametrize("words", [["-h"], ["--port"], ["--port", "--dry-run"], ["-cx=1"], ["--dry-run=1"], ["x"]])
+@pytest.mark.parametrize("words", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
 def test_words_that_the_table_does_not_know_are_left_to_typer(words: list[str]) -> None:
     from yak.commands.serving import parse_words
 
