@@ -49,10 +49,12 @@ def read(
     Python touches a record only in C loops (`sum`, `any`); how far each partition is, is asked once a batch.
     """
     ends = {each.partition: each.end for each in slices}
+    expected = sum(each.records for each in slices)
     consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
     last_s = time.monotonic()
     while ends and not (stop and stop.reached(result.records)):
-        messages = consumer.consume(BATCH_RECORDS, 0.2)
+        # Never asks for more than is left: librdkafka would wait the whole time-out for records that do not exist.
+        messages = consumer.consume(max(1, min(BATCH_RECORDS, expected - result.records)), 0.2)
         if not messages:
             if time.monotonic() - last_s > IDLE_SECONDS:
                 result.failed(f"nothing arrived for {IDLE_SECONDS:.0f} s, {len(ends)} partitions are not at their end")
