@@ -5,11 +5,9 @@ ask the controller. A topic with more than 200 partitions takes several calls, w
 it when all are in.
 """
 
-import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.image import Image, TopicInfo
@@ -17,13 +15,13 @@ from yak.cluster.payload import format_nodes
 from yak.cluster.placement import place
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
-from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from yak.limits import PARTITIONS_PER_TOPIC_MAX
+from yak.protocol.topic_names import refuse_collision, validate_topic_name
 from yak.seams.metadata_store import StoreRequest
 
 ValidateConfig = Callable[[str, str], object]
 """Raises PeerError when a topic config has no such name or value."""
 
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 REPLICATION_FACTOR_MAX = 32_767
 
 
@@ -61,28 +59,6 @@ class TopicPlan:
         return len(self.assignments[0])
 
 
-@dataclass(slots=True, frozen=True)
-class ConfigOperation:
-    """One operation of IncrementalAlterConfigs (KIP-339)."""
-
-    name: str
-    operation: Literal["set", "delete", "append", "subtract"]
-    value: str | None = None
-
-
-def check_topic_name(name: str) -> None:
-    """Kafka's rules for names (Topic.java). Raises PeerError(INVALID_TOPIC_EXCEPTION)."""
-    if not name or name in (".", ".."):
-        words = f"Topic name is invalid: '{name}' is not allowed"
-    elif len(name) > TOPIC_NAME_LENGTH_MAX:
-        words = f"Topic name is invalid: the length of '{name}' is longer than {TOPIC_NAME_LENGTH_MAX} characters"
-    elif not _LEGAL_NAME.match(name):
-        words = f"Topic name is invalid: '{name}' has a character other than ASCII letters, digits, '.', '_' and '-'"
-    else:
-        return
-    raise PeerError(ErrorCode.invalid_topic_exception, words)
-
-
 def plan_create_topic(
     image: Image,
     new: NewTopic,
@@ -93,10 +69,10 @@ def plan_create_topic(
 ) -> TopicPlan:
     """A new topic. Raises PeerError with Kafka's code for what is wrong with it."""
     defaults = defaults or TopicDefaults()
-    check_topic_name(new.name)
+    validate_topic_name(new.name)
     if new.name in image.topics:
         raise PeerError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
-    _check_collision(image, new.name)
+    refuse_collision(new.name, image.topics)
     if new.assignments:
         assignments = _manual_assignments(image, new)
     else:
@@ -162,25 +138,6 @@ def plan_alter_configs(
     return (_alter(resource_type, resource_name, changes, replace=True),)
 
 
-def plan_incremental_alter_configs(
-    image: Image, resource_type: str, resource_name: str, operations: Sequence[ConfigOperation]
-) -> tuple[tuple[StoreRequest, ...], dict[str, str | None]]:
-    """Apply operations to the configs of a resource; also the values that result, for validation (None: removed).
-
-    `append` and `subtract` work on the comma-separated list that is set now. Raises PeerError.
-    """
-    _check_resource(image, resource_type, resource_name)
-    present = configs_of(image, resource_type, resource_name)
-    results: dict[str, str | None] = {}
-    for operation in operations:
-        if operation.name in results:
-            words = f"Error due to duplicate config keys: {operation.name}"
-            raise PeerError(ErrorCode.invalid_request, words)
-        results[operation.name] = _result(operation, present.get(operation.name))
-    changes = [[name, value] for name, value in sorted(results.items())]
-    return (_alter(resource_type, resource_name, changes, replace=False),), results
-
-
 def plan_producer_ids() -> StoreRequest:
     """A block of producer ids; `ChangeDone.values[0]` has `first` and `next`."""
     return StoreRequest("alloc_pid")
@@ -194,16 +151,6 @@ def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest,
     return (StoreRequest("unregister", {"target_id": node_id}),)
 
 
-def configs_of(image: Image, resource_type: str, resource_name: str) -> Mapping[str, str]:
-    """The configs set on a resource itself; empty when there are none or it is not there."""
-    if resource_type == "topic":
-        topic = image.topics.get(resource_name)
-        return topic.configs if topic is not None else {}
-    if resource_name == "":
-        return image.default_broker_configs
-    return image.broker_configs.get(int(resource_name), {})
-
-
 def existing_topic(image: Image, name: str) -> TopicInfo:
     """The topic of that name. Raises PeerError(UNKNOWN_TOPIC_OR_PARTITION)."""
     topic = image.topics.get(name)
@@ -213,17 +160,6 @@ def existing_topic(image: Image, name: str) -> TopicInfo:
 
 
 # ------------------------------------------------------------------------------------------------------- inside
-
-
-def _check_collision(image: Image, name: str) -> None:
-    # '.' and '_' become one in metric names (Topic.hasCollision).
-    if "." not in name and "_" not in name:
-        return
-    key = name.replace(".", "_")
-    for other in image.topics:
-        if len(other) == len(name) and other.replace(".", "_") == key:
-            words = f"Topic '{name}' collides with existing topic: {other}"
-            raise PeerError(ErrorCode.invalid_topic_exception, words)
 
 
 def _check_partition_count(count: int) -> None:
@@ -327,20 +263,3 @@ def _alter(resource_type: str, resource_name: str, changes: list[list[str | None
         "replace": replace,
     }
     return StoreRequest("alter_configs", arguments)
-
-
-def _result(operation: ConfigOperation, present: str | None) -> str | None:
-    if operation.operation == "delete":
-        return None
-    if operation.value is None:
-        words = f"Null value not supported for : {operation.name}"
-        raise PeerError(ErrorCode.invalid_request, words)
-    if operation.operation == "set":
-        return operation.value
-    items = [item for item in (present or "").split(",") if item]
-    given = [item for item in operation.value.split(",") if item]
-    if operation.operation == "append":
-        items += [item for item in given if item not in items]
-    else:
-        items = [item for item in items if item not in given]
-    return ",".join(items)

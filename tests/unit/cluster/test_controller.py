@@ -5,15 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.cluster.controller import (
-    ConfigOperation,
     NewTopic,
     TopicDefaults,
-    check_topic_name,
     plan_alter_configs,
     plan_create_partitions,
     plan_create_topic,
     plan_delete_topic,
-    plan_incremental_alter_configs,
     plan_unregister_broker,
 )
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
@@ -136,23 +133,9 @@ def test_a_topic_is_deleted_by_its_id():
     assert request.arguments == {"topic_id": str(ONE.topics["old"].topic_id)}
 
 
-def test_alter_configs_replaces_and_incremental_computes():
+def test_alter_configs_replaces_all_that_is_set():
     [request] = plan_alter_configs(ONE, "topic", "old", {"b": "1", "a": None})
     assert (request.arguments["changes"], request.arguments["replace"]) == ([["b", "1"]], True)
-    operations = [
-        ConfigOperation("x", "set", "1"),
-        ConfigOperation("y", "delete"),
-        ConfigOperation("list", "append", "b,c"),
-    ]
-    [request], results = plan_incremental_alter_configs(ONE, "topic", "old", operations)
-    assert results == {"x": "1", "y": None, "list": "a,b,c"}
-    assert request.arguments["replace"] is False
-    _requests, results = plan_incremental_alter_configs(ONE, "topic", "old", [ConfigOperation("list", "subtract", "a")])
-    assert results == {"list": "b"}
-    twice = [ConfigOperation("x", "set", "1"), ConfigOperation("x", "delete")]
-    assert code_of(lambda: plan_incremental_alter_configs(ONE, "broker", "", twice)) is ErrorCode.invalid_request
-    none = [ConfigOperation("x", "set", None)]
-    assert code_of(lambda: plan_incremental_alter_configs(ONE, "broker", "1", none)) is ErrorCode.invalid_request
     refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}))
     assert refused is ErrorCode.unknown_topic_or_partition
 
@@ -160,18 +143,6 @@ def test_alter_configs_replaces_and_incremental_computes():
 def test_only_a_known_broker_is_unregistered():
     assert plan_unregister_broker(ONE, 1)[0].arguments == {"target_id": 1}
     assert code_of(lambda: plan_unregister_broker(ONE, 2)) is ErrorCode.broker_id_not_registered
-
-
-@given(st.text(max_size=300))
-def test_names_that_pass_can_be_directories(name):
-    try:
-        check_topic_name(name)
-    except PeerError:
-        return
-    assert name not in ("", ".", "..")
-    assert len(f"{name}-99999") <= 255
-    assert name.isascii()
-    assert "/" not in name
 
 
 @given(
