@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from yak.commands import interrupts
 from yak.commands.producing import DEFAULT_TOPIC, ensure_topic
 from yak.commands.units import counted, format_duration, format_size, group_digits, parse_time_ms
 from yak.errors import NothingInTime, UsageError
@@ -261,7 +262,9 @@ class Reading:
                     self._take(record)
                 self._tell_stats()
             self._why = self._why or "reached end"
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as stop:
+            if isinstance(stop, SystemError) and not interrupts.seen():
+                raise
             self._why, code = "interrupted", 130
         self._printer.flush()
         took = format_duration((time.monotonic() - self._started) * 1000)

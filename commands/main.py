@@ -6,7 +6,6 @@ A traceback is never printed; it goes to `last-error.txt` under `XDG_STATE_HOME`
 
 import os
 import sys
-from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -46,8 +45,16 @@ def run(words: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the border of the program)
         if isinstance(error.__context__, BrokenPipeError):  # a `finally` failed on the same closed pipe
             return _reader_gone()
+        if isinstance(error, SystemError) and _was_interrupted():
+            return 130
         return _report(error, words, made)
     return code
+
+
+def _was_interrupted() -> bool:
+    from yak.commands import interrupts
+
+    return interrupts.seen()
 
 
 def _reader_gone() -> int:
@@ -80,14 +87,14 @@ def _dispatch(words: list[str], made: "list[Globals]") -> int:
 
 
 def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int:
-    from yak.commands import registry
+    from yak.commands import interrupts, registry
     from yak.commands.app import CommandGroup, load
 
     name, *after = rest
     entry = registry.find(name)
     if entry is None:
         raise _unknown_command(name, [entry.name for entry in registry.available()], "yak")
-    _terminate_in_order()
+    interrupts.install()
     if name == "serve" and _serve_at_once(after, before, made):
         return 0
     found = load(entry.module, entry.attribute)
@@ -231,16 +238,6 @@ def _keep_traceback(error: Exception, words: list[str]) -> str | None:
     except OSError:
         return None
     return path
-
-
-def _terminate_in_order() -> None:
-    """SIGTERM ends a client command like an exception would, so that `finally` blocks run. `serve` sets its own."""
-    import signal
-
-    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
-        sys.exit(143)
-
-    signal.signal(signal.SIGTERM, stop)
 
 
 if __name__ == "__main__":

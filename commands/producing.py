@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from yak.commands import interrupts
 from yak.commands.produce_source import Source, open_source
 from yak.commands.units import counted, format_duration, group_digits, parse_duration_ms, parse_size_bytes
 from yak.errors import UsageError
@@ -166,7 +167,9 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
         try:
             _send_rows(g, request, source, sender, bar)
             sender.finish((g.timeout_ms if g.timeout_given else 30_000) / 1000 + 5)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as stop:
+            if isinstance(stop, SystemError) and not interrupts.seen():
+                raise
             sender.finish(2.0)
             sender.give_up()
             return True

@@ -156,7 +156,7 @@ def print_description(g: "Globals", described: dict[str, Any], *, all_configs: b
     if not bad:
         out.line(f"{len(partitions)} of {len(partitions)} partitions in sync")
     else:
-        out.line(f"{described['health']}: " + ", ".join(f"{described['name']}-{each['partition']}" for each in bad))
+        out.line("; ".join(f"{described['name']}-{each['partition']} {each['state']}" for each in bad))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+"""What a sender makes of delivery reports, without a broker."""
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+from confluent_kafka import KafkaError, KafkaException
+
+from yak.client.errors import from_exception, from_kafka, was_written
+from yak.client.produce import FEW, Outgoing, RecordSender
+from yak.errors import Unreachable, UsageError, YakError
+
+
+class Message:
+    def __init__(self, partition, offset):
+        self._where = (partition, offset)
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return self._where[0]
+
+    def offset(self):
+        return self._where[1]
+
+
+@pytest.fixture
+def sender():
+    return RecordSender("127.0.0.1:1", "t")
+
+
+def test_acknowledgements_are_counted_by_partition_and_the_first_few_kept(sender):
+    for number in range(FEW + 5):
+        sender._delivered(number, 3, None, Message(number % 2, number // 2))
+    tally = sender.tally
+    assert tally.acknowledged == FEW + 5
+    assert len(tally.few) == FEW
+    assert (tally.spans["t", 0].records, tally.spans["t", 0].first_offset, tally.spans["t", 0].last_offset) == (8, 0, 7)
+    assert tally.value_bytes == 3 * (FEW + 5)
+    assert sender.prefix.length == FEW + 5
+
+
+def test_failures_say_whether_the_record_may_be_written(sender):
+    sender._delivered(0, 1, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), None)
+    sender._delivered(1, 1, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND), None)
+    sender._delivered(2, 1, KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    tally = sender.tally
+    assert (tally.failed, tally.not_written, tally.unknown) == (3, 1, 2)
+    assert tally.failures[0].error.code == "not-enough-replicas"
+    assert sender.prefix.length == 0
+
+
+def test_a_record_that_cannot_be_queued_is_a_failure_of_its_own():
+    sender = RecordSender("127.0.0.1:1", "t", extra={"message.max.bytes": 1000})
+    sender.send(Outgoing(value=b"x" * 2000))
+    assert (sender.tally.failed, sender.tally.not_written) == (1, 1)
+    assert sender.tally.failures[0].error.code == "record-too-large"
+
+
+def test_codecs_that_do_not_exist_are_refused():
+    with pytest.raises(UsageError):
+        RecordSender("127.0.0.1:1", "t", compression="rar")
+
+
+def test_errors_carry_kafkas_number_and_our_slug():
+    error = from_kafka(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS), "not created")
+    assert (error.code, error.exit_code, error.kafka_code) == ("topic-exists", 1, 36)
+    assert "TOPIC_ALREADY_EXISTS" in error.why
+    assert isinstance(from_kafka(KafkaError(KafkaError._ALL_BROKERS_DOWN), "x"), Unreachable)
+    assert from_kafka(KafkaError(KafkaError.UNKNOWN), "x").code == "kafka-error"
+    assert was_written(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)) == "no"
+
+
+def test_what_the_library_raises_becomes_ours_and_bugs_stay_bugs():
+    raised = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    assert from_exception(raised, "x").code == "timed-out"
+    assert from_exception(TimeoutError(), "x").code == "timed-out"
+    assert isinstance(from_exception(ValueError("bad"), "x"), UsageError)
+    ours = YakError("a", "b")
+    assert from_exception(ours, "x") is ours
+    with pytest.raises(KeyError):
+        from_exception(KeyError("x"), "x")

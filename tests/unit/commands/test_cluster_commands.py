@@ -1,0 +1,195 @@
+"""Tables, JSON and effects of `topics`, `brokers` and `cluster`, with a cluster that is only said to be there."""
+
+import json
+
+import pytest
+
+from yak.client.admin import ConfigValue, FoundOffset
+from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
+from yak.errors import YakError
+from yak.ids import TopicPartition
+
+
+def config(name, value, source="default", read_only=False):
+    return ConfigValue(name, value, source, source == "default", read_only, False)
+
+
+class FakeAdmin:
+    """Answers like `yak.client.admin.Admin`, and remembers what it was asked to change."""
+
+    changes: list = []  # noqa: RUF012
+
+    def __init__(self, servers, *, timeout_ms=10_000, verbose=0):
+        self.timeout_s = 1.0
+        self.answered = "127.0.0.1:9092"
+
+    def metadata(self):
+        orders = (Partition(0, 1, (1, 2), (1, 2)), Partition(1, 2, (2, 1), (2,)), Partition(2, -1, (1, 2), ()))
+        topics = {
+            "__consumer_offsets": Topic("__consumer_offsets", (Partition(0, 1, (1,), (1,)),)),
+            "orders": Topic("orders", orders),
+            "yak": Topic("yak", (Partition(0, 1, (1,), (1,)),)),
+        }
+        return ClusterMetadata("clusterid", 1, {1: Broker(1, "a", 9092), 2: Broker(2, "::1", 9093)}, topics)
+
+    def racks(self):
+        return {1: "r1", 2: None}
+
+    def offsets(self, wanted, *, read_committed=False):
+        ends = {TopicPartition("orders", 0): (10, 1010), TopicPartition("orders", 1): (0, 500)}
+        found = {}
+        for each, spec in wanted.items():
+            low, high = ends.get(each, (0, 3))
+            offset = {"earliest": low, "latest": high}.get(spec, low + 2)
+            found[each] = FoundOffset(offset, -1, 4)
+        return found
+
+    def watermarks(self, partitions, *, read_committed=False):
+        low = self.offsets(dict.fromkeys(partitions, "earliest"))
+        high = self.offsets(dict.fromkeys(partitions, "latest"))
+        return {each: (low[each].offset, high[each].offset) for each in partitions}
+
+    def configs(self, kind, name):
+        if kind == "topic":
+            return [config("min.insync.replicas", "2", "topic"), config("retention.ms", "604800000")]
+        said = [config("log.retention.ms", "604800000"), config("node.id", name, "static", True)]
+        if name == "1":
+            said += [
+                config("yak.broker.epoch", "17", "static", True),
+                config("yak.metadata.controller.epoch", "3", "static", True),
+                config("yak.metadata.offset", "42", "static", True),
+                config("yak.metadata.reason", "the store was rolled back", "static", True),
+                config("yak.metadata.state", "FROZEN", "static", True),
+                config("yak.metadata.store", "abc", "static", True),
+                config("yak.metadata.unsafe", "", "static", True),
+            ]
+        return said
+
+    def topic_id(self, name):
+        return "AAAAAAAAAAAAAAAAAAAAAQ"
+
+    def create_topic(self, name, **options):
+        if name == "taken":
+            raise YakError("topic-exists", 'topic "taken" was not created', why="it is there", try_=("x",))
+        self.changes.append(("create", name, options))
+
+    def delete_topic(self, name):
+        self.changes.append(("delete", name))
+
+    def add_partitions(self, name, total, **options):
+        self.changes.append(("grow", name, total, options))
+
+    def alter_configs(self, kind, name, changes, deletions=(), **options):
+        self.changes.append(("configs", kind, name, dict(changes), tuple(deletions), options))
+
+    def delete_records(self, before):
+        self.changes.append(("trim", dict(before)))
+        return dict(before)
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+    FakeAdmin.changes = []
+    monkeypatch.setattr("yak.client.admin.Admin", FakeAdmin)
+    monkeypatch.setattr(
+        "yak.client.log_dirs.replica_sizes",
+        lambda metadata, timeout_s: {1: {("orders", 0): 4096, ("yak", 0): 100}, 2: {("orders", 1): 2048}},
+    )
+    return FakeAdmin.changes
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("topics-list", ["topics", "list"]),
+        ("topics-list-wide", ["topics", "list", "-o", "wide", "--internal", "--sort", "size"]),
+        ("topics-list-json", ["topics", "list", "-o", "json"]),
+        ("topics-list-csv", ["topics", "list", "-o", "csv"]),
+        ("topics-list-under-replicated", ["topics", "list", "--under-replicated-partitions"]),
+        ("topics-list-at-min-isr", ["topics", "list", "--at-min-isr-partitions"]),
+        ("topics-describe", ["topics", "describe", "orders"]),
+        ("topics-describe-json", ["topics", "describe", "orders", "-o", "json"]),
+        ("topics-describe-csv", ["topics", "describe", "orders", "yak", "-o", "csv"]),
+        ("topics-trim-dry-run", ["topics", "trim", "orders", "--before", "200", "--dry-run"]),
+        ("brokers-list", ["brokers", "list"]),
+        ("brokers-list-wide", ["brokers", "list", "-o", "wide"]),
+        ("brokers-list-json", ["brokers", "list", "-o", "json"]),
+        ("brokers-describe", ["brokers", "describe", "1"]),
+        ("brokers-describe-json", ["brokers", "describe", "2", "-o", "json", "--all-configs"]),
+        ("brokers-config", ["brokers", "config", "1"]),
+    ],
+)
+def test_the_output_is_as_agreed(yak, golden, name, words):
+    ran = yak(*words)
+    assert ran.code == 0, ran.err
+    golden(f"tables/{name}.txt", ran.out)
+
+
+def test_a_cluster_that_is_not_well_says_so_and_returns_1(yak, golden):
+    ran = yak("cluster")
+    assert ran.code == 1
+    golden("tables/cluster.txt", ran.out)
+    golden("tables/cluster-json.txt", yak("cluster", "-o", "json").out)
+
+
+def test_kafkas_own_spelling_of_the_topic_commands_is_understood(yak, fake):
+    assert yak("topics", "--list").out == yak("topics", "list").out
+    assert yak("topics", "--describe", "--topic", "orders").out == yak("topics", "describe", "orders").out
+    assert yak("topics", "--create", "--topic", "x", "--partitions", "3", "--replication-factor", "1").code == 0
+    assert yak("topics", "--bootstrap-server", "h:1", "--delete", "--topic=orders", "-y").code == 0
+    options = {"partitions": 3, "replication_factor": 1, "configs": {}, "validate_only": False}
+    assert fake == [("create", "x", options), ("delete", "orders")]
+
+
+def test_one_of_several_that_fails_makes_it_1_and_does_not_stop_the_rest(yak, fake):
+    ran = yak("topics", "create", "a", "taken", "b")
+    assert ran.code == 1
+    assert [each[1] for each in fake] == ["a", "b"]
+    assert "error[topic-exists]" in ran.err
+    assert yak("topics", "create", "orders", "--if-not-exists").code == 0
+    assert len(fake) == 2
+
+
+def test_deleting_asks_first_and_needs_yes_without_a_terminal(yak, fake):
+    ran = yak("topics", "delete", "orders")
+    assert (ran.code, fake) == (2, [])
+    assert yak("topics", "delete", "orders", "-y").code == 0
+    assert yak("topics", "delete", "nope", "-y").code == 1
+    assert yak("topics", "delete", "nope", "-y", "--if-exists").code == 0
+    assert fake == [("delete", "orders")]
+
+
+def test_altering_sends_only_what_was_asked(yak, fake):
+    assert yak("topics", "alter", "orders", "-c", "retention.ms=5", "--delete-config", "x", "-p", "9").code == 0
+    assert fake == [
+        ("configs", "topic", "orders", {"retention.ms": "5"}, ("x",), {"validate_only": False}),
+        ("grow", "orders", 9, {"validate_only": False}),
+    ]
+    assert yak("topics", "alter", "orders").code == 2
+    assert yak("topics", "alter", "orders", "-c", "retention.ms").code == 2
+
+
+def test_trimming_stays_within_the_log_and_skips_partitions_without_leader(yak, fake):
+    assert yak("topics", "trim", "orders", "--before", "800", "-y").code == 0
+    assert fake == [("trim", {TopicPartition("orders", 0): 800, TopicPartition("orders", 1): 500})]
+
+
+def test_a_clone_takes_partitions_and_the_configs_that_were_set(yak, fake):
+    assert yak("topics", "clone", "orders", "copy").code == 0
+    expected = {
+        "partitions": 3, "replication_factor": 2, "configs": {"min.insync.replicas": "2"}, "validate_only": False,
+    }  # fmt: skip
+    assert fake == [("create", "copy", expected)]
+
+
+def test_broker_configs_are_changed_one_by_one(yak, fake):
+    assert yak("brokers", "config", "1", "--set", "log.retention.ms=5", "--delete", "x", "--dry-run").code == 0
+    assert fake == [("configs", "broker", "1", {"log.retention.ms": "5"}, ("x",), {"validate_only": True})]
+    assert yak("brokers", "config", "7").code == 1
+
+
+def test_watching_shows_rates_from_the_second_look_on(yak):
+    ran = yak("brokers", "watch", "--interval", "10ms", "-n", "2", "-o", "json")
+    first, second = (json.loads(line) for line in ran.out.splitlines())
+    assert [row["records_per_s"] for row in first] == [None, None]
+    assert [row["records_per_s"] for row in second] == [0, 0]

@@ -1,0 +1,241 @@
+"""`yak produce` and `yak consume` against librdkafka's mock broker, which lives in this process."""
+
+import csv
+import json
+import time
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+from confluent_kafka import Producer
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A mock broker's address, and a way to make topics (its partitions: four)."""
+    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
+    broker = next(iter(producer.list_topics("yak", timeout=10).brokers.values()))
+    return f"{broker.host}:{broker.port}", lambda topic: producer.list_topics(topic, timeout=10)
+
+
+@pytest.fixture
+def topic(cluster, monkeypatch, request):
+    """A topic of this test's own, and YAK_BOOTSTRAP_SERVERS set."""
+    address, make = cluster
+    name = f"t-{abs(hash(request.node.name))}"
+    make(name)
+    monkeypatch.setenv("YAK_BOOTSTRAP_SERVERS", address)
+    return name
+
+
+def records(yak, topic, *more):
+    ran = yak("consume", topic, "--from-beginning", "--exit", "-o", "json", *more)
+    assert ran.code == 0, ran.err
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def test_few_records_are_answered_with_their_places(yak, topic):
+    ran = yak("produce", topic, "-p", "2", "-m", "a", "-m", "b")
+    assert (ran.code, ran.out, ran.err) == (0, f"{topic}-2@0\n{topic}-2@1\n", "")
+    assert yak("produce", topic, "-p", "2", "-m", "c", "-q").out == ""
+    values = yak("consume", topic, "--from-beginning", "-e")
+    assert values.out == "a\nb\nc\n"
+    assert values.err.startswith("read 3 records (4 partitions) in ")
+    assert values.err.endswith("; stopped: reached end\n")
+
+
+def test_many_records_are_answered_with_totals(yak, topic, tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"line {n}\n" for n in range(2000)))
+    ran = yak("produce", "-t", topic, "-f", "in.txt", "-z", "lz4", "--linger", "5ms")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("wrote 2 000 records to ")
+    assert sorted(each["value"] for each in records(yak, topic)) == sorted(f"line {n}" for n in range(2000))
+
+
+def test_with_o_json_the_account_is_one_document(yak, topic):
+    account = json.loads(yak("produce", topic, "-p", "1", "-m", "a", "-m", "b", "-o", "json").out)
+    assert account.pop("seconds") >= 0
+    assert account == {
+        "topic": topic, "acknowledged": 2, "failed": 0, "unknown": 0, "rejected": 0,
+        "partitions": [{"topic": topic, "partition": 1, "records": 2, "first_offset": 0, "last_offset": 1}],
+    }  # fmt: skip
+
+
+def test_key_headers_timestamp_and_partition_arrive(yak, topic):
+    yak(
+        "produce",
+        topic,
+        "-k",
+        "u1",
+        "-m",
+        "x",
+        "-H",
+        "source=web",
+        "-H",
+        "flag",
+        "-p",
+        "3",
+        "--timestamp",
+        "1795176000",
+    )
+    (record,) = records(yak, topic)
+    assert (record["key"], record["partition"], record["timestamp"]) == ("u1", 3, "2026-11-20T12:00:00.000Z")
+    assert record["headers"] == [{"key": "source", "value": "web"}, {"key": "flag", "value": None}]
+
+
+def test_keys_go_where_java_clients_send_them(yak, topic):
+    # Partitions by Kafka's murmur2 of these keys, modulo 4 (org.apache.kafka.common.utils.UtilsTest has the hashes).
+    hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
+    yak("produce", topic, "--key-separator", "=", *(word for key in hashes for word in ("-m", f"{key}=x")))
+    found = {each["key"]: each["partition"] for each in records(yak, topic)}
+    assert found == {key: (value & 0x7FFFFFFF) % 4 for key, value in hashes.items()}
+
+
+def test_what_consume_prints_produce_takes_back_unchanged(yak, topic, cluster, tmp_path):
+    (tmp_path / "in.bin").write_bytes(b"\xff\x00\xfe\nplain\n")
+    yak("produce", topic, "-f", "in.bin", "-H", "a=b", "-k", "k")
+    copy = topic + "-copy"
+    cluster[1](copy)
+    exported = yak("consume", topic, "--from-beginning", "-e", "-o", "json").out
+    assert '"value_encoding": "base64"' in exported
+    (tmp_path / "out.jsonl").write_text(exported)
+    assert yak("produce", copy, "-f", "out.jsonl").code == 0
+    fields = ("key", "value", "headers", "timestamp", "value_encoding")
+    first, second = ([[each.get(name) for name in fields] for each in records(yak, name)] for name in (topic, copy))
+    assert sorted(first, key=str) == sorted(second, key=str)
+
+
+def test_csv_rows_are_mapped_and_bad_ones_set_aside(yak, topic, tmp_path):
+    (tmp_path / "o.csv").write_text("\ufeffid;total;src\nu1;12;web\nu2;13\nu3;14;app\n")
+    ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", "--csv-header", "src=source")
+    assert ran.code == 1
+    assert 'o.csv: delimiter ";", columns id, total, src\n' in ran.err
+    assert "1 bad row not sent: o.csv.rejected.csv" in ran.err
+    with open("o.csv.rejected.csv", newline="") as file:
+        rejected = list(csv.DictReader(file))
+    assert [(row["reason"], row["row"], row["id"]) for row in rejected] == [("2 columns, not 3", "2", "u2")]
+    found = sorted((each["key"], each["value"], each["headers"][0]["value"]) for each in records(yak, topic))
+    assert found == [("u1", '{"total":"12"}', "web"), ("u3", '{"total":"14"}', "app")]
+
+
+def test_a_dry_run_shows_five_and_sends_nothing(yak, topic, tmp_path):
+    (tmp_path / "o.csv").write_text("id,n\n" + "".join(f"u{n},{n}\n" for n in range(20)))
+    ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", "--dry-run", "-o", "json")
+    shown = json.loads(ran.out)
+    assert [each["key"] for each in shown] == ["u0", "u1", "u2", "u3", "u4"]
+    assert ran.err.endswith("dry run: nothing was sent\n")
+    assert records(yak, topic) == []
+
+
+def test_a_run_goes_on_where_the_checkpoint_says(yak, topic, tmp_path):
+    lines = [f"{n}\n" for n in range(30)]
+    (tmp_path / "in.txt").write_text("".join(lines[:20]))
+    assert yak("produce", topic, "-f", "in.txt", "--resume", "ck").code == 0
+    assert json.loads((tmp_path / "ck").read_text())["rows"] == 20
+    (tmp_path / "in.txt").write_text("".join(lines))
+    # The head of the file is what tells it apart, so this input must have kept its first bytes.
+    ran = yak("produce", topic, "-f", "in.txt", "--resume", "ck")
+    assert ran.code == 0, ran.err
+    assert "resuming after row 20" in ran.err
+    assert sorted(int(each["value"]) for each in records(yak, topic)) == list(range(30))
+    assert yak("produce", topic, "-m", "x", "--resume", "ck").code == 2
+
+
+def test_apaches_properties_are_understood(yak, topic, tmp_path):
+    (tmp_path / "in.txt").write_text("k1|v1\nk2|v2\n")
+    options = ["--property", "parse.key=true", "--property", "key.separator=|", "--request-required-acks", "1"]
+    assert yak("produce", topic, "-f", "in.txt", "-p", "0", *options).code == 0
+    ran = yak(
+        "consume", topic, "--from-beginning", "-e", "--property", "print.key=true", "--property", "print.offset=true"
+    )
+    assert ran.out == "0\tk1\tv1\n1\tk2\tv2\n"
+    assert yak("consume", topic, "--property", "print.moon=true").code == 2
+
+
+def test_tee_copies_values_and_rate_holds_back(yak, topic, tmp_path):
+    (tmp_path / "in.txt").write_text("a\nb\nc\n")
+    started = time.monotonic()
+    ran = yak("produce", topic, "-f", "in.txt", "--tee", "--rate", "10")
+    assert ran.out == "a\nb\nc\n"
+    assert time.monotonic() - started > 0.19
+
+
+def test_topics_and_partitions_that_are_not_there_are_named(yak, topic):
+    ran = yak("produce", topic + "x", "-m", "a")
+    assert ran.code == 1
+    assert f'error[unknown-topic]: topic "{topic}x" does not exist\n  why:  closest: "{topic}"' in ran.err
+    assert yak("produce", topic, "-p", "9", "-m", "a").code == 2
+    assert yak("consume", topic, "--partitions", "0,9").code == 2
+    assert yak("consume", topic + "x", "-e").code == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (["--offset", "start"], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (["--offset", "7"], [7, 8, 9]),
+        (["--offset", "+8"], [8, 9]),
+        (["--offset", "-3"], [7, 8, 9]),
+        (["--offset", "2:5"], [2, 3, 4]),
+        (["--offset", ":2"], [0, 1]),
+        (["--offset", "end"], []),
+        (["--from-beginning", "--to", "end"], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (["--tail", "4"], [6, 7, 8, 9]),
+        (["--from-beginning", "-n", "3"], [0, 1, 2]),
+        (["--offset", "50"], []),
+    ],
+)
+def test_where_to_start_and_stop(yak, cluster, monkeypatch, spec, expected):
+    address, make = cluster
+    monkeypatch.setenv("YAK_BOOTSTRAP_SERVERS", address)
+    make("ten")
+    if not yak("consume", "ten", "--from-beginning", "-e", "-q").out:
+        yak("produce", "ten", "-p", "1", "-q", *(word for n in range(10) for word in ("-m", f"v{n}")))
+    ran = yak("consume", "ten", "--partitions", "1", "--exit", *spec, "--print", "offset")
+    assert ran.code == 0, ran.err
+    assert [int(line.split("\t")[0]) for line in ran.out.splitlines()] == expected
+
+
+def test_nothing_in_time_is_code_5_and_an_empty_topic_ends_at_once(yak, topic):
+    assert yak("consume", topic, "--from-beginning", "-e").code == 0
+    ran = yak("consume", topic, "--timeout-ms", "200")
+    assert ran.code == 5
+    assert "error[nothing-in-time]" in ran.err
+
+
+def test_filters_formats_and_decoders(yak, topic):
+    given = (word for n in range(4) for word in ("-m", f'k{n}={{"n": {n}}}'))
+    yak("produce", topic, "-p", "0", "-q", "--key-separator", "=", *given)
+    base = ["consume", topic, "--from-beginning", "-e"]
+    assert yak(*base, "--filter", "v:.n > 1", "--filter", "!k:k3").out == '{"n": 2}\n'
+    assert (
+        yak(*base, "-n", "1", "--format", r"%t/%p/%o %k=%s %K %S %%\x41\n").out == f'{topic}/0/0 k0={{"n": 0}} 2 8 %A\n'
+    )
+    assert yak(*base, "--format", "%z").code == 2
+    assert yak(*base, "-n", "1", "--decoder", "tr 0 9").out == '{"n": 9}\n'
+    assert yak(*base, "--decoder", "false").code == 1
+    skipped = yak(*base, "--decoder", "false", "--skip-message-on-error")
+    assert (skipped.code, skipped.out) == (1, "")
+    assert yak(*base, "-o", "raw", "-n", "1").out == '{"n": 0}\n'
+    table = list(csv.DictReader(yak(*base, "-o", "csv").out.splitlines()))
+    assert [row["key"] for row in table] == ["k0", "k1", "k2", "k3"]
+    embedded = yak(*base, "-n", "1", "-o", "json", "--json-value").out
+    assert json.loads(embedded)["value"] == {"n": 0}
+
+
+def test_several_topics_and_regular_expressions(yak, topic, cluster):
+    cluster[1](topic + "-b")
+    yak("produce", topic, "-m", "one")
+    yak("produce", topic + "-b", "-m", "two")
+    assert sorted(yak("consume", topic, topic + "-b", "--from-beginning", "-e").out.split()) == ["one", "two"]
+    assert sorted(yak("consume", "-r", f"^{topic}", "--from-beginning", "-e").out.split()) == ["one", "two"]
+    assert yak("consume", "--include", topic, "--from-beginning", "-e").out.split() == ["one"]
+    assert "no-topic-matches" in yak("consume", "-r", "^nothing$").err
+
+
+def test_bytes_that_are_no_text_are_shown_as_hex(yak, topic, tmp_path):
+    (tmp_path / "in").write_bytes(b"\xff\x01\n")
+    yak("produce", topic, "-f", "in")
+    assert yak("consume", topic, "--from-beginning", "-e").out == "hex:ff01\n"
+    assert yak("produce", topic, "--null-value", "", "-k", "k", "-m", "", "-q").code == 0
+    assert "null" in yak("consume", topic, "--from-beginning", "-e").out.split()

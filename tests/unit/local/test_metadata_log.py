@@ -1,0 +1,94 @@
+"""Reading a broker's copy of the metadata records, and folding them to a state."""
+
+import pytest
+
+from yak.cluster.image_log import ImageLog
+from yak.errors import YakError
+from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold
+from yak.seams.metadata_store import TailedRecord
+from yak.server.disk import RealDisk
+
+TIME_MS = 1_795_176_000_000
+
+
+def record(offset, kind, payload):
+    return TailedRecord(
+        offset, f"h{offset}", kind, TIME_MS + offset * 1000, {"version": 0, **payload}, previous_hash=previous(offset)
+    )
+
+
+def previous(offset):
+    return f"h{offset - 1}" if offset > 1 else ""
+
+
+RECORDS = [
+    record(1, "Cluster", {"cluster_id": "c", "incarnation": 1, "incarnation_id": "i", "format": 0}),
+    record(2, "ProducerIds", {"next": 1000, "broker_epoch": 2, "first": 0, "node_id": 1}),
+    record(3, "ProducerIds", {"next": 2000, "broker_epoch": 2, "first": 1000, "node_id": 1}),
+]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    disk = RealDisk()
+    log, _ = ImageLog.open(disk, str(tmp_path / METADATA_FOLDER))
+    log.append(RECORDS)()
+    log.close()
+    return CopySource(str(tmp_path))
+
+
+def test_a_copy_is_read_without_being_touched(copy, tmp_path):
+    (path,) = (tmp_path / METADATA_FOLDER).glob("*.log")
+    with path.open("ab") as file:
+        file.write(b"\0\0\0\x40torn")
+    before = path.read_bytes()
+    assert list(copy.records()) == RECORDS
+    assert path.read_bytes() == before
+
+
+def test_the_state_is_folded_as_of_an_offset_or_a_time(copy):
+    assert fold(copy).next_producer_id == 2000
+    assert fold(copy, offset=2).next_producer_id == 1000
+    assert fold(copy, timestamp_ms=TIME_MS + 2500).next_producer_id == 1000
+    assert fold(copy, offset=0).cluster_id == ""
+
+
+def test_records_that_were_trimmed_are_said_to_be_gone():
+    class Trimmed:
+        name = "x"
+
+        def base(self):
+            return None
+
+        def records(self):
+            return iter(RECORDS[1:])
+
+    with pytest.raises(YakError) as caught:
+        fold(Trimmed())
+    assert caught.value.code == "log-trimmed"
+
+
+def test_a_broken_chain_is_said_to_be_broken():
+    class Broken:
+        name = "x"
+
+        def base(self):
+            return None
+
+        def records(self):
+            return iter([RECORDS[0], RECORDS[2]])
+
+    with pytest.raises(YakError) as caught:
+        fold(Broken())
+    assert caught.value.code == "log-broken"
+
+
+def test_places_that_cannot_be_read_are_named_without_passwords(tmp_path):
+    with pytest.raises(YakError) as caught:
+        list(CopySource(str(tmp_path / "none")).records())
+    assert caught.value.code == "log-source"
+    source = RedisSource("redis://u:secret@127.0.0.1:1/0", timeout_s=0.2)
+    with pytest.raises(YakError) as caught:
+        list(source.records())
+    assert caught.value.exit_code == 3
+    assert "secret" not in caught.value.message + caught.value.why
