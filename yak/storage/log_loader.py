@@ -268,12 +268,15 @@ class LogLoader:
                 for suffix in SEGMENT_SUFFIXES:
                     self._disk.remove(segment.path(suffix))
             segments = [Segment.create(self._disk, self._path, start, self._config, self._now_ms)]
+            for offset in snapshots:
+                self._disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+            snapshots = []
+            producers.clear()
             end_offset = start
         epochs.truncate_from_end(end_offset)
         epochs.truncate_from_start(start)
-        recovery_point = (
-            end_offset if self._recovery_point is None and not segments[-1].size else self._recovery_point or 0
-        )
+        is_empty = len(segments) == 1 and not segments[0].size
+        recovery_point = end_offset if is_empty else self._recovery_point or 0
         return Log(
             self._disk,
             self._directory,
@@ -287,6 +290,6 @@ class LogLoader:
             snapshot_offsets=snapshots,
             log_start_offset=start,
             log_end_offset=end_offset,
-            recovery_point=max(start, min(recovery_point, end_offset)),
+            recovery_point=max(segments[0].base_offset, min(recovery_point, end_offset)),
             now_ms=self._now_ms,
         )

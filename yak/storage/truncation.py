@@ -77,6 +77,7 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
         log.producers.clear()
         log.log_start_offset = offset
         _settle(log, offset)
+        _remove_snapshots(log, -1)
         log.recovery_point = offset
         log.has_rolled = False
     except OSError as error:
@@ -99,10 +100,14 @@ def _settle(log: Log, end_offset: Offset) -> None:
     log.size_bytes = sum(segment.size for segment in log.segments)
     log.epochs.truncate_from_end(end_offset)
     log.names_changed = True
-    for offset in [offset for offset in log.snapshot_offsets if offset > end_offset]:
+    _remove_snapshots(log, end_offset)
+    log.set_roll_limits()
+
+
+def _remove_snapshots(log: Log, above: Offset) -> None:
+    for offset in [offset for offset in log.snapshot_offsets if offset > above]:
         log.disk.remove(f"{log.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
         log.snapshot_offsets.remove(offset)
-    log.set_roll_limits()
 
 
 def _remove(log: Log, segments: list[Segment]) -> None:

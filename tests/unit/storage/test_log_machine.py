@@ -1,7 +1,8 @@
 """A log under any order of appends, rolls, flushes, truncations, deletes and power losses, against a list."""
 
 import pytest
-from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
