@@ -1,0 +1,55 @@
+"""The same store on a real file system: what the simulated one cannot show."""
+
+import uuid
+
+import pytest
+
+from yak.config.log_config import LogConfig
+from yak.errors import StartRefused
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import read_header
+from yak.server.disk import RealDisk
+from yak.storage.log_store import LogStore
+
+PARTITION = TopicPartition("t", 0)
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
+
+
+def open_store(path):
+    return LogStore.open(RealDisk(), [str(path)], 1, uuid.uuid4, 0, lambda _topic: CONFIG)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_finds_everything(tmp_path, build, clean):
+    store = open_store(tmp_path)
+    log = store.create(PARTITION, uuid.uuid4(), CONFIG)
+    for number in range(100):
+        batch = build([b"x" * 50], timestamps=[number], producer_id=1, producer_epoch=0, sequence=number)
+        log.append(read_header(batch), memoryview(batch), 0, 0)
+    bytes_before = log.read(90, 10**6, 100, at_least_one=True)
+    if clean:
+        store.close_plan(4)()
+    store.release()
+    again = open_store(tmp_path)
+    assert again.report.was_clean is clean
+    log = again.logs[PARTITION]
+    assert log.log_end_offset == 100
+    assert log.read(90, 10**6, 100, at_least_one=True) == bytes_before
+    assert log.producers.describe()[0].last_sequence == 99
+    expired = log.segments[:2]
+    remove = log.remove_segments(expired)
+    remove()
+    log.truncate_to(60)
+    assert log.append(read_header(batch), batch, 1, 0) == 60
+    again.delete(log)()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == []
+    again.release()
+
+
+def test_the_lock_is_held_against_a_second_store(tmp_path):
+    store = open_store(tmp_path)
+    with pytest.raises(StartRefused) as caught:
+        open_store(tmp_path)
+    assert caught.value.code == "data-dir-locked"
+    store.release()
+    open_store(tmp_path).release()
