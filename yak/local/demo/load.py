@@ -71,13 +71,13 @@ class ServerMetrics:
 
     topic = "server_metrics"
 
-    def __init__(self, bootstrap: str, seconds: float) -> None:
+    def __init__(self, bootstrap: str) -> None:
         import confluent_kafka
 
         self.host = host_name()
         self.what = f"CPU and memory of {self.host}, sampled live, keyed by host"
         self.name = f"confluent-kafka {confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
-        self._seconds = seconds
+        self._enough = threading.Event()
         self._acks = _AckTimes()
         self._thread = threading.Thread(target=self._run, name="server-metrics", daemon=True)
         self._producer = confluent_kafka.Producer(
@@ -107,8 +107,9 @@ class ServerMetrics:
         return self._acks.first_after(moment)
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Wait for the end of the load and of what is on its way."""
-        self._thread.join(self._seconds + timeout_seconds)
+        """Stop sending and wait for what is on its way."""
+        self._enough.set()
+        self._thread.join(timeout_seconds)
         self._producer.flush(timeout_seconds)
         return self._acks.in_order()
 
@@ -117,7 +118,7 @@ class ServerMetrics:
         samples = server_samples(self.host)
         key = self.host.encode()
         number = 0
-        while time.monotonic() - began < self._seconds:
+        while not self._enough.is_set():
             self._send(number, key, next(samples))
             number += 1
             # poll() comes back with each acknowledgement, long before its time is up.
@@ -200,13 +201,13 @@ class Processes:
     topic = "processes"
     what = "this machine's processes, sampled live, keyed by pid"
 
-    def __init__(self, bootstrap: str, seconds: float) -> None:
+    def __init__(self, bootstrap: str) -> None:
         from kafka import KafkaProducer
 
         # It warns on stderr about the kill that the story is about.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.name = f"kafka-python {importlib.metadata.version('kafka-python')} (no librdkafka in it)"
-        self._seconds = seconds
+        self._enough = threading.Event()
         self._acks = _AckTimes()
         self._thread = threading.Thread(target=self._run, name="processes", daemon=True)
         self._producer = KafkaProducer(
@@ -242,8 +243,9 @@ class Processes:
         return self._acks.first_after(moment)
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Wait for the end of the load and of what is on its way."""
-        self._thread.join(self._seconds + timeout_seconds)
+        """Stop sending and wait for what is on its way."""
+        self._enough.set()
+        self._thread.join(timeout_seconds)
         self._producer.flush(timeout_seconds)
         self._producer.close(timeout=5)
         return self._acks.in_order()
@@ -251,10 +253,9 @@ class Processes:
     def _run(self) -> None:
         began = time.monotonic()
         for number, (key, value) in enumerate(process_samples()):
-            if time.monotonic() - began >= self._seconds:
-                return
             self._send(number, key, value)
-            time.sleep(max(0.0, began + (number + 1) / SAMPLES_PER_SECOND - time.monotonic()))
+            if self._enough.wait(max(0.0, began + (number + 1) / SAMPLES_PER_SECOND - time.monotonic())):
+                return
 
     def _send(self, number: int, key: bytes, value: bytes) -> None:
         sent_at = time.monotonic()
