@@ -6,6 +6,7 @@ the answer leaves: it is in the metadata log and on this broker's disk.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,12 @@ def change_configs(
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
     waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
-    seen: set[tuple[int, str]] = set()
+    times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         try:
             key = (asked.resource_type, asked.resource_name)
-            if key in seen:
-                raise PeerError(ErrorCode.invalid_request, "a resource is named twice")
-            seen.add(key)
+            if times[key] > 1:
+                raise PeerError(ErrorCode.invalid_request, "a resource is named more than once")
             resource = resource_of(broker, *key)
             settings = new_settings(resource, asked)
         except PeerError as error:

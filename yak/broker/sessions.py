@@ -62,10 +62,11 @@ class FetchItem:
 class FetchSession:
     """The partitions of one client, and those of them that may have something new."""
 
-    __slots__ = ("dirty", "epoch", "items", "last_used_ms", "parked", "session_id")
+    __slots__ = ("dirty", "epoch", "items", "last_used_ms", "parked", "session_id", "uses_topic_ids")
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
+    def __init__(self, session_id: int, now_ms: int, *, uses_topic_ids: bool) -> None:
         self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         self.last_used_ms = now_ms
         self.items: dict[tuple[Any, int], FetchItem] = {}
@@ -92,7 +93,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, broker: Broker, items: list[FetchItem], dice: Dice, now_ms: int) -> FetchSession | None:
+    def open(
+        self, broker: Broker, items: list[FetchItem], dice: Dice, now_ms: int, *, uses_topic_ids: bool
+    ) -> FetchSession | None:
         """A new session over `items`, or None when the cache is full of sessions in use: then the fetch has none."""
         if self._slots_max <= 0 or not items or len(items) > FETCH_SESSION_PARTITIONS_MAX:
             return None
@@ -104,16 +107,16 @@ class FetchSessions:
         session_id = 1 + dice.below(EPOCH_MAX - 1)
         while session_id in self._sessions:
             session_id = 1 + dice.below(EPOCH_MAX - 1)
-        session = FetchSession(session_id, now_ms)
+        session = FetchSession(session_id, now_ms, uses_topic_ids=uses_topic_ids)
         self._sessions[session_id] = session
         for item in items:
             self._add(broker, session, item)
         return session
 
-    def resume(self, session_id: int, epoch: int, now_ms: int) -> FetchSession:
+    def resume(self, session_id: int, epoch: int, now_ms: int, *, uses_topic_ids: bool) -> FetchSession:
         """The session of an incremental fetch.
 
-        Raises PeerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH.
+        Raises PeerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -122,6 +125,8 @@ class FetchSessions:
             raise PeerError(
                 ErrorCode.invalid_fetch_session_epoch, f"fetch session epoch {epoch}, expected {session.epoch}"
             )
+        if uses_topic_ids != session.uses_topic_ids:
+            raise PeerError(ErrorCode.fetch_session_topic_id_error, "the session's topics are named the other way")
         session.epoch = session.next_epoch()
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
+from yak.protocol.topic_names import is_internal
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -38,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _delete_below(broker: Broker, topic: str, asked: Any) -> Fields:
     answer: Fields = {"partition_index": asked.partition_index, "low_watermark": -1, "error_code": ErrorCode.none}
     try:
-        if topic.startswith("__"):
+        if is_internal(topic):
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
         partition = broker.leader_of(TopicPartition(topic, asked.partition_index))
         log = partition.log

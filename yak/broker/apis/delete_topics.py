@@ -1,7 +1,11 @@
-"""DeleteTopics (key 20, v1-6): remove topics with all their records. v4: flexible. v5: words. v6: by id."""
+"""DeleteTopics (key 20, v1-6): remove topics with all their records. v4: flexible. v5: words. v6: by id.
+
+Rules for names and ids that are given twice, together or not at all: Kafka's ControllerApis.deleteTopics.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 20, "DeleteTopics", range(1, 7)
 ABSENT: tuple[str, ...] = ()
 
+_DISABLED_VERSION = 3
 _BY_ID_VERSION = 6
 
 
@@ -26,6 +31,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
+    times = Counter(asked)
     found: dict[int, TopicInfo] = {}
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
@@ -41,9 +47,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
     waiting = ChangesWaiting(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
     for index, (name, topic_id) in enumerate(asked):
         try:
-            topic = _find(broker, name, topic_id)
-            if any(held.topic_id == topic.topic_id for held in found.values()):
+            if times[name, topic_id] > 1:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
+            topic = _find(broker, call, name, topic_id)
+            if any(held.topic_id == topic.topic_id for held in found.values()):
+                raise PeerError(ErrorCode.invalid_request, "the topic is named by name and by id")
         except PeerError as error:
             waiting.results[index] = error
             continue
@@ -52,17 +60,18 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 
-def _find(broker: Broker, name: str | None, topic_id: Any) -> TopicInfo:
+def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:
     if not broker.config.delete_topic_enable:
-        raise PeerError(ErrorCode.topic_deletion_disabled, "delete.topic.enable=false")
-    if name is not None and topic_id is not None:
-        raise PeerError(ErrorCode.invalid_request, "a topic is named by name or by id, not both")
+        code = ErrorCode.topic_deletion_disabled if call.version >= _DISABLED_VERSION else ErrorCode.invalid_request
+        raise PeerError(code, "delete.topic.enable=false")
+    if (name is None) == (topic_id is None):
+        raise PeerError(ErrorCode.invalid_request, "a topic is named either by name or by id")
     if name is not None:
         topic = broker.image.topics.get(name)
         if topic is None:
             raise PeerError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
         return topic
-    topic = broker.image.topic_by_id(topic_id) if topic_id is not None else None
+    topic = broker.image.topic_by_id(topic_id)
     if topic is None:
         raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
     return topic

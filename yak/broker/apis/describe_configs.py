@@ -45,7 +45,7 @@ def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
         "resource_name": asked.resource_name,
         "configs": [],
     }
-    names = asked.configuration_keys
+    names = asked.configuration_keys or None
     try:
         resource = resource_of(broker, asked.resource_type, asked.resource_name)
         image = broker.image

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from yak.broker.apis.metadata import TOPIC_OPERATIONS, describe_partitions
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode, PeerError
-from yak.protocol.topic_names import validate_topic_name
+from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -66,7 +66,7 @@ def _describe(broker: Broker, name: str, start: int, room: int) -> Fields:
         "error_code": ErrorCode.none,
         "name": name,
         "topic_id": topic.topic_id,
-        "is_internal": name.startswith("__"),
+        "is_internal": is_internal(name),
         "partitions": partitions,
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }

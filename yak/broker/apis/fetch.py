@@ -71,14 +71,17 @@ def _session_of(broker: Broker, call: Call, items: list[FetchItem], by_id: bool)
             broker.sessions.close(broker, session_id)
         if epoch == FINAL_EPOCH:
             return None, False
-        return broker.sessions.open(broker, items, broker.dice, call.now_ms), False
-    session = broker.sessions.resume(session_id, epoch, call.now_ms)
+        return broker.sessions.open(broker, items, broker.dice, call.now_ms, uses_topic_ids=by_id), False
+    session = broker.sessions.resume(session_id, epoch, call.now_ms, uses_topic_ids=by_id)
     forgotten = [
         (topic.topic_id if by_id else topic.topic, index)
         for topic in request.forgotten_topics_data
         for index in topic.partitions
     ]
     broker.sessions.update(broker, session, items, forgotten)
+    if not session.items:
+        broker.sessions.close(broker, session_id)
+        return None, False
     return session, True
 
 

@@ -21,11 +21,10 @@ ABSENT = (
 )
 
 _TIMEOUT_MS = 10_000
-_EPOCH_MAX = 2**15 - 1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """A fresh id, or the next epoch of the one that the producer has."""
+    """A fresh id, also for a producer that has one: only a transactional id keeps its own (TransactionCoordinator.scala)."""
     request = call.request
     transactional_id = request.transactional_id
     if transactional_id is not None:
@@ -35,8 +34,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
     epoch = getattr(request, "producer_epoch", -1)
     if (producer_id == -1) != (epoch == -1) or producer_id < -1 or epoch < -1:
         return Now(_refused(ErrorCode.invalid_request))
-    if producer_id >= 0 and epoch < _EPOCH_MAX - 1:
-        return Now({"error_code": ErrorCode.none, "producer_id": producer_id, "producer_epoch": epoch + 1})
     waiting = ProducerIdWaiting(call)
     broker.producer_ids.take(waiting)
     return Later(waiting)

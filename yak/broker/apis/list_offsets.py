@@ -9,6 +9,7 @@ By timestamp: the first record at or after it, with that record's own timestamp;
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
@@ -23,7 +24,8 @@ KEY, NAME, VERSIONS = 2, "ListOffsets", range(1, 12)
 ABSENT = ("tiered storage: its offsets are -1",)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
-_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+"""The first version in which each special timestamp means something (Kafka's ReplicaManager)."""
 _TIMEOUT_MS = 30_000
 
 
@@ -31,7 +33,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Answer each partition; those that need the disk in one job."""
     topics: list[Fields] = []
     searches: list[tuple[Fields, Partition, Any]] = []
-    seen: set[TopicPartition] = set()
+    times = Counter(
+        TopicPartition(topic.name, asked.partition_index) for topic in call.request.topics for asked in topic.partitions
+    )
     for topic in call.request.topics:
         partitions: list[Fields] = []
         topics.append({"name": topic.name, "partitions": partitions})
@@ -46,9 +50,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
             partitions.append(answer)
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             try:
-                if topic_partition in seen:
-                    raise PeerError(ErrorCode.invalid_request, "a partition is asked for twice")
-                seen.add(topic_partition)
+                if times[topic_partition] > 1:
+                    raise PeerError(ErrorCode.invalid_request, "a partition is asked for more than once")
                 search = _look_up(broker, call, topic_partition, asked, answer)
             except PeerError as error:
                 answer["error_code"] = error.error_code
@@ -61,6 +64,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Any:
     """Fill in what is known without the disk; else the search to run in a job."""
+    timestamp = asked.timestamp
+    if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
+        raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
     partition = broker.leader_of(topic_partition)
     log = partition.log
     assert log is not None
@@ -68,9 +74,6 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
     if epoch >= 0 and epoch != partition.leader_epoch:
         is_old = epoch < partition.leader_epoch
         raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
-    timestamp = asked.timestamp
-    if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, 0):
-        raise PeerError(ErrorCode.unsupported_version)
     if timestamp == LATEST:
         answer["offset"] = partition.high_watermark
         answer["leader_epoch"] = partition.leader_epoch
@@ -81,8 +84,6 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
         return log.offset_of_max_timestamp()
     elif timestamp >= 0:
         return log.offset_for_timestamp(timestamp)
-    elif timestamp not in (LATEST_TIERED, EARLIEST_PENDING):
-        raise PeerError(ErrorCode.invalid_request, f"timestamp {timestamp} has no meaning")
     return None
 
 

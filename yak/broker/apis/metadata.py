@@ -12,7 +12,7 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.metadata import ChangesWaiting
 from yak.broker.topic_creation import plan_auto_creation
 from yak.errors import ErrorCode, PeerError
-from yak.protocol.topic_names import validate_topic_name
+from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -23,7 +23,7 @@ ABSENT = ("authorized operations: there is no authorisation yet, so every operat
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4
-_TOPIC_IDS_VERSION = 10
+_BY_ID_VERSION = 12
 _NOT_ASKED = -(2**31)
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """Bits of Kafka's AclOperation that apply to a topic: read, write, create, delete, alter, describe, and of its configs."""
@@ -37,7 +37,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if asked is None or (call.version == 0 and not asked):
         names = sorted(broker.image.topics)
         return Now(_answer(broker, call, [_topic(broker, call, broker.image.topics[name]) for name in names]))
-    wanted = [(getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked]
+    wanted = list(dict.fromkeys((getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked))
+    if call.version < _BY_ID_VERSION and any(name is None or topic_id is not None for name, topic_id in wanted):
+        return Now(_refused(wanted))
     may_create = broker.config.auto_create_topics_enable and (
         call.version < _CREATION_FLAG_VERSION or request.allow_auto_topic_creation
     )
@@ -73,6 +75,16 @@ def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
         "topics": topics,
         "cluster_authorized_operations": operations,
         "error_code": ErrorCode.none,
+    }
+
+
+def _refused(wanted: list[tuple[str | None, Any]]) -> Fields:
+    """The answer to a request that names topics by id before ids were served (KafkaApis.handleTopicMetadataRequest)."""
+    return {
+        "brokers": [],
+        "cluster_id": None,
+        "controller_id": -1,
+        "topics": [_missing(ErrorCode.invalid_request, name or "", topic_id) for name, topic_id in wanted],
     }
 
 
@@ -117,7 +129,7 @@ def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.topic_id,
-        "is_internal": topic.name.startswith("__"),
+        "is_internal": is_internal(topic.name),
         "partitions": describe_partitions(broker, topic),
         "topic_authorized_operations": operations,
     }

@@ -1,0 +1,158 @@
+"""Edge cases in which a client of Kafka's could tell the difference: what is named twice, not at all, or the wrong way."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.rig import Rig, fetch_fields
+
+TOPIC = 2
+FIVE_SECONDS = dt.timedelta(seconds=5)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders", partitions=2)
+    return rig
+
+
+def offsets(rig, timestamps, *, version=7, partition=0):
+    partitions = [
+        {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp} for timestamp in timestamps
+    ]
+    answer = rig.ask(
+        2, version, replica_id=-1, isolation_level=0, topics=[{"name": "orders", "partitions": partitions}]
+    )
+    return [part.error_code for part in answer.topics[0].partitions]
+
+
+def test_a_partition_asked_for_twice_is_refused_each_time(rig):
+    assert offsets(rig, [-1, -2]) == [ErrorCode.invalid_request] * 2
+
+
+@pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (10, -6), (11, -7), (11, -100)])
+def test_a_special_timestamp_is_unsupported_below_its_version(rig, version, timestamp):
+    timeout = {"timeout": FIVE_SECONDS} if version >= 10 else {}
+    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    answer = rig.ask(
+        2,
+        version,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[{"name": "orders", "partitions": [partition]}],
+        **timeout,
+    )
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.unsupported_version
+
+
+def delete(rig, topics, version=6):
+    topics = [{"name": None, "topic_id": None, **topic} for topic in topics]
+    answer = rig.ask(20, version, topics=topics, timeout=FIVE_SECONDS)
+    return [row.error_code for row in answer.responses]
+
+
+def test_a_topic_to_delete_must_be_named_once_by_name_or_by_id(rig):
+    topic_id = rig.node.broker.image.topics["orders"].topic_id
+    assert delete(rig, [{"name": "orders"}, {"name": "orders"}]) == [ErrorCode.invalid_request] * 2
+    assert delete(rig, [{"topic_id": topic_id}, {"topic_id": topic_id}]) == [ErrorCode.invalid_request] * 2
+    assert delete(rig, [{"name": "orders", "topic_id": topic_id}]) == [ErrorCode.invalid_request]
+    assert delete(rig, [{}]) == [ErrorCode.invalid_request]
+    assert "orders" in rig.node.broker.image.topics
+    assert delete(rig, [{"name": "orders"}]) == [ErrorCode.none]
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)])
+def test_disabled_deletion_has_its_own_error_since_version_3(version, code):
+    rig = Rig(settings={"delete.topic.enable": "false"})
+    rig.create_topic("orders")
+    answer = rig.ask(20, version, topic_names=["orders"], timeout=FIVE_SECONDS)
+    assert [row.error_code for row in answer.responses] == [code]
+
+
+def test_an_empty_list_of_config_names_asks_for_all(rig):
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configuration_keys": []}
+    answer = rig.ask(32, 4, resources=[resource], include_synonyms=False, include_documentation=False)
+    assert "retention.ms" in {row.name for row in answer.results[0].configs}
+
+
+def test_a_resource_named_twice_is_refused_each_time_and_not_changed(rig):
+    change = {"name": "retention.ms", "config_operation": 0, "value": "1000"}
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [change]}
+    answer = rig.ask(44, 1, resources=[resource, resource], validate_only=False)
+    assert [row.error_code for row in answer.responses] == [ErrorCode.invalid_request] * 2
+    assert not rig.node.broker.image.topics["orders"].configs
+
+
+def test_only_kafkas_own_topics_are_internal(rig):
+    rig.create_topic("__mine")
+    (topic,) = rig.ask(3, 12, **metadata("__mine")).topics
+    assert not topic.is_internal
+    rig.produce("__mine", [b"a", b"b"])
+    partition = {"partition_index": 0, "offset": 1}
+    answer = rig.ask(21, 2, topics=[{"name": "__mine", "partitions": [partition]}], timeout=FIVE_SECONDS)
+    assert answer.topics[0].partitions[0].low_watermark == 1
+
+
+def metadata(*names, topic_id=None, **fields):
+    return {
+        "topics": [{"topic_id": topic_id, "name": name} for name in names],
+        "allow_auto_topic_creation": False,
+        "include_topic_authorized_operations": False,
+        **fields,
+    }
+
+
+def test_a_topic_named_twice_is_described_once(rig):
+    assert [topic.name for topic in rig.ask(3, 12, **metadata("orders", "orders")).topics] == ["orders"]
+
+
+def test_topic_ids_in_metadata_are_refused_before_version_12(rig):
+    topic_id = rig.node.broker.image.topics["orders"].topic_id
+    fields = metadata("orders", topic_id=topic_id, include_cluster_authorized_operations=False)
+    answer = rig.ask(3, 10, **fields)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.invalid_request]
+
+
+def test_a_producer_without_transactions_always_gets_a_fresh_id(rig):
+    def init(producer_id, epoch):
+        return rig.ask(
+            22,
+            4,
+            transactional_id=None,
+            transaction_timeout=FIVE_SECONDS,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+
+    first = init(-1, -1)
+    again = init(first.producer_id, first.producer_epoch)
+    assert again.error_code == ErrorCode.none
+    assert again.producer_id != first.producer_id
+    assert again.producer_epoch == 0
+
+
+def session_fetch(rig, version, session_id, epoch, *, topics=None, forgotten=()):
+    fields = fetch_fields("orders", 0) | {"session_id": session_id, "session_epoch": epoch}
+    if version >= 13:
+        del fields["topics"][0]["topic"]
+        fields["topics"][0]["topic_id"] = rig.node.broker.image.topics["orders"].topic_id
+    if topics is not None:
+        fields["topics"] = topics
+    fields["forgotten_topics_data"] = forgotten
+    return rig.ask(1, version, **fields)
+
+
+@pytest.mark.parametrize(("opened", "resumed"), [(12, 13), (13, 12)])
+def test_a_fetch_session_keeps_to_names_or_to_ids(rig, opened, resumed):
+    session_id = session_fetch(rig, opened, 0, 0).session_id
+    assert session_fetch(rig, resumed, session_id, 1).error_code == ErrorCode.fetch_session_topic_id_error
+    assert session_fetch(rig, opened, session_id, 1).session_id == session_id
+
+
+def test_a_fetch_session_without_partitions_left_is_closed(rig):
+    session_id = session_fetch(rig, 12, 0, 0).session_id
+    answer = session_fetch(rig, 12, session_id, 1, topics=[], forgotten=[{"topic": "orders", "partitions": [0]}])
+    assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.none, 0, ())
+    assert session_fetch(rig, 12, session_id, 2, topics=[]).error_code == ErrorCode.fetch_session_id_not_found
