@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from versus.brokers import Broker, KafkaBroker, wait_for_first_ack
+from versus.brokers import Broker, KafkaBroker, start_and_wait
 from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars
 from versus.loads import cells
 from versus.page import page
@@ -77,8 +77,7 @@ def run(options: argparse.Namespace, jars: Path, folder: Path, plan: Plan) -> Ro
     try:
         for side in sides:
             side.prepare()
-            side.start()
-            wait_for_first_ack(side.bootstrap, "first")
+            start_and_wait(side)
             say(f"{side.name} answers at {side.bootstrap}")
         rounds = Rounds(sides, fresh, jars, plan, say)
         rounds.run()

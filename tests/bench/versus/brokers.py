@@ -92,6 +92,9 @@ class Broker(Protocol):
     def all_rss_bytes(self) -> int:
         """The same with helper processes."""
 
+    def log_tail(self) -> str:
+        """The end of the broker's log, for a broker that does not answer."""
+
     def stop(self) -> None:
         """End every process that was started, and remove the data."""
 
@@ -121,6 +124,22 @@ def wait_for_first_ack(bootstrap: str, topic: str) -> None:
         producer.poll(0.05)
     if acknowledged != [True]:
         raise TimeoutError(f"{bootstrap} acknowledged nothing in {FIRST_ACK_SECONDS} s")
+
+
+def start_and_wait(broker: Broker) -> float:
+    """Start a prepared broker; seconds to the first acknowledgement. Raises RuntimeError with the end of its log."""
+    started = time.monotonic()
+    broker.start()
+    try:
+        wait_for_first_ack(broker.bootstrap, "first")
+    except TimeoutError as error:
+        raise RuntimeError(f"{broker.name}: {error}; its log ends:\n{broker.log_tail()}") from None
+    return time.monotonic() - started
+
+
+def tail(path: Path) -> str:
+    """The last 2,000 characters of a file; nothing if it is not there."""
+    return path.read_text("utf-8", "replace")[-2000:] if path.exists() else ""
 
 
 def stop_process(process: subprocess.Popen[bytes] | None) -> None:
@@ -200,6 +219,10 @@ class KafkaBroker:
     def all_rss_bytes(self) -> int:
         """The same: Kafka has no helper process."""
         return self.rss_bytes()
+
+    def log_tail(self) -> str:
+        """The end of what the JVM printed and logged."""
+        return tail(self.folder / "out.log") + tail(self.folder / "server.log")
 
     def stop(self) -> None:
         """End the JVM and remove its data."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from versus.brokers import Broker, wait_for_first_ack
+from versus.brokers import Broker, start_and_wait
 from versus.jvm_load import has_groups, java_consume, java_produce
 from versus.loads import Cell, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
 from versus.table import AT_LEAST_KAFKA, AT_MOST_KAFKA, Goal, Table
@@ -85,11 +85,8 @@ class Rounds:
         def start_one(running: Broker) -> None:
             broker = self._fresh[running.name]()
             broker.prepare()
-            started = time.monotonic()
             try:
-                broker.start()
-                wait_for_first_ack(broker.bootstrap, "first")
-                took = time.monotonic() - started
+                took = start_and_wait(broker)
             finally:
                 broker.stop()
             self.table.add("start to first acknowledged record", "s", START_GOAL, running.name, took)

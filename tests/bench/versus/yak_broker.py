@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from versus.brokers import cpu_of, free_port
+from versus.brokers import cpu_of, free_port, tail
 
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
@@ -59,6 +59,10 @@ class YakBroker:
     def all_rss_bytes(self) -> int:
         """Resident memory of broker and Redis."""
         return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
+
+    def log_tail(self) -> str:
+        """The end of what the broker printed."""
+        return tail(self.folder / "broker.log")
 
     def stop(self) -> None:
         """End both and remove the data."""
