@@ -50,7 +50,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py docs/make_picture.py
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test
@@ -71,6 +71,10 @@ dist: setup  ## dist/: the one-folder and the one-file executable, tried in an e
 .PHONY: bench-kafka
 bench-kafka: setup  ## the same load on YAK and on Apache Kafka, side by side (needs Java and mvn)
 	$(BIN)/python tests/bench/bench_kafka.py $(ARGS)
+
+.PHONY: picture
+picture: setup  ## run the demo and make the README's picture and its last lines of that run
+	$(BIN)/python docs/make_picture.py
 
 .PHONY: clean
 clean:  ## remove what was built (not .venv, not yak-data)

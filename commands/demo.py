@@ -82,7 +82,7 @@ def demo(
     seconds = _load_seconds(duration, fast=fast)
     if data_dir is not None:
         _must_be_new(data_dir)
-    g.out.note("Real data into a real broker, one kill -9, and every acknowledged message counted.\n")
+    g.out.note("Real data, real clients, one kill -9, and every acknowledged message counted.\n")
     result = run(DemoSettings(seconds, kill=not no_kill, keep=keep, data_dir=data_dir), _Printed(g))
     if g.out.for_people:
         if not (g.quiet and result.holds):
@@ -154,11 +154,11 @@ def _show_verdict(g: Globals, result: "DemoResult") -> None:
         )
     )
     if result.holds:
-        out.note(out.paint("OK    every acknowledged message is there:", "1;32") + f" {counts}")
+        out.note(out.paint("OK    every acknowledged message is there", "1;32"))
     else:
-        out.note(out.paint("FAIL  the check did not hold:", "1;31") + f" {counts}")
-    for line in _where_time_went(result):
-        out.note(f"  {line}")
+        out.note(out.paint("FAIL  the check did not hold", "1;31"))
+    for line in (counts, *_where_time_went(result)):
+        out.note(f"      {line}")
     out.note("")
     out.note(out.paint("What to type next", "1"))
     for line in _next_commands(result):
@@ -167,13 +167,13 @@ def _show_verdict(g: Globals, result: "DemoResult") -> None:
 
 def _where_time_went(result: "DemoResult") -> list[str]:
     times = result.times
-    lines = [f"start, Redis included {times.start_ms:.0f} ms; whole demo {times.total_ms / 1000.0:.1f} s"]
+    lines = [f"start {times.start_ms:.0f} ms, Redis included; the whole demo {times.total_ms / 1000.0:.1f} s"]
     if times.restart_ms is not None:
-        line = f"restart after kill -9 {times.restart_ms:.0f} ms"
+        line = f"restart after the kill {times.restart_ms:.0f} ms"
         if times.kill_to_first_ack_ms is not None:
-            line += f"; from the kill to the next acknowledgement {times.kill_to_first_ack_ms:.0f} ms"
+            line += f"; from the kill to the next ack {times.kill_to_first_ack_ms:.0f} ms"
         lines.append(line)
-        lines.append("kill -9 ends the process, not the machine: for power loss too, set flush.messages=1 on a topic")
+        lines.append("kill -9 is not power loss: against that, set flush.messages=1 on a topic")
     return lines
 
 
@@ -182,14 +182,36 @@ def _next_commands(result: "DemoResult") -> list[str]:
 
     if result.kept:
         where = shlex.quote(result.data_dir)
-        return [
-            f"yak consume server_metrics --from-beginning --exit -b {result.bootstrap}",
-            f"yak up --status --data-dir {where}",
-            f"yak up --down --data-dir {where}",
+        commands = [
+            (f"yak consume server_metrics --from-beginning --exit -b {result.bootstrap}", ""),
+            (f"yak up --status --data-dir {where}", ""),
+            (f"yak up --down --data-dir {where}", ""),
         ]
-    return [
-        "yak up -d                                      start a cluster that stays",
-        'yak produce -m "hello"                         store a message',
-        "yak consume --from-beginning --exit            read it back",
-        "yak demo --keep                                this again, and leave the cluster running",
-    ]
+    else:
+        commands = [
+            ("yak up -d", "start a cluster that stays"),
+            ('yak produce -m "hello"', "store a message"),
+            ("yak consume --from-beginning --exit", "read it back"),
+            ("yak demo --keep", "this again, and leave it running"),
+        ]
+    reach = _reach_yak()
+    if reach is not None:
+        commands.insert(0, (reach, "so that the shell finds yak"))
+    return [f"{command:<37} {why}".rstrip() for command, why in commands]
+
+
+def _reach_yak() -> str | None:
+    """What puts this `yak` on PATH; None when it is there, as after `pip install` or in an active environment."""
+    import os
+    import shlex
+    import shutil
+    import sys
+
+    if shutil.which("yak") is not None:
+        return None
+    folder = os.path.dirname(os.path.realpath(sys.executable) if getattr(sys, "frozen", False) else sys.executable)
+    activate = os.path.join(folder, "activate")
+    if not os.path.exists(activate):
+        return f"export PATH={shlex.quote(folder)}:$PATH"
+    nearby = os.path.relpath(activate)
+    return ". " + shlex.quote(activate if nearby.startswith("..") else nearby)

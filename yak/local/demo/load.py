@@ -75,7 +75,7 @@ class ServerMetrics:
         import confluent_kafka
 
         self.host = host_name()
-        self.what = f"CPU and memory of {self.host}, sampled live, keyed by host"
+        self.what = "this machine's CPU and memory, live, keyed by host"
         self.name = f"confluent-kafka {confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
         self._enough = threading.Event()
         self._acks = _AckTimes()
@@ -143,7 +143,7 @@ class CsvFile:
     topic = "files"
 
     def __init__(self, bootstrap: str, path: str, rows: int, seconds: float) -> None:
-        self.what = f"{rows} rows of {path.rpartition('/')[2]}: files of this machine, keyed by {CSV_KEY}"
+        self.what = f"a CSV file of {rows} rows: Python's files, keyed by {CSV_KEY}"
         self.name = "yak produce -f (its own process)"
         self._path = path
         self._rows = rows
@@ -199,7 +199,7 @@ class Processes:
     """This machine's processes through kafka-python, which shares no code with librdkafka; only if it is installed."""
 
     topic = "processes"
-    what = "this machine's processes, sampled live, keyed by pid"
+    what = "this machine's processes, live, keyed by pid"
 
     def __init__(self, bootstrap: str) -> None:
         from kafka import KafkaProducer

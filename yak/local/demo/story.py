@@ -126,7 +126,8 @@ def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, wor
     up = cluster.up(UpSettings(port=0))
     times.start_ms = up.took_ms
     broker = up.status.brokers[0]
-    narrator.say(f"ready in {up.took_ms:.0f} ms: broker {broker.address} (pid {broker.pid}), {up.status.redis_url}")
+    narrator.say(f"broker {broker.address} (pid {broker.pid}), metadata in {up.status.redis_url}")
+    narrator.say(f"ready in {up.took_ms:.0f} ms, Redis included")
 
     narrator.step(2, "Send real data from clients that know nothing of each other")
     clients = _clients(settings, broker.address, work)
@@ -182,12 +183,12 @@ def _kill_and_restart(cluster: LocalCluster, stored: int, times: DemoTimes, narr
     killed_at = time.monotonic()
     process = cluster.kill(NODE)
     assert not processes.is_running(process)
-    narrator.say(f"gone, with {stored} messages stored just before and every client still sending")
+    narrator.say(f"gone, with {stored} messages stored and every client still sending")
     narrator.step(4, "Start it again on the same data")
     restart_began = time.monotonic()
     again = cluster.restart(NODE)
     times.restart_ms = (time.monotonic() - restart_began) * 1000.0
-    narrator.say(f"recovered and ready in {times.restart_ms:.0f} ms (pid {again.pid}); the clients go on by themselves")
+    narrator.say(f"ready in {times.restart_ms:.0f} ms (pid {again.pid}); the clients go on by themselves")
     return pid, killed_at
 
 

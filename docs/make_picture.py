@@ -1,0 +1,153 @@
+"""Run `make demo` in a terminal of 80 columns and keep what it printed: the README's picture and its last lines.
+
+    .venv/bin/python docs/make_picture.py
+
+Writes docs/images/demo-light.svg and demo-dark.svg, docs/images/demo.txt (the whole output and the machine in words),
+and the block between the two `demo` comments of README.md. Nothing is written when the demo did not hold.
+"""
+
+import os
+import platform
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from yak import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+TRANSCRIPT = IMAGES / "demo.txt"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- demo: written by `make picture` -->\n", "<!-- /demo -->\n"
+COMMAND = ("make", "demo")
+COLUMNS = 80
+CHARACTER_WIDTH = 12.2  # Rich's, in the picture's own units
+FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+def _rgb(text: str) -> tuple[int, int, int]:
+    return int(text[0:2], 16), int(text[2:4], 16), int(text[4:6], 16)
+
+
+def _theme(background: str, foreground: str, colours: str) -> TerminalTheme:
+    """A theme of `rrggbb` words; `colours` are black, red, green, yellow, blue, magenta, cyan and white."""
+    normal = [_rgb(word) for word in colours.split()]
+    return TerminalTheme(_rgb(background), _rgb(foreground), normal, normal)
+
+
+THEMES = {
+    "light": _theme("f6f8fa", "1f2328", "24292f cf222e 116329 7d4e00 0550ae 8250df 1b7c83 57606a"),
+    "dark": _theme("161b22", "e6edf3", "484f58 ff7b72 56d364 e3b341 79c0ff d2a8ff 56d4dd b1bac4"),
+}
+
+
+def run() -> str:
+    """What a terminal gets from the demo, colours included, in lines that end with a line feed.
+
+    Raises CalledProcessError when the demo fails.
+    """
+    # CI leaves out the running count, which writes over itself; the rest is what anybody sees.
+    environment = {**os.environ, "CI": "1", "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
+    for name in [name for name in environment if name == "NO_COLOR" or name.startswith("YAK_")]:
+        del environment[name]
+    folders = [folder for folder in environment["PATH"].split(os.pathsep) if Path(folder) != ROOT / ".venv" / "bin"]
+    environment["PATH"] = os.pathsep.join(folders)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(  # noqa: S603 - our own command
+        COMMAND, cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as child:
+        os.close(theirs)
+        output = _read_all(ours)
+    if child.returncode != 0:
+        sys.stderr.write(output)
+        raise subprocess.CalledProcessError(child.returncode, COMMAND)
+    return output
+
+
+def _read_all(terminal: int) -> str:
+    parts = []
+    try:
+        while part := os.read(terminal, 65536):
+            parts.append(part)
+    except OSError:  # Linux says EIO where others say end of file
+        pass
+    finally:
+        os.close(terminal)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def plain(output: str) -> str:
+    """The output without its colours."""
+    return "".join(Text.from_ansi(line).plain.rstrip() + "\n" for line in output.splitlines())
+
+
+def svg(output: str, theme: TerminalTheme) -> str:
+    """The output up to its verdict as a terminal's picture, which loads nothing from elsewhere."""
+    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
+    console.print(Text.assemble(("$ ", "dim"), (" ".join(COMMAND), "bold")))
+    for line in until_verdict(output):
+        console.print(Text.from_ansi(line), soft_wrap=True, highlight=False)
+    picture = console.export_svg(title="YAK", theme=theme, unique_id="yak")
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+    picture = re.sub(r"font-family: [^;]*;", f"font-family: {FONTS};", picture)
+    return re.sub(r'x="0" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>((?:&#160;)+)', _move_right, picture)
+
+
+def _move_right(found: re.Match[str]) -> str:
+    """A text that begins with blanks, begun where they end: some programs drop them."""
+    y, length, rest, blanks = found.groups()
+    x = blanks.count(";") * CHARACTER_WIDTH
+    return f'x="{x:g}" y="{y}" textLength="{max(float(length) - x, 0):g}"{rest}>'
+
+
+def until_verdict(output: str) -> list[str]:
+    """The lines of the story without the last paragraph, which says what to type next."""
+    return output.rstrip("\n").rpartition("\n\n")[0].splitlines()
+
+
+def machine() -> str:
+    """The machine in words that name nobody."""
+    cores = os.cpu_count() or 1
+    return f"{platform.system()} {platform.machine()}, {cores} core{'s' if cores > 1 else ''}, Python " + (
+        ".".join(platform.python_version_tuple()[:2])
+    )
+
+
+def block(transcript: str) -> str:
+    """What README shows of a transcript: the verdict, and whose it is."""
+    text, _, where = transcript.rstrip("\n").rpartition("\n\n")
+    verdict = text[text.index("\nOK ") + 1 :].split("\n\n", 1)[0]
+    version, _, where = where.partition(": ")
+    return (
+        f"```text\n{verdict}\n```\n\n"
+        f"([One run](docs/images/demo.txt) of {version}, made by `make picture`, on\n{where}.)\n"
+    )
+
+
+def with_block(readme: str, shown: str) -> str:
+    """The README with what stands between its two comments replaced."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + shown + END + after
+
+
+def main() -> None:
+    """Run and write."""
+    output = run()
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for name, theme in THEMES.items():
+        (IMAGES / f"demo-{name}.svg").write_text(svg(output, theme), encoding="utf-8")
+    transcript = f"{plain(output)}\nYAK {__version__}: {machine()}\n"
+    TRANSCRIPT.write_text(transcript, encoding="utf-8")
+    README.write_text(with_block(README.read_text(encoding="utf-8"), block(transcript)), encoding="utf-8")
+    print(f"{IMAGES.relative_to(ROOT)}/demo-light.svg, demo-dark.svg and demo.txt; README.md has its last lines")
+
+
+if __name__ == "__main__":
+    main()

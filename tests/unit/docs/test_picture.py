@@ -1,0 +1,68 @@
+"""The README's picture and its last lines are of one run, name nobody, and load nothing."""
+
+import html
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PICTURES = [ROOT / "docs" / "images" / f"demo-{name}.svg" for name in ("light", "dark")]
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_picture", ROOT / "docs" / "make_picture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def words(picture: str) -> list[str]:
+    texts = re.findall(r'<text class="yak-r\d+"[^>]*>([^<]*)</text>', picture)
+    return [word for text in texts for word in html.unescape(text).replace("\N{NO-BREAK SPACE}", " ").split()]
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_the_picture_shows_the_run_whose_output_is_kept_beside_it(path: Path, maker: ModuleType) -> None:
+    transcript = maker.TRANSCRIPT.read_text(encoding="utf-8")
+    story = transcript[: transcript.index("\nWhat to type next")]
+    assert words(path.read_text(encoding="utf-8")) == ["$", "make", "demo", *story.split()]
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_the_picture_is_small_and_loads_nothing(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text) < 100_000
+    assert "url(http" not in text
+    assert "@font-face" not in text
+
+
+def test_the_readme_shows_the_verdict_of_that_run(maker: ModuleType) -> None:
+    readme = maker.README.read_text(encoding="utf-8")
+    shown = maker.block(maker.TRANSCRIPT.read_text(encoding="utf-8"))
+    assert maker.with_block(readme, shown) == readme, "run: make picture"
+    assert "lost 0, duplicated 0" in shown
+
+
+def test_nobody_is_named_in_it(maker: ModuleType) -> None:
+    text = maker.TRANSCRIPT.read_text(encoding="utf-8") + "".join(path.read_text("utf-8") for path in PICTURES)
+    assert re.findall(r"/(?:home|root|Users|tmp|work)/\S*", text) == []
+
+
+def test_the_first_screen_of_the_readme_fits_a_terminal(maker: ModuleType) -> None:
+    screen = maker.README.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
+    assert len(screen) <= 40
+    assert [line for line in screen if len(line) > 80] == []
+
+
+def test_colours_and_blanks_become_a_picture(maker: ModuleType) -> None:
+    output = "\x1b[1;32mOK\x1b[0m    there\n      acked 1\n\nWhat to type next\n  yak up\n"
+    assert maker.plain(output).splitlines()[:2] == ["OK    there", "      acked 1"]
+    picture = maker.svg(output, maker.THEMES["dark"])
+    assert words(picture) == ["$", "make", "demo", "OK", "there", "acked", "1"]
+    assert re.search(r'x="73\.2"[^>]*>acked', picture)
