@@ -116,12 +116,14 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
 
 
 def _wrong_protocol(found: Probe) -> Unreachable:
-    host, _ = split_address(found.address)
+    host, port = split_address(found.address)
+    usual = f"use the broker's port, usually -b {host}:9092"
+    taken = "another program has the usual port: see where the broker listens (yak up --status), and use -b HOST:PORT"
     return Unreachable(
         "wrong-protocol",
         f"what answers at {found.address} is not Kafka",
         why=found.detail,
-        try_=(f"use the broker's port, usually -b {host}:9092",),
+        try_=(taken if port == 9092 else usual,),
     )
 
 

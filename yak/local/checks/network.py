@@ -42,7 +42,9 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
     answer = probe(address, timeout_s)
     if answer.outcome != "kafka":
         detail = f"{address} is not a Kafka broker: {answer.detail}"
-        return [*findings, Finding("protocol", "FAIL", detail, f"use the broker's port, usually {host}:9092")], False
+        usual = f"use the broker's port, usually {host}:9092"
+        hint = "another program has the usual port; yak up --status says where the broker listens"
+        return [*findings, Finding("protocol", "FAIL", detail, hint if port == 9092 else usual)], False
     return [*findings, Finding("protocol", "ok", f"{address} answers ApiVersions")], True
 
 
