@@ -124,7 +124,10 @@ def place(
                 _append_time(config, repeated.timestamp),
                 log.log_start_offset,
             )
-            appended.must_wait = acks == ACKS_ALL and not appended.counts(partition)
+            if config.flush_messages != NEVER and appended.end_offset > log.recovery_point:
+                _ask_for_flush(broker, partition, appended)
+            if acks == ACKS_ALL and not appended.counts(partition):
+                appended.must_wait = True
             return appended
     append_time_ms = -1
     if config.message_timestamp_type == "LogAppendTime":

@@ -10,13 +10,14 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker import events
 from yak.broker.call import Call, Outcome, Waiting
 from yak.cluster import outputs as out
-from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.membership import Membership
+from yak.cluster.payload import BadRecord
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
@@ -26,6 +27,8 @@ from yak.storage.log import Log
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
+
+Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second."""
@@ -123,6 +126,10 @@ class Metadata:
         done: Callable[[PeerError | None, tuple[dict[str, Any], ...]], None],
     ) -> int:
         """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused."""
+        if self._failed:
+            raise PeerError(
+                ErrorCode.kafka_storage_error, "this broker's copy of the metadata log failed; it must be restarted"
+            )
         change_id, outputs = self.membership.begin(requests, self._broker.now_ms)
         self._changes[change_id] = done
         self._carry_out(outputs)
@@ -171,27 +178,68 @@ class Metadata:
             return
         records = [record for batch in self._queue for record in batch]
         self._queue.clear()
+        try:
+            image, delta = self.image.apply_all(records)
+            sync = self._image_log.append(records)
+        except (OSError, BadRecord, ChainBroken) as error:
+            self._fail(error)
+            return
         self._busy = True
-        image, delta = self.image.apply_all(records)
-        sync = self._image_log.append(records)
         missing = self._missing_logs(image, delta)
+        replacing = [new for new in missing if new[0] in self._broker.partitions]
+        fresh = [new for new in missing if new[0] not in self._broker.partitions]
 
-        def work() -> list[tuple[TopicPartition, Log | OSError | LogDirectoryFailure]]:
+        def work() -> tuple[LogDirectoryFailure | None, Created]:
             sync()
-            if image.cluster_id and self._log_store.cluster_id is None:
-                self._log_store.set_cluster_id(image.cluster_id)
-            return [(tp, self._create(tp, topic, config)) for tp, topic, config in missing]
+            return self._mark_directories(image.cluster_id), self._create_all(fresh)
 
         def done(result: Any, error: BaseException | None) -> None:
-            self._busy = False
             if error is not None:
-                self._failed = True
-                self._broker.notice("error", "metadata-log-failed", error=str(error))
+                self._fail(error)
                 return
-            self._act(image, delta, dict(result))
+            failure, created = result
+            if failure is not None:
+                self._broker.directory_failed(failure)
+            if not replacing:
+                finish(created, None)
+                return
+            # a topic was deleted and made again: its old logs leave their folders before the new ones take them
+            for name, topic_id in delta.topics_removed:
+                self._drop(name, topic_id)
+            self._broker.jobs.run("image", lambda: created | self._create_all(replacing), finish)
+
+        def finish(created: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+                return
+            self._busy = False
+            self._act(image, delta, created)
             self._persist_next()
 
         self._broker.jobs.run("image", work, done)
+
+    def _fail(self, error: BaseException) -> None:
+        """The copy of the metadata log is of no use any more: nothing new is acted on until a restart, data go on."""
+        self._failed = True
+        self._broker.notice("error", "metadata-log-failed", error=str(error))
+        changes, self._changes = self._changes, {}
+        for change_id, done in changes.items():
+            self.membership.abandon(change_id)
+            done(
+                PeerError(ErrorCode.request_timed_out, "the metadata cannot be stored here; the result is unknown"), ()
+            )
+
+    def _mark_directories(self, cluster_id: str) -> LogDirectoryFailure | None:
+        """Write the cluster's id where it is not yet; the first directory that failed at it."""
+        if cluster_id and self._log_store.lacks_cluster_id():
+            try:
+                self._log_store.set_cluster_id(cluster_id)
+            except LogDirectoryFailure as failure:
+                return failure
+        return None
+
+    def _create_all(self, missing: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
+        return {tp: self._create(tp, topic_id, config) for tp, topic_id, config in missing}
 
     def _missing_logs(self, image: Image, delta: Delta) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
         missing = []
@@ -208,14 +256,14 @@ class Metadata:
         return missing
 
     def _create(
-        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any, *, is_new: bool = True
     ) -> Log | OSError | LogDirectoryFailure:
         try:
-            return self._log_store.create(topic_partition, topic_id, config)
+            return self._log_store.create(topic_partition, topic_id, config, is_new=is_new)
         except (OSError, LogDirectoryFailure) as error:
             return error
 
-    def _act(self, image: Image, delta: Delta, created: dict[TopicPartition, Any]) -> None:
+    def _act(self, image: Image, delta: Delta, created: Created) -> None:
         broker = self._broker
         self.image = image
         for name, topic_id in delta.topics_removed:
@@ -226,10 +274,9 @@ class Metadata:
                 topic_partition = TopicPartition(name, info.partition)
                 held = broker.partitions.get(topic_partition)
                 if broker.node_id in info.replicas:
-                    log = created.get(topic_partition) if held is None or held.topic_id != topic.topic_id else held.log
-                    if isinstance(log, (OSError, LogDirectoryFailure)):
-                        broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(log))
-                        log = None
+                    log = None if held is None or held.topic_id != topic.topic_id else held.log
+                    if topic_partition in created:
+                        log = self._taken(topic, topic_partition, created[topic_partition])
                     self._host(topic, info, log)
         if delta.configs_changed:
             self._apply_configs(delta)
@@ -237,6 +284,21 @@ class Metadata:
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)
+
+    def _taken(self, topic: TopicInfo, topic_partition: TopicPartition, created: Any) -> Log | None:
+        """What a job created, or found on disk, as long as it can be used."""
+        broker = self._broker
+        if isinstance(created, (OSError, LogDirectoryFailure)):
+            broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            return None
+        log: Log = created
+        if not self._log_store.settle(log):
+            return None
+        if log.log_end_offset:
+            # it was here before this broker's copy of the metadata was
+            log.update_config(self.log_config(topic))
+            return self._flushed(log)
+        return log
 
     def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:
@@ -268,7 +330,7 @@ class Metadata:
         log = self._log_store.logs.get(topic_partition)
         if log is not None and log.topic_id == topic.topic_id:
             return self._flushed(log)
-        created = self._create(topic_partition, topic.topic_id, self.log_config(topic))
+        created = self._create(topic_partition, topic.topic_id, self.log_config(topic), is_new=False)
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
             return None
@@ -300,8 +362,8 @@ class Metadata:
             if log is not None:
                 try:
                     remove = self._log_store.delete(log)
-                except OSError as error:
-                    broker.directory_failed(LogDirectoryFailure(log.directory, error))
+                except LogDirectoryFailure as failure:
+                    broker.directory_failed(failure)
                     continue
                 broker.jobs.run("delete", remove, self._deleted)
 

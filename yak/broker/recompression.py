@@ -154,9 +154,11 @@ def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None
 
 
 def _refuse(broker: Broker, pending: PendingAppend, error: PeerError) -> None:
-    if pending.waiting is None:
+    # once: a directory that fails under a batch tells all that are queued, then this one again
+    entry, pending.waiting = pending.waiting, None
+    if entry is None:
         return
-    _appended, waiting, answer = pending.waiting
+    _appended, waiting, answer = entry
     answer.error_code = error.error_code
     answer.error_message = error.message or None
     answer.base_offset = -1

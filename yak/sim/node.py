@@ -25,19 +25,29 @@ if TYPE_CHECKING:
     from yak.sim.store import SimStore
 
 DATA_DIRECTORY = "/data"
-IMAGE_DIRECTORY = DATA_DIRECTORY + "/__yak_metadata"
+IMAGE_FOLDER = "__yak_metadata"
 
 
 class SimNode:
     """A broker that can be started, killed, crashed and stopped, and whose connections the network drives."""
 
     def __init__(
-        self, world: World, dice: SeededDice, store: SimStore, *, node_id: int, settings: dict[str, str]
+        self,
+        world: World,
+        dice: SeededDice,
+        store: SimStore,
+        *,
+        node_id: int,
+        settings: dict[str, str],
+        directories: tuple[str, ...] = (DATA_DIRECTORY,),
     ) -> None:
         self.world = world
         self.node_id = node_id
+        self.directories = directories
         self.disk = SimDisk()
         self.disk.make_directory("/")
+        self.job_delays_us: dict[str, int] = {}
+        """How long the jobs of a kind take, instead of what the dice say."""
         self.broker: Broker | None = None
         self.is_ready = False
         self.starts_count = 0
@@ -65,8 +75,9 @@ class SimNode:
         self.starts_count += 1
         config = BrokerConfig.from_settings(self._settings)
         disk, dice, now_ms = self.disk, self._dice, self.world.now_ms
-        disk.make_directory(DATA_DIRECTORY)
-        image_log, image = ImageLog.open(disk, IMAGE_DIRECTORY)
+        for directory in self.directories:
+            disk.make_directory(directory)
+        image_log, image = ImageLog.open(disk, f"{self.directories[0]}/{IMAGE_FOLDER}")
 
         def config_for(topic: str) -> Any:
             info = image.topics.get(topic)
@@ -77,7 +88,7 @@ class SimNode:
                 config.static,
             )
 
-        log_store = LogStore.open(disk, [DATA_DIRECTORY], self.node_id, dice.uuid4, now_ms, config_for)
+        log_store = LogStore.open(disk, self.directories, self.node_id, dice.uuid4, now_ms, config_for)
         identity = Identity(
             node_id=self.node_id,
             boot_id=str(dice.uuid4()),
@@ -286,6 +297,8 @@ class SimNode:
         return self._dice.between(20, 2_000)
 
     def _job_delay(self, kind: str) -> int:
+        if kind in self.job_delays_us:
+            return self.job_delays_us[kind]
         slow = self._dice.chance(5)
         if kind == "flush":
             return self._dice.between(100, 200_000 if slow else 4_000)

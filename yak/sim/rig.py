@@ -14,7 +14,7 @@ from typing import Any
 
 from yak.sim.clients import Channel
 from yak.sim.dice import SeededDice
-from yak.sim.node import SimNode
+from yak.sim.node import DATA_DIRECTORY, SimNode
 from yak.sim.store import SimStore
 from yak.sim.wire import nested, record_batch, request_class
 from yak.sim.world import World
@@ -43,11 +43,20 @@ class Pending:
 class Rig:
     """One simulated broker, ready to serve, and as many clients as wanted."""
 
-    def __init__(self, *, seed: int = 1, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *, seed: int = 1, settings: dict[str, str] | None = None, directories: tuple[str, ...] = (DATA_DIRECTORY,)
+    ) -> None:
         self.world = World()
         self._dice = SeededDice(seed)
         self.store = SimStore()
-        self.node = SimNode(self.world, self._dice.fork("node"), self.store, node_id=1, settings=settings or {})
+        self.node = SimNode(
+            self.world,
+            self._dice.fork("node"),
+            self.store,
+            node_id=1,
+            settings=settings or {},
+            directories=directories,
+        )
         self.channels: list[Channel] = []
         self.node.on_reply = self._on_reply
         self.node.on_close = self._on_close

@@ -95,6 +95,10 @@ class LogStore:
         epochs = {directory.clean_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else None
 
+    def lacks_cluster_id(self) -> bool:
+        """Whether some directory was not told its cluster yet."""
+        return any(directory.cluster_id is None for directory in self.online())
+
     def directory_ids(self) -> list[uuid.UUID]:
         """The ids of the directories that are online."""
         return [directory.directory_id for directory in self.online() if directory.directory_id is not None]
@@ -117,12 +121,20 @@ class LogStore:
 
     # ------------------------------------------------------------------------------------------------------ logs
 
-    def create(self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, now_ms: int = 0) -> Log:
+    def create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID,
+        config: LogConfig,
+        now_ms: int = 0,
+        *,
+        is_new: bool = True,
+    ) -> Log:
         """A new, durable, empty log in the online directory with the fewest partitions.
 
         Data of another topic under the same name is moved aside as stray, never deleted. May run in a thread; waits for the
-        device. Raises LogDirectoryFailure, also when this very log exists but is unavailable: an empty one in its place
-        would hide its data.
+        device. Raises LogDirectoryFailure, also when this very log exists but is unavailable, or may do so in a directory
+        that is offline (unless it `is_new`): an empty one in its place would hide its data.
         """
         hidden = self.unavailable.get(topic_partition)
         if hidden is not None and hidden.topic_id in (topic_id, NO_TOPIC_ID):
@@ -130,6 +142,9 @@ class LogStore:
         existing = self.logs.get(topic_partition)
         if existing is not None and existing.topic_id == topic_id:
             return existing
+        offline = next((directory for directory in self.directories if directory.failure is not None), None)
+        if existing is None and offline is not None and not is_new:
+            raise LogDirectoryFailure(offline.path, OSError(errno.EIO, "it is offline, and may hold this log"))
         if existing is not None:
             self._set_stray(topic_partition, self._directory(existing.directory))
             del self.logs[topic_partition]
@@ -169,6 +184,15 @@ class LogStore:
         directory = self._directory(log.directory)
         log.before_truncation = lambda: directory.lower_recovery_point(log.topic_partition, log.recovery_point)
         self.logs[log.topic_partition] = log
+
+    def settle(self, log: Log) -> bool:
+        """Whether a log that a thread created may be used: not when its directory failed meanwhile."""
+        directory = self._directory(log.directory)
+        if directory.failure is None:
+            return True
+        if self.logs.get(log.topic_partition) is log:
+            self._make_unavailable(log, directory)
+        return False
 
     def delete(self, log: Log) -> Callable[[], None]:
         """Rename a log's folder out of the way; the job removes it. Raises LogDirectoryFailure."""
@@ -233,12 +257,16 @@ class LogStore:
         if directory.failure is not None:
             return []
         directory.failure = error or OSError(errno.EIO, "Input/output error")
-        lost = [log for log in self.logs.values() if log.directory == path]
-        reason = f"its log directory is offline: {directory.failure}"
+        # a thread may be creating logs: a list of them is taken at once
+        lost = [log for log in list(self.logs.values()) if log.directory == path]
         for log in lost:
-            del self.logs[log.topic_partition]
-            self.unavailable[log.topic_partition] = Unavailable(path, log.topic_id, reason)
+            self._make_unavailable(log, directory)
         return lost
+
+    def _make_unavailable(self, log: Log, directory: LogDirectory) -> None:
+        reason = f"its log directory is offline: {directory.failure}"
+        del self.logs[log.topic_partition]
+        self.unavailable[log.topic_partition] = Unavailable(directory.path, log.topic_id, reason)
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""
@@ -251,7 +279,7 @@ class LogStore:
                     total, usable = self.disk.total_bytes(directory.path), self.disk.free_bytes(directory.path)
                 except OSError as error:
                     failure = error
-            logs = [log for log in self.logs.values() if log.directory == directory.path]
+            logs = [log for log in list(self.logs.values()) if log.directory == directory.path]
             result.append(DirectoryUsage(directory.path, total, usable, logs, failure))
         return result
 

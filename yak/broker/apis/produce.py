@@ -71,6 +71,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         _close_on_error(broker, call, topics)
         return None
     if wait is not None:
+        wait.remaining -= 1
         return Later(wait)
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
 
@@ -98,7 +99,8 @@ class ProduceWaiting(Waiting):
 
     def __init__(self, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
         super().__init__(call, max(0, call.request.timeout_ms))
-        self.remaining = 0
+        self.remaining = 1
+        """Batches that do not count yet, and one for the handler: until it is done, the answer is not whole."""
         self._topics = topics
         self._held: list[tuple[Partition, Appended, ProducePartitionAnswer]] = []
 

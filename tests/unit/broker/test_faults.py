@@ -1,0 +1,179 @@
+"""A broker whose disk fails, whose jobs are slow, whose topics come and go: nothing acknowledged is lost, nobody hangs."""
+
+import datetime as dt
+import errno
+from dataclasses import replace
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.broker import events
+from yak.broker.topic_creation import plan_auto_creation
+from yak.cluster.controller import plan_delete_topic
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.sim.rig import Rig, fetch_fields, produce_fields
+from yak.sim.wire import record_batch
+
+TWO_DIRECTORIES = ("/data", "/more")
+
+
+def values_of(partition) -> list[bytes]:
+    data = bytes(partition.records or b"")
+    return [
+        record.value
+        for place, header in iterate_headers(data)
+        for record in walk_records(data[place : place + header.size_bytes])
+    ]
+
+
+def log_of(rig: Rig, topic: str, partition: int = 0):
+    return rig.node.broker.partitions[TopicPartition(topic, partition)].log
+
+
+def one_batch(rig: Rig, *values: bytes, **batch: int) -> bytes:
+    return record_batch(list(values), rig.world.now_ms, **batch)
+
+
+def produce_to(parts: list[tuple[str, int, bytes]], *, acks: int = -1, timeout_ms: int = 1_000) -> dict:
+    return {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout": dt.timedelta(milliseconds=timeout_ms),
+        "topic_data": [
+            {"name": topic, "partition_data": [{"index": partition, "records": records}]}
+            for topic, partition, records in parts
+        ],
+    }
+
+
+def notices(rig: Rig, event: str) -> list[events.Notice]:
+    return [notice for notice in rig.node.notices if notice.event == event]
+
+
+# ------------------------------------------------------------------------------------------------ one request, two batches
+
+
+def test_a_request_whose_second_batch_fails_on_the_disk_is_answered_whole_and_at_once():
+    rig = Rig()
+    rig.create_topic("durable", partitions=2, flush_messages="1")
+    rig.node.disk.fail_next("append", path_contains="durable-1")
+    parts = [("durable", 0, one_batch(rig, b"a")), ("durable", 1, one_batch(rig, b"b"))]
+    pending = rig.begin(0, 9, **produce_to(parts))
+    rig.run_for(200)
+    assert pending.is_done, "the answer must not wait for anything"
+    codes = [topic.partition_responses[0].error_code for topic in pending.answer.responses]
+    assert codes == [ErrorCode.kafka_storage_error, ErrorCode.kafka_storage_error]
+
+
+def test_a_batch_that_fails_after_recompression_does_not_count_for_another_one():
+    rig = Rig(directories=TWO_DIRECTORIES)
+    rig.create_topic("packed", compression_type="gzip")
+    rig.create_topic("durable", flush_messages="1")
+    assert log_of(rig, "packed").directory != log_of(rig, "durable").directory
+    rig.node.job_delays_us = {"flush": 1_000_000, "recompress": 1_000}
+    rig.node.disk.fail_next("append", path_contains="packed-0")
+    parts = [("packed", 0, one_batch(rig, b"a")), ("durable", 0, one_batch(rig, b"b"))]
+    pending = rig.begin(0, 9, **produce_to(parts, timeout_ms=10_000))
+    rig.run_for(100)
+    assert not pending.is_done, "the second batch is not on the device"
+    rig.run_for(1_500)
+    codes = [topic.partition_responses[0].error_code for topic in pending.answer.responses]
+    assert codes == [ErrorCode.kafka_storage_error, ErrorCode.none]
+
+
+def test_a_repeated_batch_is_not_acknowledged_before_its_first_copy_is_on_the_device():
+    rig = Rig()
+    rig.create_topic("durable", flush_messages="1")
+    rig.create_topic("sometimes", flush_messages="2")
+    rig.node.job_delays_us = {"flush": 1_000_000}
+    for topic, acks in (("durable", 1), ("durable", -1), ("sometimes", 1), ("sometimes", -1)):
+        identity = {"producer_id": 1 + acks, "epoch": 0, "sequence": 0}
+        fields = produce_to([(topic, 0, one_batch(rig, b"a", b"b", **identity))], acks=acks, timeout_ms=10_000)
+        first = rig.begin(0, 9, **fields)
+        rig.run_for(20)
+        again = rig.begin(0, 9, client=rig.new_client(), **fields)
+        rig.run_for(200)
+        assert not first.is_done
+        assert not again.is_done, f"{topic}, acks={acks}"
+        rig.run_for(5_000)
+        assert first.answer.responses[0].partition_responses[0].error_code == ErrorCode.none
+        answer = again.answer.responses[0].partition_responses[0]
+        assert (answer.error_code, answer.base_offset) == (
+            ErrorCode.none,
+            first.answer.responses[0].partition_responses[0].base_offset,
+        )
+
+
+def test_a_failed_flush_is_told_to_all_who_wait_for_it():
+    rig = Rig()
+    rig.create_topic("durable", flush_messages="1")
+    rig.node.job_delays_us = {"flush": 300_000}
+    rig.node.disk.fail_next("sync", path_contains="durable-0")
+    waiting = []
+    for number in range(4):
+        client = rig.new_client()
+        waiting.append(rig.begin(0, 9, client=client, **produce_fields("durable", one_batch(rig, b"%d" % number))))
+        rig.run_for(20)
+    rig.run_for(500)
+    codes = [pending.answer.responses[0].partition_responses[0].error_code for pending in waiting]
+    assert codes == [ErrorCode.kafka_storage_error] * 4
+
+
+# ------------------------------------------------------------------------------------------------ metadata and its disk
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "open"])
+def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation):
+    rig = Rig()
+    rig.create_topic("orders")
+    rig.node.disk.fail_next(operation, errno.ENOSPC, path_contains="__yak_metadata")
+    if operation == "open":
+        rig.node.broker.metadata._image_log._file = None
+    topic = {"name": "more", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    fields = {"topics": [topic], "timeout": dt.timedelta(seconds=1), "validate_only": False}
+    answer = rig.ask(19, 5, **fields)
+    assert answer.topics[0].error_code == ErrorCode.request_timed_out
+    assert notices(rig, "metadata-log-failed")
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
+    assert values_of(rig.fetch("orders", 0)) == [b"a"]
+    again = rig.ask(19, 5, **fields)
+    assert again.topics[0].error_code == ErrorCode.kafka_storage_error
+    rig.restart()
+    assert rig.produce("more", [b"b"]).error_code == ErrorCode.none
+
+
+def test_a_topic_deleted_and_made_again_in_one_go_keeps_its_new_data_only():
+    rig = Rig()
+    rig.create_topic("orders")
+    old_id = rig.node.broker.image.topics["orders"].topic_id
+    rig.produce("orders", [b"old"] * 3)
+    waiting = rig.begin(1, 12, client=rig.new_client(), **fetch_fields("orders", 3, max_wait_ms=5_000))
+    rig.run_for(50)
+    replace_topic(rig, "orders", old_id)
+    rig.run_for(300)
+    assert waiting.is_done
+    assert rig.node.broker.image.topics["orders"].topic_id != old_id
+    assert rig.produce("orders", [b"new"]).base_offset == 0
+    rig.run_for(5_000)
+    rig.restart()
+    assert values_of(rig.fetch("orders", 0)) == [b"new"]
+    assert rig.node.disk.names("/data").count("orders-0") == 1
+
+
+def replace_topic(rig: Rig, name: str, old_id) -> None:
+    """Delete and create a topic while the broker hears nothing of the metadata log, then let it hear both at once."""
+    broker, node = rig.node.broker, rig.node
+    tail, node._tail = node._tail, None
+    old = broker.image.topics[name]
+    broker.metadata.begin_own(plan_delete_topic(broker.image, old), lambda _error, _values: None)
+    topics = {key: topic for key, topic in broker.image.topics.items() if topic.topic_id != old_id}
+    seen, broker.metadata.image = broker.metadata.image, replace(broker.image, topics=topics)
+    requests = plan_auto_creation(broker, name)
+    broker.metadata.image = seen
+    broker.metadata.begin_own(requests, lambda _error, _values: None)
+    node.post(events.TurnEnd())
+    rig.run_for(20)
+    node._tail = tail
+    node.tail_moves()
