@@ -47,6 +47,11 @@ def _explanations() -> "dict[str, Explanation]":
             "The last line of its log is in the message; the log has more.",
             "yak serve --data-dir DIR",
         ),
+        "broker-frozen": explain(
+            "A broker cannot start, because the metadata store does not hold the history that the broker knows.",
+            "The store was emptied, rolled back, or is another cluster's; the broker's data is untouched.",
+            "restore the store's own files, then start again (docs/operations.md)",
+        ),
         "broker-not-ready": explain(
             "A broker was not ready in time.",
             "The last line of its log is in the message; a long recovery takes its time.",

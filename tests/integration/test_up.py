@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -124,6 +125,21 @@ def test_up_again_brings_back_a_killed_broker_and_a_killed_redis(yak: Any) -> No
     assert again.code == 0, again.err
     assert again.json["cluster"] == status["cluster"]
     assert read_all(again.json["bootstrap"], "t") == ["kept"]
+
+
+def test_an_emptied_redis_is_told_at_once_and_its_return_brings_everything_back(yak: Any) -> None:
+    status = up_detached(yak)
+    write(status["bootstrap"], "orders", "one")
+    assert yak.run("up", "--down").code == 0
+    redis = yak.folder / "yak-data" / "redis"
+    redis.rename(redis.with_name("away"))
+    ran = yak.run("up", "-d", "--port", "0", timeout=30)
+    assert ran.code == 1
+    assert ran.err.startswith("error[broker-frozen]: node 1 cannot start")
+    assert "the metadata store is empty, but this broker holds metadata up to record" in ran.err
+    shutil.rmtree(redis)
+    redis.with_name("away").rename(redis)
+    assert read_all(up_detached(yak)["bootstrap"], "orders") == ["one"]
 
 
 @pytest.mark.parametrize("how", [(), ("--hard",)])

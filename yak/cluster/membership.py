@@ -412,7 +412,7 @@ class Membership:
             return
         self._drop_calls()
         self._dues["recheck"] = now_ms + self._settings.recheck_ms
-        reason = refusals.frozen(outcome, self._link.image)
+        reason = refusals.frozen(outcome, self._link.image, is_serving=self._ready)
         if self.state is not MemberState.FROZEN:
             self._move(MemberState.FROZEN, reason)
             self._link.say("error", "metadata-frozen", code=outcome.code, reason=reason)

@@ -7,8 +7,11 @@ from yak.cluster.outputs import Refuse
 from yak.seams.metadata_store import StoreOutcome
 
 
-def frozen(outcome: StoreOutcome, image: Image) -> str:
-    """Why the membership is frozen, in one line; ends with what brings it back."""
+def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
+    """Why the membership is frozen, in one line; ends with what brings it back.
+
+    `is_serving`: the broker became ready before; one that did not waits for the store's history first.
+    """
     known = f"this broker holds metadata up to record {image.offset}"
     words = {
         "NO_CLUSTER": f"the metadata store is empty, but {known} of cluster {image.cluster_id or 'known before'}",
@@ -20,7 +23,8 @@ def frozen(outcome: StoreOutcome, image: Image) -> str:
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
     }
     reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
-    return f"{reason}. Produce and fetch go on; restore the store's own data and the broker continues by itself"
+    meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
+    return f"{reason}. {meanwhile}; restore the store's own data and the broker continues by itself"
 
 
 def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:

@@ -21,6 +21,8 @@ from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
+_FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
+_FROZEN_EVENT: Final = "metadata-frozen"
 _LOG_TAIL_BYTES: Final = 64 * 1024
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
@@ -79,10 +81,11 @@ class StartingBroker:
     def wait_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker:
         """Wait for the ready file.
 
-        Raises the broker's own YakError when it ends first, and NothingInTime, with the process killed, when it is
-        not ready in the time given.
+        Raises the broker's own YakError when it ends first, NothingInTime, with the process killed, when it is not
+        ready in the time given, and StartRefused, likewise, when the metadata store does not hold its history.
         """
         deadline = self._started_at + timeout_seconds
+        frozen_looked_for = self._started_at
         while True:
             ready = self._read_ready_file()
             if ready is not None:
@@ -98,7 +101,23 @@ class StartingBroker:
                     why=self._last_line() or "it wrote nothing to its log",
                     try_=(f"tail {self.log_path}",),
                 )
+            if time.monotonic() - frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
+                frozen_looked_for = time.monotonic()
+                self._check_not_frozen()
             time.sleep(_POLL_SECONDS)
+
+    def _check_not_frozen(self) -> None:
+        """A broker waits for ever for a store to get its history back; who started it here wants to know at once."""
+        line = self._last_line()
+        if _FROZEN_EVENT not in line:
+            return
+        self.abandon()
+        raise StartRefused(
+            "broker-frozen",
+            f"node {self.spec.node_id} cannot start: the metadata store does not hold its history",
+            why=line.partition('reason="')[2].rstrip('"') or line,
+            try_=("restore the metadata store's data, then start again", f"tail {self.log_path}"),
+        )
 
     def abandon(self) -> None:
         """Kill the process and all of its session, which in the one-file executable is bootloader and broker."""
