@@ -63,6 +63,9 @@ def describe_topic(
     rows = []
     for definition in _chosen(TOPIC_CONFIGS, names):
         found = _behind(definition.synonyms, levels)
+        if found and found[0][1].source is ConfigSource.DEFAULT and found[0][1].name != definition.synonyms[0].name:
+            # Kafka names only a default of the very config behind it: log.retention.ms has none, log.retention.hours has.
+            found = []
         if definition.name in topic_overrides:
             own = topic_overrides[definition.name]
             found.insert(0, (own, SynonymRow(definition.name, own, ConfigSource.DYNAMIC_TOPIC)))

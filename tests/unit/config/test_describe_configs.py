@@ -22,10 +22,15 @@ def test_all_configs_come_in_alphabetical_order_unless_some_are_named():
 
 
 def test_a_default_says_so_and_names_the_broker_config_behind_it():
-    row = one(describe_topic({}, {}, {}, {}, ["retention.ms"]))
-    assert (row.value, row.source, row.is_default, row.read_only) == ("604800000", ConfigSource.DEFAULT, True, False)
-    assert row.synonyms == (SynonymRow("log.retention.hours", "168", ConfigSource.DEFAULT),)
+    row = one(describe_topic({}, {}, {}, {}, ["retention.bytes"]))
+    assert (row.value, row.source, row.is_default, row.read_only) == ("-1", ConfigSource.DEFAULT, True, False)
+    assert row.synonyms == (SynonymRow("log.retention.bytes", "-1", ConfigSource.DEFAULT),)
     assert row.type is ConfigType.LONG
+
+
+def test_a_default_in_another_unit_is_not_named_as_in_kafka():
+    row = one(describe_topic({}, {}, {}, {}, ["retention.ms"]))
+    assert (row.value, row.source, row.synonyms) == ("604800000", ConfigSource.DEFAULT, ())
 
 
 def test_the_value_in_force_comes_first_among_its_synonyms():
