@@ -63,7 +63,7 @@ class Flusher:
 
     def _start(self, partition: Partition, *, all_of_it: bool) -> None:
         log = partition.log
-        if log is None:
+        if log is None or self._broker.maintenance.is_closing:
             return
         plan = log.flush_plan(include_active=all_of_it)
         partition.flush_running = True

@@ -35,11 +35,13 @@ class Maintenance:
         self._checkpoint_running = False
         self._deletions: deque[tuple[int, Any]] = deque()
         self.is_stopping = False
+        self.is_closing = False
+        """The logs are being closed: nothing may touch their files any more."""
 
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
         dues = [self._retention_due_ms, self._checkpoint_due_ms]
-        if self._deletions:
+        if self._deletions and not self.is_stopping:
             dues.append(self._deletions[0][0])
         return min(dues)
 
@@ -141,8 +143,13 @@ class Maintenance:
         broker.metadata.leave(self._on_left)
 
     def _on_left(self) -> None:
+        self._broker.metadata.on_left = None
+        # an older checkpoint that ends after the last one would put older recovery points beside the clean mark
+        self._broker.jobs.when_idle(("flush", "checkpoint", "image"), self._close)
+
+    def _close(self) -> None:
         broker = self._broker
-        broker.metadata.on_left = None
+        self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
         plan = broker.log_store.close_plan(broker.metadata.membership.broker_epoch, high_watermarks)
         broker.jobs.run("checkpoint", plan, self._closed)

@@ -11,7 +11,6 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import Offset
 from yak.storage.names import (
     LEADER_EPOCH_CHECKPOINT,
-    LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 class FlushPlan:
     """Files to sync so that everything below `up_to_offset` is durable."""
 
-    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_path", "_snapshots", "_sync_names", "active_base_offset", "generation",
+    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "generation",
                  "up_to_offset")  # fmt: skip
 
     def __init__(
@@ -45,7 +44,7 @@ class FlushPlan:
         self.active_base_offset = log.active.base_offset
         self._disk: Disk = log.disk
         self._directory = log.directory
-        self._path = log.path
+        self._log = log
         self._closed = closed
         self._active = active
         self._epochs = epochs
@@ -54,14 +53,16 @@ class FlushPlan:
 
     def run(self) -> None:
         """Sync, in a thread. Raises LogDirectoryFailure."""
-        disk, path = self._disk, self._path
+        disk = self._disk
         try:
             for segment in self._closed:
-                _sync_if_there(disk, segment.path(LOG_SUFFIX))
+                self._sync_records(segment)
                 _sync_if_there(disk, segment.path(OFFSET_INDEX_SUFFIX))
                 _sync_if_there(disk, segment.path(TIME_INDEX_SUFFIX))
             if self._active is not None:
-                self._active.open().sync()
+                self._sync_records(self._active)
+            # looked up late: a topic that was deleted has another folder by now, and its old one may be its heir's
+            path = self._log.path
             for offset in self._snapshots:
                 _sync_if_there(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
             if self._epochs is not None:
@@ -71,9 +72,17 @@ class FlushPlan:
         except OSError as error:
             raise LogDirectoryFailure(self._directory, error) from error
 
+    def _sync_records(self, segment: Segment) -> None:
+        """Sync a segment, unless retention took it away meanwhile: then nothing of it needs to be durable."""
+        try:
+            segment.open().sync()
+        except FileNotFoundError:
+            if segment in self._log.segments:
+                raise
+
 
 def _sync_if_there(disk: Disk, path: str) -> None:
-    """Sync a file that retention may have taken away meanwhile: then nothing of it needs to be durable."""
+    """Sync a file that may have been taken away meanwhile, with what it belongs to."""
     try:
         disk.open(path).sync()
     except FileNotFoundError:

@@ -29,7 +29,7 @@ from yak.storage.names import (
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.producers_restore import restore_producers
-from yak.storage.recovery import Recovered, Recovery, rebuild_indexes
+from yak.storage.recovery import DamagedLog, Recovered, Recovery, rebuild_indexes
 from yak.storage.scan import scan_headers
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
@@ -83,6 +83,7 @@ class LogLoader:
         self._clear_leftovers()
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
+        self._check_owner(segments)
         epochs = self._epochs()
         producers = ProducerState()
         snapshots = sorted(o for name in self._sizes if (o := parse_offset(name, SNAPSHOT_SUFFIX)) is not None)
@@ -203,6 +204,9 @@ class LogLoader:
     def _known_end(self, segments: list[Segment]) -> Offset | None:
         """The log end offset when nothing has to be read to know it: all was flushed, or there is nothing."""
         active = segments[-1]
+        if not active.size and (self._recovery_point or 0) > active.base_offset:
+            # records that were flushed are gone: recovery tells of it
+            return None
         if len(segments) == 1 and not active.size:
             return active.base_offset
         if not self._was_clean or self._recovery_point is None:
@@ -210,6 +214,13 @@ class LogLoader:
         if not active.size:
             return active.base_offset
         return self._recovery_point if self._recovery_point > active.base_offset else None
+
+    def _check_owner(self, segments: list[Segment]) -> None:
+        """Records of an unknown topic are never given out, nor replaced by an empty log."""
+        held = next((segment for segment in segments if segment.size), None)
+        if self.topic_id == NO_TOPIC_ID and held is not None:
+            path = f"{self._path}/{PARTITION_METADATA}"
+            raise DamagedLog(path, 0, held.base_offset, "it does not tell which topic these records belong to")
 
     def _mend_indexes(self, segments: list[Segment]) -> None:
         """Make index files anew that are missing or of an impossible size, though the stop was clean."""

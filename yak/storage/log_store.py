@@ -297,26 +297,34 @@ class LogStore:
         self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Callable[[], None]:
         mine = [log for log in logs if log.directory == directory.path]
+        # what is damaged keeps its points: without them its next recovery would take the damage for a torn tail
+        kept = self._damaged_in(directory)
         return directory.checkpoint_plan(
-            [(log.topic_partition, log.recovery_point) for log in mine],
+            [(log.topic_partition, log.recovery_point) for log in mine]
+            + [(tp, held.recovery_point) for tp, held in kept if held.recovery_point is not None],
             [
                 (log.topic_partition, log.log_start_offset)
                 for log in mine
                 if log.log_start_offset > log.segments[0].base_offset
-            ],
+            ]
+            + [(tp, held.log_start_offset) for tp, held in kept if held.log_start_offset is not None],
             [
                 (log.topic_partition, min(high_watermarks.get(log.topic_partition, 0), log.log_end_offset))
                 for log in mine
-            ],
+            ]
+            + [(tp, self.high_watermarks[tp]) for tp, _held in kept if tp in self.high_watermarks],
         )
+
+    def _damaged_in(self, directory: LogDirectory) -> list[tuple[TopicPartition, Unavailable]]:
+        return [(tp, held) for tp, held in list(self.unavailable.items()) if held.directory == directory.path]
 
     def close_plan(
         self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset] | None = None
     ) -> Callable[[], None]:
         """A job for a clean stop: sync everything, write indexes, snapshots and checkpoints, then the clean mark.
 
-        Nothing may be appended any more. The mark of a directory is written only when all of its logs were closed; the job
-        raises LogDirectoryFailure for the first that failed, after the others are done.
+        Nothing may be appended any more. The mark of a directory is written only when all of its logs were closed and
+        none in it is damaged, for a damaged one must be looked at again; the job raises LogDirectoryFailure for the first that failed, after the others are done.
         """
         logs = list(self.logs.values())
         marks = high_watermarks if high_watermarks is not None else self.high_watermarks
@@ -328,7 +336,8 @@ class LogStore:
                         close_log(log)
                 self._directory_checkpoint(directory, logs, marks)()
                 directory.forget_lowered()
-                directory.write_clean_mark(broker_epoch)
+                if not self._damaged_in(directory):
+                    directory.write_clean_mark(broker_epoch)
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
 

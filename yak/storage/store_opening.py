@@ -177,7 +177,13 @@ def _load_one(
     try:
         loaded = loader.load()
     except DamagedLog as damaged:
-        store.unavailable[topic_partition] = Unavailable(directory.path, loader.topic_id, str(damaged))
+        store.unavailable[topic_partition] = Unavailable(
+            directory.path,
+            loader.topic_id,
+            str(damaged),
+            checkpoints.recovery_points.get(topic_partition),
+            checkpoints.log_starts.get(topic_partition),
+        )
         _note(
             store, "error", "log-damaged", partition=folder, directory=directory.path, reason=str(damaged), served=False
         )

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from yak.ids import Offset
+
 if TYPE_CHECKING:
     from yak.storage.log import Log
 
@@ -45,8 +47,13 @@ class DirectoryUsage:
 
 @dataclass(slots=True)
 class Unavailable:
-    """A log that is left as it was found: where, whose (the zero id: not known), and why."""
+    """A log that is left as it was found: where, whose (the zero id: not known), and why.
+
+    `recovery_point` and `log_start_offset` are what its directory's checkpoints say of a damaged log, to be kept there.
+    """
 
     directory: str
     topic_id: uuid.UUID
     reason: str
+    recovery_point: Offset | None = None
+    log_start_offset: Offset | None = None

@@ -177,3 +177,56 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
     rig.run_for(20)
     node._tail = tail
     node.tail_moves()
+
+
+# ------------------------------------------------------------------------------------------------------------ the stop
+
+
+def test_an_old_checkpoint_that_ends_late_does_not_stand_beside_the_clean_mark():
+    rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "1000"})
+    rig.create_topic("orders")
+    rig.produce("orders", [b"a"])
+    rig.node.job_delays_us = {"checkpoint": 5_000_000}
+    rig.run_for(1_100)
+    rig.produce("orders", [b"b"] * 5)
+    rig.node.job_delays_us = {"checkpoint": 1_000}
+    rig.node.stop()
+    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
+    for channel in rig.channels:
+        channel.lose()
+    rig.node.start()
+    rig.run_until_ready()
+    assert log_of(rig, "orders").log_end_offset == 6
+    assert len(values_of(rig.fetch("orders", 0))) == 6
+
+
+def test_a_stop_waits_for_the_flushes_under_way_and_starts_no_other():
+    rig = Rig()
+    rig.create_topic("durable", flush_messages="1")
+    rig.node.job_delays_us = {"flush": 400_000, "checkpoint": 400_000}
+    pending = rig.begin(0, 9, **produce_fields("durable", one_batch(rig, b"a")))
+    rig.run_for(20)
+    rig.node.stop()
+    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
+    assert not notices(rig, "stop-not-clean")
+    rig.run_for(10)
+    assert pending.answer.responses[0].partition_responses[0].error_code == ErrorCode.none
+    for channel in rig.channels:
+        channel.lose()
+    rig.node.start()
+    rig.run_until_ready()
+    assert rig.node.broker.log_store.report.was_clean
+    assert values_of(rig.fetch("durable", 0)) == [b"a"]
+
+
+def test_a_stop_ends_in_bounded_time_while_the_store_is_away_and_deletions_are_due():
+    rig = Rig(settings={"log.retention.check.interval.ms": "1000"})
+    rig.create_topic("short", retention_bytes="0", segment_bytes="1048576", file_delete_delay_ms="60000")
+    rig.produce("short", [b"a"])
+    rig.run_for(31_000)
+    rig.node.store_goes_down()
+    rig.run_for(29_500)
+    rig.node.job_delays_us = {"checkpoint": 3_000_000}
+    rig.node.stop()
+    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=2_000)
+    assert rig.node.disk.exists("/data/.kafka_cleanshutdown")

@@ -265,13 +265,55 @@ def test_a_log_can_begin_anew_at_an_offset(make_bench):
     assert (bench.log.log_start_offset, bench.log.log_end_offset) == (1000, 1001)
 
 
-def test_a_folder_without_partition_metadata_is_kept(make_bench):
+@pytest.mark.parametrize("content", [None, b"version: 0\ntopic_id: rubbish"])
+def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(make_bench, content):
     bench = make_bench()
     fill(bench, 3)
     bench.disk.remove("/data/t-0/partition.metadata")
-    log = bench.reopen()
-    assert log.topic_id.int == 0
-    assert log.log_end_offset == 3
-    created = bench.store.create(TopicPartition("t", 0), bench.topic_id, bench.config)
-    assert created.log_end_offset == 0
-    assert any(name.endswith("-stray") for name in bench.disk.names("/data"))
+    if content is not None:
+        bench.disk.write_file("/data/t-0/partition.metadata", content)
+    bench.disk.kill()
+    store = bench.open()
+    assert TopicPartition("t", 0) not in store.logs
+    assert "which topic" in store.unavailable[TopicPartition("t", 0)].reason
+    with pytest.raises(LogDirectoryFailure):
+        store.create(TopicPartition("t", 0), bench.topic_id, bench.config)
+    assert bench.disk.open(FIRST).size() > 0
+
+
+def test_a_folder_without_partition_metadata_and_records_is_taken_for_a_half_made_one(make_bench):
+    bench = make_bench()
+    bench.disk.remove("/data/t-0/partition.metadata")
+    bench.disk.kill()
+    store = bench.open()
+    assert store.create(TopicPartition("t", 0), bench.topic_id, bench.config).log_end_offset == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, clean):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.checkpoint_plan({})()
+    bench.disk.corrupt(FIRST, 8, 255)
+    before = bench.content("00000000000000000000.log")
+    for _ in range(3):
+        bench.disk.kill()
+        store = bench.open()
+        assert bench.partition not in store.logs
+        assert bench.content("00000000000000000000.log") == before
+        if clean:
+            store.close_plan(3)()
+        else:
+            store.checkpoint_plan({})()
+
+
+def test_an_emptied_file_of_flushed_records_is_told(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.close_plan(3)()
+    bench.disk.kill()
+    bench.disk.open(FIRST).truncate(0)
+    bench.store = bench.open()
+    assert "ends at offset 0" in str(bench.store.report.events[-1].fields["reason"])
