@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
-from yak.broker.metadata import ChangesWaiting
 from yak.cluster.controller import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker import events
-from yak.broker.call import Call, Outcome, Waiting
 from yak.cluster import outputs as out
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.membership import Membership
@@ -27,6 +26,7 @@ from yak.storage.log import Log
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
+    from yak.broker.changes_waiting import ChangesWaiting
 
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
@@ -396,54 +396,3 @@ class Metadata:
         due_ms = self.membership.next_due()
         if due_ms is not None and due_ms <= self._broker.now_ms:
             self._carry_out(self.membership.on_time(self._broker.now_ms))
-
-
-class ChangesWaiting(Waiting):
-    """A request whose changes of the metadata are under way: answered when each is in the image, or refused."""
-
-    __slots__ = ("_build", "pending", "results", "values")
-
-    def __init__(self, call: Call, timeout_ms: int, build: Callable[[dict[Any, PeerError | None]], Outcome]) -> None:
-        super().__init__(call, timeout_ms)
-        self._build = build
-        self.pending: dict[Any, int] = {}
-        self.results: dict[Any, PeerError | None] = {}
-        self.values: dict[Any, tuple[dict[str, Any], ...]] = {}
-
-    def change(self, broker: Broker, key: object, requests: Sequence[StoreRequest]) -> None:
-        """Send one change; a refusal becomes its result."""
-        try:
-            broker.metadata.begin(self, key, requests)
-        except PeerError as error:
-            self.results[key] = error
-
-    def resolve(self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
-        """One change is done."""
-        if self.pending.pop(key, None) is None:
-            return
-        self.results[key] = error
-        self.values[key] = values
-        if not self.pending:
-            broker.finish(self)
-
-    def is_done(self) -> bool:
-        """Whether nothing is under way."""
-        return not self.pending
-
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """The answer that the handler builds from each key's result."""
-        return self._build(self.results)
-
-    def on_expiry(self, broker: Broker) -> Outcome:
-        """Changes still under way are answered with REQUEST_TIMED_OUT: they may still happen."""
-        late = PeerError(
-            ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
-        )
-        for key in self.pending:
-            self.results[key] = late
-        return self.answer(broker)
-
-    def leave(self, broker: Broker) -> None:
-        """Stop waiting for what is still under way."""
-        for change_id in self.pending.values():
-            broker.metadata.abandon(change_id)

@@ -182,15 +182,18 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
 # ------------------------------------------------------------------------------------------------------------ the stop
 
 
-def test_an_old_checkpoint_that_ends_late_does_not_stand_beside_the_clean_mark():
+def test_the_logs_are_closed_only_after_the_checkpoint_under_way():
     rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "1000"})
     rig.create_topic("orders")
     rig.produce("orders", [b"a"])
+    rig.restart(orderly=True)
     rig.node.job_delays_us = {"checkpoint": 5_000_000}
     rig.run_for(1_100)
     rig.produce("orders", [b"b"] * 5)
     rig.node.job_delays_us = {"checkpoint": 1_000}
     rig.node.stop()
+    rig.run_for(2_000)
+    assert not rig.node.disk.exists("/data/.kafka_cleanshutdown"), "closed beside a checkpoint"
     rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
     for channel in rig.channels:
         channel.lose()

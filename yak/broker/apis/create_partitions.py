@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
-from yak.broker.metadata import ChangesWaiting
+from yak.broker.changes_waiting import ChangesWaiting
 from yak.cluster.controller import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.metadata import ChangesWaiting
+from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.topic_creation import plan_topic
 from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic

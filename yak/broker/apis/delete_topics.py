@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.metadata import ChangesWaiting
+from yak.broker.changes_waiting import ChangesWaiting
 from yak.cluster.controller import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.metadata import ChangesWaiting
+from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.topic_creation import plan_auto_creation
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import is_internal, validate_topic_name
