@@ -312,7 +312,7 @@ class Broker:
         call.connection.release_answers(self._effects)
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
-        self.connections[event.connection_id] = Connection(event.connection_id, event.peer)
+        self.connections[event.connection_id] = Connection(event.connection_id, event.peer, event.round_trip_ms)
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
         connection = self.connections.pop(event.connection_id, None)

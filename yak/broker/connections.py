@@ -11,19 +11,32 @@ from collections import deque
 from yak.broker.call import Call
 from yak.broker.events import Effect, Reply
 from yak.ids import ConnectionId
+from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 
 
 class Connection:
     """One client connection: its unanswered calls, oldest first."""
 
-    __slots__ = ("calls", "client_software", "connection_id", "fetch_rotation", "is_open", "peer")
+    __slots__ = (
+        "calls",
+        "client_software",
+        "connection_id",
+        "fetch_aim_bytes",
+        "fetch_rotation",
+        "is_open",
+        "peer",
+    )
 
-    def __init__(self, connection_id: ConnectionId, peer: str) -> None:
+    def __init__(self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0) -> None:
         self.connection_id = connection_id
         self.peer = peer
         self.is_open = True
         self.calls: deque[Call] = deque()
         self.client_software = ""
+        self.fetch_aim_bytes = max(
+            FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
+        )
+        """How large an answer to a fetch may grow: more across a long line, where round trips would be the limit."""
         self.fetch_rotation = 0
         """Where the next fetch of many partitions starts reading, so that none of them starves."""
 

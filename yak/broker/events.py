@@ -23,6 +23,8 @@ class ConnectionOpened:
 
     connection_id: ConnectionId
     peer: str
+    round_trip_ms: int = 0
+    """How long the line to the peer is, as the kernel measured it at the handshake; 0 when it cannot tell."""
 
 
 @dataclass(slots=True)

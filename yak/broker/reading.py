@@ -45,15 +45,36 @@ def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation:
     """Read every item, starting at one that `rotation` picks; answers stand in the order of `items`."""
     reading = Reading()
     count = len(items)
-    if count == 1:
-        _read_into(broker, reading, items[0], max_bytes)
-        return reading
     if not count:
         return reading
     first = rotation % count
     order = items[first:] + items[:first] if first else items
+    find = broker.partitions.get
+    is_stopping = broker.maintenance.is_stopping
+    answers = reading.answers
     for item in order:
-        _read_into(broker, reading, item, max_bytes)
+        partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
+        if (
+            partition is None
+            or partition.log is None
+            or not partition.is_leader
+            or is_stopping
+            or item.last_fetched_epoch >= 0
+            or item.current_leader_epoch not in (-1, partition.leader_epoch)
+            or (item.topic_key is not partition.topic_id and type(item.topic_key) is not str)
+        ):
+            _read_carefully(broker, reading, item, max_bytes)
+            continue
+        log, high_watermark = partition.log, partition.high_watermark
+        log_start_offset = log.log_start_offset
+        if log_start_offset <= item.fetch_offset <= high_watermark and (
+            item.fetch_offset == high_watermark or 0 < max_bytes <= reading.bytes_count
+        ):
+            # nothing there, or no room for it: most partitions of a fetch of many
+            answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset)
+            answers.append((item, answer))
+        else:
+            _read_carefully(broker, reading, item, max_bytes)
     if first:
         cut = count - first
         reading.answers = reading.answers[cut:] + reading.answers[:cut]
@@ -61,7 +82,7 @@ def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation:
     return reading
 
 
-def _read_into(broker: Broker, reading: Reading, item: FetchItem, max_bytes: int) -> None:
+def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes: int) -> None:
     try:
         partition = _readable(broker, item)
         answer = _diverging(partition, item)

@@ -44,10 +44,6 @@ class FetchItem:
         self.index: int = request.partition
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
-        self.update(request)
-
-    def update(self, request: Any) -> None:
-        """Take the position that the client sends."""
         self.fetch_offset: int = request.fetch_offset
         self.max_bytes: int = request.partition_max_bytes
         self.current_leader_epoch: int = request.current_leader_epoch

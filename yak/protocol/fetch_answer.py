@@ -79,6 +79,8 @@ _FETCH_BACK_V5: Final = struct.Struct(">iihqqqii")
 _FETCH_BACK_V11: Final = struct.Struct(">iihqqqiii")
 _FETCH_BACK_FLEXIBLE: Final = struct.Struct(">BihqqqBi")
 _FETCH_PARTITION_V4: Final = struct.Struct(">ihqq")
+_FETCH_PARTITION_EMPTY: Final = struct.Struct(">ihqqqBiBB")
+"""Version 12 on, without records, aborted transactions or tags: most partitions of an answer of many."""
 _FETCH_PARTITION_V5: Final = struct.Struct(">ihqqq")
 _NO_TAGS_3: Final = b"\0\0\0"
 
@@ -202,7 +204,20 @@ def _many_fetch_answers(
         append_topic(out, key, version >= 13, flexible)
         append_count(out, len(partitions), flexible)
         for answer in partitions:
-            out = _append_fetch_partition(parts, out, version, answer)
+            if flexible and not answer.records and answer.aborted_transactions is None and not _has_fetch_tags(answer):
+                out += _FETCH_PARTITION_EMPTY.pack(
+                    answer.index,
+                    answer.error_code,
+                    answer.high_watermark,
+                    answer.last_stable_offset,
+                    answer.log_start_offset,
+                    0,
+                    answer.preferred_read_replica,
+                    1,
+                    0,
+                )
+            else:
+                out = _append_fetch_partition(parts, out, version, answer)
         if flexible:
             out.append(0)
     if version >= 16:

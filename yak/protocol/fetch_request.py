@@ -92,6 +92,7 @@ class FetchRequest(NamedTuple):
         return ReplicaState(self.replica_id, self.replica_epoch)
 
 
+_make = tuple.__new__
 _FRONT_V4: Final = struct.Struct(">iiiib")
 _FRONT_V7: Final = struct.Struct(">iiiibii")
 _FRONT_V15: Final = struct.Struct(">iiibii")
@@ -240,7 +241,8 @@ def _flexible_partitions(
     rows = list(_PARTITION_V12_TAGS.iter_unpack(view[position:end]))
     # Mostly no partition has tagged fields; then all are of one size, and one pass reads them.
     if not any(row[6] for row in rows):
-        return [FetchPartition(*row[:6]) for row in rows], end
+        # By `tuple.__new__`: a NamedTuple's own constructor takes twice as long.
+        return [_make(FetchPartition, (*row[:6], None, NO_HIGH_WATERMARK)) for row in rows], end
     partitions = []
     for _ in range(count):
         partition = FetchPartition(*_PARTITION_V12.unpack_from(view, position))

@@ -1,6 +1,7 @@
 """One client connection on a raw non-blocking socket: whole frames to the core, gathered replies to the peer."""
 
 import socket
+import sys
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -21,6 +22,7 @@ _JOIN_BELOW_BYTES: Final = 16 * 1024
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
+_TCP_INFO_RTT_AT: Final = 68
 
 
 class Connection:
@@ -102,7 +104,7 @@ class Connection:
         shell = self._shell
         sock = self.sock
         frames_in = self.input
-        shell.post(ConnectionOpened(self.connection_id, self.peer))
+        shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock)))
         while not self.closing:
             if self._must_pause():
                 await self._pause()
@@ -293,6 +295,17 @@ class Connection:
 
     def _because(self, reason: str) -> None:
         self.close_reason = self.close_reason or reason
+
+
+def _round_trip_ms(sock: socket.socket) -> int:
+    """The round trip as the kernel measured it so far (Linux: struct tcp_info, tcpi_rtt in us); 0 where it cannot tell."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT_AT + 4)
+    except OSError:
+        return 0
+    return int.from_bytes(info[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000
 
 
 def _drop_front(replies: list[Buffer], sent: int) -> None:

@@ -35,11 +35,7 @@ def _directory(broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int
     if usage.failure is None:
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
-            if (
-                log is None
-                or log.directory != usage.path
-                or (wanted is not None and topic_partition not in wanted)
-            ):
+            if log is None or log.directory != usage.path or (wanted is not None and topic_partition not in wanted):
                 continue
             topics.setdefault(topic_partition.topic, []).append(
                 {

@@ -5,7 +5,7 @@ served by the leader). v12: flexible, last fetched epoch and divergence (KIP-595
 v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
 
 Sizes are Kafka's rule: the first batch of the first partition with data is given whole even if it is larger than asked
-(ReplicaManager.readFromLog); an answer is also bounded by this broker (`limits.FETCH_ANSWER_AIM_BYTES`), and the
+(ReplicaManager.readFromLog); an answer is also bounded by this broker (`Connection.fetch_aim_bytes`), and the
 partition that is read first changes from fetch to fetch, so that none starves.
 """
 
@@ -17,7 +17,6 @@ from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.reading import Reading, read_items
 from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSession
 from yak.errors import ErrorCode, PeerError
-from yak.limits import FETCH_ANSWER_AIM_BYTES
 from yak.protocol.hot import FetchPartitionAnswer, fetch_response
 
 if TYPE_CHECKING:
@@ -39,13 +38,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     replica_id = request.replica_id
     by_id = call.version >= _TOPIC_ID_VERSION
-    items = [
-        FetchItem(
-            topic.topic_id if by_id else topic.topic, broker.topic_name(topic.topic_id) if by_id else topic.topic, data
-        )
-        for topic in request.topics
-        for data in topic.partitions
-    ]
+    items: list[FetchItem] = []
+    for topic in request.topics:
+        key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
+        items += [FetchItem(key, name, data) for data in topic.partitions]
     if replica_id >= 0:
         return _refuse(call, ErrorCode.cluster_authorization_failed, items)
     session: FetchSession | None = None
@@ -61,6 +57,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return fetch.reply(broker, reading)
     fetch.park(broker, reading)
     return Later(fetch)
+
+
+def _topic_of(broker: Broker, topic: Any) -> tuple[Any, str | None]:
+    """A topic's id and name; the id is the image's own object, so that a look tells whether a partition is of it."""
+    found = broker.image.topic_by_id(topic.topic_id) if topic.topic_id is not None else None
+    return (topic.topic_id, None) if found is None else (found.topic_id, found.name)
 
 
 def _session_of(broker: Broker, call: Call, items: list[FetchItem], by_id: bool) -> tuple[FetchSession | None, bool]:
@@ -114,7 +116,8 @@ class Fetch(Waiting):
         self._items = items
         self._session = session
         self._is_incremental = is_incremental
-        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes, FETCH_ANSWER_AIM_BYTES))
+        aim_bytes = call.connection.fetch_aim_bytes
+        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes, aim_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._bytes_seen = 0
 
