@@ -54,7 +54,7 @@ class PendingAppend:
         self.acks = acks
         self.appended = appended
         self.waiting: Any = None
-        """(appended, request, answer) once the request waits; None with acks=0."""
+        """(appended, request, answer) once the request waits."""
 
 
 def recompress_later(
@@ -147,7 +147,7 @@ def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None
     answer.base_offset = placed.base_offset
     answer.log_append_time_ms = placed.log_append_time_ms
     answer.log_start_offset = placed.log_start_offset
-    if placed.must_wait:
+    if placed.must_wait and pending.acks != 0:
         appended.wait_in(partition, waiting, answer)
     else:
         waiting.resolve(broker)

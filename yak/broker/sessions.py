@@ -159,7 +159,12 @@ class FetchSessions:
                 self._detach(broker, session, item)
 
     def attach(self, broker: Broker, session: FetchSession, item: FetchItem) -> None:
-        """Have the partition push its changes to the session; again after the partition was created anew."""
+        """Have the partition push its changes to the session; again after the partition was created anew.
+
+        Not to one that was closed while its last fetch waited: nobody would ever detach it.
+        """
+        if self._sessions.get(session.session_id) is not session:
+            return
         topic_partition = item.topic_partition
         partition = None if topic_partition is None else broker.partitions.get(topic_partition)
         if partition is not None:

@@ -94,12 +94,10 @@ class JobRunner:
 
     async def _run(self, job: RunJob) -> None:
         running = self._running[job.job_id] = _Running(job, self._clock.now_ms())
-        result: object = None
-        failure: BaseException | None = None
         try:
-            result = await trio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=self._limiter)
-        except Exception as error:  # noqa: BLE001 - whatever it raised is the core's to judge
-            failure = error
+            result, failure = await trio.to_thread.run_sync(
+                _attempt, job.run, abandon_on_cancel=True, limiter=self._limiter
+            )
         finally:
             del self._running[job.job_id]
             if running.stuck:
@@ -108,3 +106,13 @@ class JobRunner:
             took_ms = self._clock.now_ms() - running.started_ms
             log.write("warning", "job-unstuck", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
         self._post(JobDone(job.job_id, result, failure))
+
+
+def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None]:
+    """What the job gave, or what it raised: the core's to judge. A panic of native code is no `Exception`, but ends no more."""
+    try:
+        return run(), None
+    except Exception as error:  # noqa: BLE001
+        return None, error
+    except BaseException as error:  # noqa: BLE001
+        return None, RuntimeError(f"{type(error).__name__}: {error}")

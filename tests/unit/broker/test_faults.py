@@ -2,6 +2,7 @@
 
 import datetime as dt
 import errno
+import struct
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from yak.broker import events
 from yak.broker.topic_creation import plan_auto_creation
 from yak.cluster.controller import plan_delete_topic
 from yak.ids import TopicPartition
-from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
@@ -177,6 +178,51 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
     rig.run_for(20)
     node._tail = tail
     node.tail_moves()
+
+
+# ------------------------------------------------------------------------------------------------- what clients could pile up
+
+
+def test_batches_that_wait_for_recompression_count_as_unanswered_with_acks_0_too():
+    rig = Rig()
+    rig.create_topic("packed", compression_type="gzip")
+    rig.node.job_delays_us = {"recompress": 100_000}
+    for number in range(5):
+        rig.begin(0, 9, **produce_fields("packed", one_batch(rig, b"%d" % number), acks=0))
+    rig.run_for(20)
+    assert rig.node.broker.backlog(rig.client.connection_id) == 5
+    rig.run_for(1_000)
+    assert rig.node.broker.backlog(rig.client.connection_id) == 0
+    assert values_of(rig.fetch("packed", 0))
+    assert log_of(rig, "packed").log_end_offset == 5
+
+
+def test_a_batch_that_cannot_be_recompressed_closes_its_connection_with_acks_0():
+    rig = Rig()
+    rig.create_topic("packed", compression_type="gzip")
+    batch = bytearray(one_batch(rig, b"x" * 50))
+    batch[22] = 4
+    struct.pack_into(">I", batch, 17, compute_crc(batch))
+    pending = rig.begin(0, 9, **produce_fields("packed", bytes(batch), acks=0))
+    rig.run_for(200)
+    assert pending.is_lost
+
+
+def test_a_fetch_session_that_was_closed_while_its_fetch_waited_is_forgotten():
+    rig = Rig()
+    rig.create_topic("orders")
+    fields = fetch_fields("orders", 0, max_wait_ms=2_000) | {"session_epoch": 0}
+    reader = rig.new_client()
+    waiting = rig.begin(1, 12, client=reader, **fields)
+    rig.run_for(20)
+    (session_id,) = rig.node.broker.sessions._sessions
+    closing = fetch_fields("orders", 0) | {"session_id": session_id, "session_epoch": -1}
+    rig.ask(1, 12, **closing)
+    rig.produce("orders", [b"a"])
+    rig.run_for(50)
+    assert waiting.is_done
+    assert len(rig.node.broker.sessions) == 0
+    assert not rig.node.broker.partitions[TopicPartition("orders", 0)].sessions
 
 
 # ------------------------------------------------------------------------------------------------------------ the stop

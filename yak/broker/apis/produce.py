@@ -63,16 +63,18 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 appended.log_start_offset,
             )
             answers.append(answer)
-            if appended.must_wait and acks != 0:
+            # with acks=0 only for its turn to be recompressed, so that the connection's bound holds for it too
+            if appended.must_wait and (acks != 0 or appended.end_offset < 0):
                 if wait is None:
                     wait = ProduceWaiting(call, topics)
                 wait.hold(partition, appended, answer)
     if acks == 0:
         _close_on_error(broker, call, topics)
-        return None
     if wait is not None:
         wait.remaining -= 1
         return Later(wait)
+    if acks == 0:
+        return None
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
 
 
@@ -120,8 +122,11 @@ class ProduceWaiting(Waiting):
         """Whether every batch counts or failed."""
         return self.remaining <= 0
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """What became of each batch."""
+    def answer(self, broker: Broker) -> Outcome:
+        """What became of each batch; no bytes with acks=0."""
+        if self.call.request.acks == 0:
+            _close_on_error(broker, self.call, self._topics)
+            return Prebuilt([])
         return Prebuilt(produce_response(self.call.version, self.call.correlation_id, self._topics))
 
     def on_expiry(self, broker: Broker) -> Outcome:
@@ -130,4 +135,4 @@ class ProduceWaiting(Waiting):
             if not appended.counts(partition):
                 answer.error_code = ErrorCode.request_timed_out
                 answer.base_offset = -1
-        return self.answer(broker)
+        return Prebuilt([]) if self.call.request.acks == 0 else self.answer(broker)
