@@ -93,7 +93,9 @@ class LogLoader:
             recovered, end_offset, snapshots = self._recover(segments, epochs, producers, snapshots)
         elif snapshots or segments[0].size:
             self._mend_indexes(segments)
-            restore_producers(producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms)
+            restore_producers(
+                producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False
+            )
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         return LoadedLog(log, recovered, self._warnings, self._damage)

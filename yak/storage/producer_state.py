@@ -124,6 +124,19 @@ class ProducerState:
             del batches[0]
         batches.append((header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp))
 
+    def remember_earlier(self, header: BatchHeader) -> None:
+        """A batch before all that is known of its producer, which may be sent again; headers come newest first."""
+        producer = (self._producers or {}).get(header.producer_id)
+        if producer is None or header.is_control or header.producer_epoch != producer.epoch or not producer.batches:
+            return
+        first = producer.batches[0]
+        if header.last_offset >= first[2] or len(producer.batches) >= PRODUCER_BATCHES_REMEMBERED:
+            return
+        producer.batches.insert(
+            0,
+            (header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp),
+        )
+
     def truncate_to(self, end_offset: Offset) -> bool:
         """Forget batches at or above `end_offset`; False when what is left cannot be known without reading the log."""
         for producer_id, producer in list((self._producers or {}).items()):

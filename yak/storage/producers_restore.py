@@ -8,9 +8,12 @@ from yak.seams.disk import Disk
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
 from yak.storage.producer_snapshot import BadSnapshot, parse_snapshot
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.reader import DamagedBatch, NotCached, floor_boundary, position_of
 from yak.storage.scan import scan_headers
 from yak.storage.segment import Segment
+
+LOOK_BACK_BYTES = 8 * 1024 * 1024
+"""How far before a snapshot batches are looked for: the most that a producer of large batches has under way."""
 
 
 def restore_producers(
@@ -21,8 +24,14 @@ def restore_producers(
     snapshot_offsets: Sequence[Offset],
     end_offset: Offset,
     now_ms: int,
+    *,
+    looks_back: bool = True,
 ) -> None:
-    """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError."""
+    """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError.
+
+    A snapshot holds the last batch of each producer; the earlier ones that still count are looked for in the log before it,
+    unless nothing may be read there (`looks_back`).
+    """
     producers.clear()
     start = segments[0].base_offset
     for offset in sorted(snapshot_offsets, reverse=True):
@@ -34,12 +43,30 @@ def restore_producers(
             continue
         producers.restore(entries, now_ms)
         start = max(start, offset)
+        if entries and looks_back:
+            _look_back(producers, segments, start)
         break
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
         if following <= start or segment.base_offset >= end_offset or not segment.size:
             continue
         replay_producers(producers, segment, start, end_offset, now_ms)
+
+
+def _look_back(producers: ProducerState, segments: Sequence[Segment], before: Offset) -> None:
+    """Find the batches before an offset that a producer may still send again, newest segment first."""
+    left = LOOK_BACK_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset >= before or not segment.size:
+            continue
+        if left <= 0:
+            return
+        start = floor_boundary(segment, max(0, segment.size - left), cached=False)
+        headers = [header for _, header in scan_headers(segment.open(), start, segment.size)]
+        for header in reversed(headers):
+            if header.producer_id != NO_PRODUCER_ID and header.base_offset < before:
+                producers.remember_earlier(header)
+        left -= segment.size
 
 
 def replay_producers(

@@ -102,7 +102,7 @@ class Read:
             if len(data) == wanted:
                 return data, -1, -1, None
         else:
-            boundary = _floor_boundary(segment, start + self.max_bytes, cached=cached)
+            boundary = floor_boundary(segment, start + self.max_bytes, cached=cached)
             if boundary > start:
                 wanted = boundary - start + _BASE_OFFSET_BYTES
                 data = fetch(file, wanted, start, cached=cached)
@@ -242,7 +242,8 @@ def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> FilePosit
     return offset_index.lookup(entries, offset - segment.base_offset) if entries else 0
 
 
-def _floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) -> FilePosition:
+def floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) -> FilePosition:
+    """Where the last indexed batch at or before `position` begins; 0 when the index does not tell. Raises OSError."""
     try:
         entries = _index_entries(segment, cached=cached)
     except NotCached:

@@ -4,8 +4,9 @@ import errno
 
 import pytest
 
-from yak.errors import LogDirectoryFailure
+from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
+from yak.protocol.record_batch import read_header
 
 FIRST = "/data/t-0/00000000000000000000.log"
 
@@ -317,3 +318,22 @@ def test_an_emptied_file_of_flushed_records_is_told(make_bench):
     bench.disk.open(FIRST).truncate(0)
     bench.store = bench.open()
     assert "ends at offset 0" in str(bench.store.report.events[-1].fields["reason"])
+
+
+def test_after_a_kill_all_batches_that_may_be_sent_again_are_known_though_the_snapshot_holds_one(make_bench):
+    bench = make_bench(segment_bytes=250)
+    batches = []
+    for number in range(9):
+        batches.append(bench.build([b"x" * 20], producer_id=5, producer_epoch=1, sequence=number))
+        bench.log.append(read_header(batches[-1]), batches[-1], 0, 0)
+    assert len(bench.log.segments) > 3
+    bench.flush()
+    log = bench.reopen()
+    for number in range(4, 9):
+        found = log.producers.check(read_header(batches[number]))
+        assert found is not None, number
+        assert found.base_offset == number
+    with pytest.raises(PeerError):
+        log.producers.check(read_header(batches[3]))
+    following = bench.build([b"x"], producer_id=5, producer_epoch=1, sequence=9)
+    assert log.producers.check(read_header(following)) is None
