@@ -112,12 +112,22 @@ def create(
     names: Names,
     partitions: Annotated[
         int,
-        typer.Option("--partitions", "-p", help="How many; the broker's default if not given.", rich_help_panel=WHAT),
+        typer.Option(
+            "--partitions",
+            "-p",
+            help="How many; the broker's default if not given.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
     ] = -1,
     replication_factor: Annotated[
         int,
         typer.Option(
-            "--replication-factor", "-r", help="Copies; the broker's default if not given.", rich_help_panel=WHAT
+            "--replication-factor",
+            "-r",
+            help="Copies; the broker's default if not given.",
+            show_default=False,
+            rich_help_panel=WHAT,
         ),
     ] = -1,
     config: Configs = None,

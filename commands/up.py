@@ -193,7 +193,7 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
 def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) -> None:
     status = result.status
     if not result.started:
-        g.out.note("it ran already")
+        g.out.note("Redis was gone and runs again" if result.redis_started else "it ran already")
     else:
         g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {status.redis_url}, data in {status.data_dir}")
     if result.port_moved:

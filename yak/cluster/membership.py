@@ -372,7 +372,9 @@ class Membership:
                 self._move(MemberState.CATCHING_UP, "fenced by the controller")
         elif in_order and self._office.settled():
             self._move(MemberState.ACTIVE)
-            if not self._ready:
+            if self._ready:
+                self._link.say("info", "metadata-in-order", metadata_offset=image.offset)
+            else:
                 self._ready = True
                 self._link.put(BecameReady())
         elif image.offset >= self._target:

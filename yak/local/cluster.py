@@ -46,13 +46,17 @@ class UpSettings:
 
 @dataclass(frozen=True, slots=True)
 class UpResult:
-    """What `LocalCluster.up` did. `started` names the nodes it started; none when all ran already."""
+    """What `LocalCluster.up` did. `started` names the nodes it started; none when all ran already.
+
+    `redis_started` says whether it started a Redis server.
+    """
 
     status: ClusterStatus
     started: tuple[int, ...]
     took_ms: float
     port_moved: bool
     supervisor_pid: int | None
+    redis_started: bool
 
 
 class LocalCluster:
@@ -88,7 +92,9 @@ class LocalCluster:
             if any(broker_status(broker).state in {"running", "starting"} for broker in known.brokers):
                 self._check_same(known, settings)
             port_moved = self._plan(known, settings)
+            redis_before = known.redis.process
             started = self._start_missing(known)
+            redis_started = known.redis.process != redis_before
             supervisor = known.supervisor
             if supervisor is not None and not processes.is_running(supervisor):
                 supervisor = None
@@ -98,9 +104,8 @@ class LocalCluster:
                 known.supervisor = None
             state.save(known)
         took_ms = (time.monotonic() - began) * 1000.0
-        return UpResult(
-            look(self.data_dir, known), started, took_ms, port_moved, None if supervisor is None else supervisor.pid
-        )
+        supervisor_pid = None if supervisor is None else supervisor.pid
+        return UpResult(look(self.data_dir, known), started, took_ms, port_moved, supervisor_pid, redis_started)
 
     def down(self, *, purge: bool = False) -> tuple[str, ...]:
         """Stop brokers, then Redis, in that order; gives the names of those that had to be killed.
