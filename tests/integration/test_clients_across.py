@@ -1,6 +1,5 @@
 """What one client writes every other reads, and consumers without groups are served in peace."""
 
-import asyncio
 import struct
 import time
 
@@ -87,51 +86,6 @@ def test_a_consumer_that_subscribes_waits_and_the_broker_goes_on(module_broker, 
         assert [message.value for _, message in client.consume(unique_topic, 1)] == [b"meanwhile"]
     finally:
         subscriber.close()
-
-
-def test_an_aiokafka_consumer_with_a_group_that_only_assigns_reads(module_broker, unique_topic):
-    from aiokafka import AIOKafkaConsumer
-    from aiokafka import TopicPartition as Partition
-
-    client = CLIENT_KINDS["aiokafka"](module_broker.bootstrap)
-    client.create_topic(unique_topic, configs=FOREVER)
-    client.produce(unique_topic, MESSAGES)
-
-    async def read() -> list[bytes | None]:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=module_broker.bootstrap, group_id="nobody", enable_auto_commit=False
-        )
-        consumer.assign([Partition(unique_topic, 0)])
-        start = asyncio.create_task(consumer.start())
-        try:
-            await asyncio.wait_for(start, 20)
-            consumer.seek(Partition(unique_topic, 0), 0)
-            return [(await asyncio.wait_for(consumer.getone(), 20)).value for _ in MESSAGES]
-        finally:
-            await consumer.stop()
-
-    assert asyncio.run(read()) == [message.value for message in MESSAGES]
-
-
-def test_a_kafka_python_consumer_with_a_group_that_only_assigns_reads(module_broker, unique_topic):
-    from kafka import KafkaConsumer
-    from kafka import TopicPartition as Partition
-
-    client = CLIENT_KINDS["kafka-python"](module_broker.bootstrap)
-    client.create_topic(unique_topic, configs=FOREVER)
-    client.produce(unique_topic, MESSAGES)
-    consumer = KafkaConsumer(bootstrap_servers=module_broker.bootstrap, group_id="nobody", enable_auto_commit=False)
-    try:
-        there = Partition(unique_topic, 0)
-        consumer.assign([there])
-        consumer.seek(there, 0)
-        found: list[bytes | None] = []
-        deadline = time.monotonic() + 20
-        while len(found) < len(MESSAGES) and time.monotonic() < deadline:
-            found += [each.value for each in consumer.poll(timeout_ms=500).get(there, ())]
-        assert found == [message.value for message in MESSAGES]
-    finally:
-        consumer.close()
 
 
 def test_the_log_has_no_bug_lines(module_broker):

@@ -1,0 +1,142 @@
+"""A producer that keeps writing in a thread, and remembers what was acknowledged; a reader of everything."""
+
+import threading
+import time
+from typing import Any, Self
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+
+class SteadyLoad:
+    """Writes `<name>:<number>` to partitions in turn, idempotent, until stopped. A context manager."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        partitions: int = 1,
+        name: str = "load",
+        pause_seconds: float = 0.002,
+        **settings: Any,
+    ) -> None:
+        self.acknowledged: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
+        self.offsets: dict[int, list[int]] = {partition: [] for partition in range(partitions)}
+        self.failed: list[str] = []
+        self.slowest_ack_seconds = 0.0
+        self._topic = topic
+        self._partitions = partitions
+        self._name = name
+        self._pause = pause_seconds
+        self._stopping = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 200,
+                "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 200,
+                "message.timeout.ms": 60_000,
+                "log_level": 0,
+                **settings,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Write no more, and wait until everything is acknowledged or failed."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._thread.join(30)
+            left = self._producer.flush(60)
+            assert left == 0, f"{left} messages neither acknowledged nor failed"
+
+    def wait_for(self, count: int, seconds: float = 30) -> None:
+        """Wait until so many more messages than now are acknowledged."""
+        goal = self.total + count
+        deadline = time.monotonic() + seconds
+        while self.total < goal:
+            assert time.monotonic() < deadline, f"{goal - self.total} acknowledgements missing after {seconds} s"
+            time.sleep(0.01)
+
+    @property
+    def total(self) -> int:
+        """Messages acknowledged so far."""
+        return sum(map(len, self.acknowledged.values()))
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            partition = number % self._partitions
+            value = f"{self._name}:{number}".encode()
+            try:
+                self._producer.produce(
+                    self._topic, value, partition=partition, on_delivery=self._reporter(time.monotonic())
+                )
+                number += 1
+            except BufferError:
+                time.sleep(0.05)
+            self._producer.poll(0)
+            time.sleep(self._pause)
+
+    def _reporter(self, sent_at: float) -> Any:
+        def report(error: Any, message: Any) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+            else:
+                self.acknowledged[message.partition()].append(message.value())
+                self.offsets[message.partition()].append(message.offset())
+                self.slowest_ack_seconds = max(self.slowest_ack_seconds, time.monotonic() - sent_at)
+
+        return report
+
+
+def read_all(
+    bootstrap: str, topic: str, partition: int = 0, offset: int = 0, seconds: float = 30
+) -> list[bytes | None]:
+    """Every value of a partition from an offset on."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        values: list[bytes | None] = []
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            if message.error() is not None:
+                assert message.error().code() == -191, message.error()  # _PARTITION_EOF
+                return values
+            values.append(message.value())
+        raise AssertionError(f"no end of {topic}-{partition} in {seconds} s")
+    finally:
+        consumer.close()
+
+
+def check_complete(load: SteadyLoad, bootstrap: str, topic: str) -> None:
+    """Every acknowledged message is there once, in the order of its producer, where it was said to be."""
+    assert load.failed == []
+    for partition, acknowledged in load.acknowledged.items():
+        found = read_all(bootstrap, topic, partition)
+        assert len(set(found)) == len(found), "a message is there twice"
+        ours = set(acknowledged)
+        assert [value for value in found if value in ours] == acknowledged
+        assert load.offsets[partition] == sorted(load.offsets[partition])
+        assert all(found[at] == value for at, value in zip(load.offsets[partition], acknowledged, strict=True))
