@@ -1,5 +1,6 @@
 """Client processes against librdkafka's own mock cluster, and what happens when one fails."""
 
+import multiprocessing
 import os
 from collections.abc import Iterator
 
@@ -22,7 +23,9 @@ def bootstrap() -> Iterator[str]:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, program: clients.ClientProgram) -> None:
+    """Have clients run `program`, in forked processes: others do not know the functions of a test."""
     monkeypatch.setitem(clients.PROGRAMS, "produce", program)
+    monkeypatch.setattr(clients, "process_context", lambda: multiprocessing.get_context("fork"))
 
 
 def counting(_load: Load, client: int, share: tuple[Slice, ...], session: Session) -> ClientResult:

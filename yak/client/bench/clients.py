@@ -1,4 +1,4 @@
-"""The clients of a load as processes: forked (Linux) or spawned, started together, their results gathered."""
+"""The clients of a load as processes, started together, their results gathered."""
 
 import gc
 import multiprocessing
@@ -54,7 +54,7 @@ def run_load(
 
     Raises what a client raised: Unreachable, or YakError (`bench-client`) when one died.
     """
-    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    context = process_context()
     barrier = context.Barrier(load.clients + 1)
     counters = context.Array("Q", load.clients, lock=False)
     processes, connections = [], []
@@ -79,12 +79,23 @@ def run_load(
             end_process(process)
 
 
+def process_context() -> Any:
+    """How clients are started: forked from a server process without librdkafka handles (Linux), or spawned.
+
+    A child forked from a process that has handles inherits them without their threads, and crashes when one is
+    destroyed: never fork from here.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 def client_main(load: Load, client: int, share: tuple[Slice, ...], session: ProcessSession, out: Connection) -> None:
     """The body of a client process: its result, or the error that ended it, goes into the pipe.
 
-    A forked client inherits the parent's librdkafka handles without their threads: a handle that the collector found
-    in a cycle would be destroyed here, and crash. So inherited objects are frozen; of its own a client makes no
-    cycles, and a collection in the middle of a measurement is no part of it.
+    A client makes no cycles, and a collection in the middle of a measurement is no part of it.
     """
     gc.freeze()
     gc.disable()
