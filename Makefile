@@ -37,11 +37,11 @@ help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: setup
-setup:  ## make .venv with everything for development (well under a second when nothing changed)
+setup:  ## .venv with everything for development
 	@$(bootstrap) dev
 
 .PHONY: demo
-demo:  ## the whole story: real clients, a broker killed and recovered, every acknowledged message read back
+demo:  ## real clients, a broker killed, every message counted
 	@$(bootstrap) demo
 	@$(BIN)/yak demo $(ARGS)
 
@@ -54,7 +54,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test
-test: lint  ## lint, then every test: unit, simulator, then real brokers and clients
+test: lint  ## lint, then every test, the ones with real clients too
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: wheel
@@ -64,16 +64,16 @@ wheel: setup  ## build/wheel/*.whl
 	@ls build/wheel/*.whl
 
 .PHONY: dist
-dist: setup  ## dist/: the one-folder and the one-file executable, tried in an environment without Python
+dist: setup  ## dist/: the executable, as a folder and as one file
 	$(BIN)/python packaging/build.py
 	$(BIN)/python packaging/smoke_test.py
 
 .PHONY: bench-kafka
-bench-kafka: setup  ## the same load on YAK and on Apache Kafka, side by side (needs Java and mvn)
+bench-kafka: setup  ## the same load on YAK and on Apache Kafka (needs Java, mvn)
 	$(BIN)/python tests/bench/bench_kafka.py $(ARGS)
 
 .PHONY: picture
-picture: setup  ## run the demo and make the README's picture and its last lines of that run
+picture: setup  ## run the demo, and make the README's picture and lines of it
 	$(BIN)/python docs/make_picture.py
 
 .PHONY: clean

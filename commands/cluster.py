@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
 
 GOOD_STATE = "ACTIVE"
+STORE_ID_CHARACTERS = 8
+"""Of the store's run id in the table: enough to see that it is another process. JSON has all of it."""
 STORE_CONFIGS = {
     "yak.metadata.state": "state",
     "yak.metadata.reason": "reason",
@@ -86,7 +88,10 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     columns = ["id", "address", "controller"]
     if any("state" in broker for broker in found["brokers"]):
         columns += ["state", "broker_epoch", "controller_epoch", "metadata_offset", "store"]
-    for line in layout(found["brokers"], columns, headers=out.headers):
+    rows = [
+        {**broker, "store": (broker.get("store") or "")[:STORE_ID_CHARACTERS] or None} for broker in found["brokers"]
+    ]
+    for line in layout(rows, columns, headers=out.headers):
         out.line(line)
     for broker in found["brokers"]:
         if broker.get("state", GOOD_STATE) != GOOD_STATE:

@@ -1,5 +1,6 @@
 """How `yak log` prints: records one after another, or the state that they come to."""
 
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from yak.commands.output import layout, to_json
@@ -8,11 +9,16 @@ from yak.commands.units import counted, format_time
 if TYPE_CHECKING:
     from yak.cluster.image import Image
     from yak.commands.options import Globals
+    from yak.commands.output import Output
     from yak.local.metadata_log import RecordSource
     from yak.seams.metadata_store import TailedRecord
 
 COLUMNS = ("offset", "time", "kind", "payload")
 PAYLOAD_CHARACTERS = 100
+"""What is shown of a payload where the output is no terminal, whose width else decides."""
+TOLD_FIRST = ("name", "node_id")
+"""Whom a record is about comes before what may be cut."""
+_BEFORE_PAYLOAD = len(f"{0:>8}  {'':<24}  {'':<16}  ")
 
 
 def print_records(
@@ -84,12 +90,21 @@ class _Printer:
     def _line(self, document: dict[str, Any]) -> None:
         """Fixed widths: the next record is not known yet, so columns cannot be fitted."""
         out = self._g.out
-        payload = to_json({name: value for name, value in document["payload"].items() if name != "version"})
-        if out.format == "table" and len(payload) > PAYLOAD_CHARACTERS:
-            payload = payload[: PAYLOAD_CHARACTERS - 1] + "…"
+        items = sorted(document["payload"].items(), key=lambda item: item[0] not in TOLD_FIRST)
+        payload = to_json({name: value for name, value in items if name != "version"})
+        room = _payload_room(out)
+        if out.format == "table" and len(payload) > room:
+            payload = payload[: room - 1] + "…"
         if not self.shown and out.headers:
             out.line(f"{'OFFSET':>8}  {'TIME':<24}  {'KIND':<16}  PAYLOAD")
         out.line(f"{document['offset']:>8}  {document['time']:<24}  {document['kind']:<16}  {payload}")
+
+
+def _payload_room(out: "Output") -> int:
+    """Characters of a payload that still make one line."""
+    if not out.stdout.isatty():
+        return PAYLOAD_CHARACTERS
+    return max(20, get_terminal_size().columns - _BEFORE_PAYLOAD)
 
 
 def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:
