@@ -85,19 +85,9 @@ _WITH_EFFECT: Final = (
         "Memory for requests that are being received; -1: a quarter of the machine's.",
         at_least(-1),
     ),
-    _static(
-        "request.timeout.ms", _INT, 30000, "How long the broker waits for another part of the cluster.", at_least(1)
-    ),
     _static("log.retention.check.interval.ms", _LONG, 300000, "How often old segments are looked for.", at_least(1)),
     _static(
         "log.flush.offset.checkpoint.interval.ms", _INT, 60000, "How often recovery points are written.", at_least(0)
-    ),
-    _static(
-        "num.recovery.threads.per.data.dir",
-        _INT,
-        2,
-        "Threads that open and check the logs of one directory.",
-        at_least(1),
     ),
     _static(
         "producer.id.expiration.ms",
@@ -148,6 +138,13 @@ _WITHOUT_EFFECT: Final = (
     _inert("metrics.num.samples", _INT, 2, "Samples kept for each metric.", at_least(1)),
     _inert("num.io.threads", _INT, 8, "Threads that handle requests; YAK handles them in one.", at_least(1)),
     _inert("num.network.threads", _INT, 3, "Threads that serve sockets; YAK serves them in one.", at_least(1)),
+    _inert(
+        "num.recovery.threads.per.data.dir",
+        _INT,
+        2,
+        "Threads that open and check the logs of one directory; YAK opens them one after the other.",
+        at_least(1),
+    ),
     _inert("num.replica.fetchers", _INT, 1, "Threads that copy from each leader.", at_least(1)),
     _inert("offset.metadata.max.bytes", _INT, 4096, "Metadata with one committed offset.", at_least(0)),
     _inert(
@@ -166,6 +163,13 @@ _WITHOUT_EFFECT: Final = (
     _inert("replica.fetch.max.bytes", _INT, 1048576, "Bytes a follower asks for of one partition.", at_least(0)),
     _inert(
         "replica.lag.time.max.ms", _LONG, 30000, "How long a follower may lag before it leaves the ISR.", at_least(1)
+    ),
+    _inert(
+        "request.timeout.ms",
+        _INT,
+        30000,
+        "How long the broker waits for another broker's answer; there is no other yet.",
+        at_least(1),
     ),
     _inert("socket.receive.buffer.bytes", _INT, 102400, "The kernel's receive buffer.", at_least(-1)),
     _inert("socket.send.buffer.bytes", _INT, 102400, "The kernel's send buffer.", at_least(-1)),

@@ -34,10 +34,8 @@ class BrokerConfig:
     max_connections_per_ip: int
     queued_max_request_bytes: int
     """-1: a quarter of the machine's memory (`limits.request_memory_bytes_max`)."""
-    request_timeout_ms: int
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
-    num_recovery_threads_per_data_dir: int
     producer_id_expiration_ms: int
     static: Mapping[str, str] = field(default_factory=dict)
     """The settings as they were given, as strings: what DescribeConfigs calls STATIC_BROKER."""
@@ -75,10 +73,8 @@ _PLAIN_FIELDS: Final = (
     "max_connections",
     "max_connections_per_ip",
     "queued_max_request_bytes",
-    "request_timeout_ms",
     "log_retention_check_interval_ms",
     "log_flush_offset_checkpoint_interval_ms",
-    "num_recovery_threads_per_data_dir",
     "producer_id_expiration_ms",
 )
 

@@ -1,5 +1,7 @@
 """`yak.config.broker_configs` and its table, `yak.config.broker_config_table`."""
 
+from pathlib import Path
+
 import pytest
 
 from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, validate_broker_config
@@ -12,7 +14,6 @@ def test_defaults_are_kafkas_but_for_those_that_say_so():
     config = BrokerConfig.from_settings()
     assert config.num_partitions == 3
     assert config.max_connections_per_ip == 1000
-    assert config.num_recovery_threads_per_data_dir == 2
     assert config.auto_create_topics_enable is True
     assert config.fetch_max_bytes == 57_671_680
     assert config.socket_request_max_bytes == 104_857_600
@@ -88,3 +89,16 @@ def test_a_running_broker_refuses_what_it_cannot_take(name, value, code):
 def test_every_broker_config_is_documented():
     for name, definition in BROKER_CONFIGS.items():
         assert definition.documentation.endswith("."), name
+
+
+def test_every_config_that_claims_an_effect_is_read_outside_the_table():
+    sources = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in (Path(__file__).resolve().parents[3] / "yak").rglob("*.py")
+        if path.parent.name != "config"
+    )
+    behind_topics = {synonym.name for topic_config in TOPIC_CONFIGS.values() for synonym in topic_config.synonyms}
+    own = [name for name, each in BROKER_CONFIGS.items() if each.has_effect and name not in behind_topics]
+    unread = [name for name in own if f".{name.replace('.', '_')}" not in sources and f'"{name}"' not in sources]
+    # these name the broker's number: BrokerConfig.node_id, which `yak serve --node-id` gives
+    assert set(unread) <= {"broker.id", "log.dir"}
