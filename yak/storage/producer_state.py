@@ -5,7 +5,7 @@ difference: a producer expires by when this broker last took a batch of it, not 
 producer that writes old timestamps would else be forgotten at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from yak.errors import ErrorCode, PeerError
@@ -54,11 +54,13 @@ class _Producer:
 class ProducerState:
     """Producers by id. Nothing is held for a partition that no idempotent producer wrote to."""
 
-    __slots__ = ("_limit", "_producers")
+    __slots__ = ("_limit", "_producers", "look_back")
 
     def __init__(self, limit: int = PRODUCERS_PER_PARTITION_MAX) -> None:
         self._producers: dict[ProducerId, _Producer] | None = None
         self._limit = limit
+        self.look_back: Callable[[], None] | None = None
+        """Reads the log for earlier batches (`remember_earlier`), once, before a sequence is refused; at most some MB."""
 
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
@@ -93,6 +95,10 @@ class ProducerState:
         if producer.batches:
             expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
             if first_sequence != expected:
+                if self.look_back is not None:
+                    look_back, self.look_back = self.look_back, None
+                    look_back()
+                    return self.check(header)
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
                     f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
@@ -183,6 +189,7 @@ class ProducerState:
     def clear(self) -> None:
         """Forget all."""
         self._producers = None
+        self.look_back = None
 
     # ------------------------------------------------------------------------------------------------ snapshots
 

@@ -1,5 +1,6 @@
 """Producer state from disk: the newest good snapshot at or below an offset, then the batch headers after it."""
 
+import contextlib
 from collections.abc import Sequence
 
 from yak.ids import Offset
@@ -30,7 +31,7 @@ def restore_producers(
     """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError.
 
     A snapshot holds the last batch of each producer; the earlier ones that still count are looked for in the log before it,
-    unless nothing may be read there (`looks_back`).
+    or, when nothing may be read there now (`looks_back`), once a producer sends something that does not fit.
     """
     producers.clear()
     start = segments[0].base_offset
@@ -45,6 +46,8 @@ def restore_producers(
         start = max(start, offset)
         if entries and looks_back:
             _look_back(producers, segments, start)
+        elif entries:
+            _look_back_when_needed(producers, list(segments), start)
         break
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
@@ -67,6 +70,15 @@ def _look_back(producers: ProducerState, segments: Sequence[Segment], before: Of
             if header.producer_id != NO_PRODUCER_ID and header.base_offset < before:
                 producers.remember_earlier(header)
         left -= segment.size
+
+
+def _look_back_when_needed(producers: ProducerState, segments: Sequence[Segment], before: Offset) -> None:
+    def look() -> None:
+        # what retention took meanwhile, or cannot be read, is not known: the producer is refused as if it had expired
+        with contextlib.suppress(OSError):
+            _look_back(producers, segments, before)
+
+    producers.look_back = look
 
 
 def replay_producers(

@@ -320,7 +320,8 @@ def test_an_emptied_file_of_flushed_records_is_told(make_bench):
     assert "ends at offset 0" in str(bench.store.report.events[-1].fields["reason"])
 
 
-def test_after_a_kill_all_batches_that_may_be_sent_again_are_known_though_the_snapshot_holds_one(make_bench):
+@pytest.mark.parametrize("clean", [False, True])
+def test_all_batches_that_may_be_sent_again_are_known_after_a_stop_though_the_snapshot_holds_one(make_bench, clean):
     bench = make_bench(segment_bytes=250)
     batches = []
     for number in range(9):
@@ -328,7 +329,7 @@ def test_after_a_kill_all_batches_that_may_be_sent_again_are_known_though_the_sn
         bench.log.append(read_header(batches[-1]), batches[-1], 0, 0)
     assert len(bench.log.segments) > 3
     bench.flush()
-    log = bench.reopen()
+    log = bench.reopen(clean=clean)
     for number in range(4, 9):
         found = log.producers.check(read_header(batches[number]))
         assert found is not None, number
@@ -337,3 +338,15 @@ def test_after_a_kill_all_batches_that_may_be_sent_again_are_known_though_the_sn
         log.producers.check(read_header(batches[3]))
     following = bench.build([b"x"], producer_id=5, producer_epoch=1, sequence=9)
     assert log.producers.check(read_header(following)) is None
+
+
+def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
+    bench = make_bench(segment_bytes=250)
+    batches = [bench.build([b"x" * 20], producer_id=5, producer_epoch=1, sequence=number) for number in range(9)]
+    for batch in batches:
+        bench.log.append(read_header(batch), batch, 0, 0)
+    log = bench.reopen(clean=True)
+    log.remove_segments(list(log.segments))()
+    with pytest.raises(PeerError):
+        log.producers.check(read_header(batches[6]))
+    assert log.producers.check(read_header(batches[8])) is not None
