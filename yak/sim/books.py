@@ -18,10 +18,22 @@ class PartitionBooks:
         self.sent: dict[bytes, None] = {}
         self.acked: Values = {}
         self.seen: Values = {}
+        self.floor = 0
+        """Below it records were given up by retention or on request."""
+
+    def unseen(self) -> list[int]:
+        """Offsets that were acknowledged, not read yet, and are still due."""
+        return [offset for offset in self.acked if offset >= self.floor and offset not in self.seen]
+
+    def next_wanted(self) -> int:
+        """Where a consumer that lost its place goes on, so that it misses nothing."""
+        return min([max(self.seen, default=-1) + 1, *self.unseen()])
 
 
 class Books:
     """The books of all partitions. Topics named `durable*` flush every message: nothing acknowledged may ever be lost.
+
+    In those named `*short` old records are given up; in no other a log may begin above 0.
 
     In other topics a power loss may take what was not flushed; `after_restart` is told what stayed.
     """
@@ -84,11 +96,24 @@ class Books:
         books.seen[offset] = value
         self.count("read")
 
-    def position_lost(self, topic: str, partition: int, position: int) -> None:
-        """A consumer was told that its position is out of range."""
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """The broker says that nothing is left below this offset."""
+        books = self.of(topic, partition)
+        if log_start_offset > books.floor:
+            if not topic.endswith("short"):
+                raise Violation(f"{topic}-{partition}: the records below {log_start_offset} were given up")
+            books.floor = log_start_offset
+            self.count("log starts moved")
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
+        """A consumer was told that its position is out of range, and where the log begins: where it goes on."""
+        self.log_begins(topic, partition, log_start_offset)
+        if position < log_start_offset:
+            return log_start_offset
         if topic.startswith("durable"):
             raise Violation(f"{topic}-{partition}: position {position}, once readable, is out of range")
         self.count("positions lost")
+        return log_start_offset
 
     def after_restart(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
         """A broker is back with this log end: what flushes must be whole, what does not may be written anew from there."""

@@ -1,7 +1,6 @@
 """Clients that speak in frames and keep books: what was acknowledged where, and what was read.
 
-A producer sends one value at a time and knows of each: acknowledged at an offset, refused for certain, or unknown (no
-answer came). A consumer reads from the start to the high watermark, again and again.
+A consumer reads from the start to the high watermark, again and again; producers are in `yak.sim.producer`.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
-from yak.sim.wire import nested, read_answer, record_batch, request_class, request_frame
+from yak.sim.wire import nested, read_answer, request_class, request_frame
 from yak.sim.world import World
 
-PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
+FETCH, LIST_OFFSETS = 1, 2
+EARLIEST = -2
 RETRY_US = 20_000
 ANSWER_WAIT_US = 3_000_000
 
@@ -88,104 +88,6 @@ class Channel:
             self.lose()
 
 
-class SimProducer:
-    """Sends values one after the other to one partition, idempotently, until it has sent its share."""
-
-    def __init__(self, channel: Channel, books: Books, name: int, topic: str, partition: int, count: int) -> None:
-        self.channel = channel
-        self.is_done = False
-        self._books = books
-        self._name = name
-        self._topic = topic
-        self._partition = partition
-        self._left = count
-        self._producer: tuple[int, int] | None = None
-        self._sequence = 0
-        self._value_number = 0
-        self._batch: list[bytes] = []
-
-    def start(self) -> None:
-        """Begin."""
-        self._next()
-
-    def _next(self) -> None:
-        if self._producer is None:
-            self._ask_for_id()
-            return
-        if self._left <= 0:
-            self.is_done = True
-            return
-        if not self._batch:
-            size = min(self._left, self.channel.dice.between(1, 4))
-            self._batch = []
-            for _ in range(size):
-                self._value_number += 1
-                self._batch.append(f"{self._name}:{self._value_number}".encode())
-            self._left -= size
-            self._books.sent(self._topic, self._partition, self._batch)
-        self._send()
-
-    def _pause(self) -> None:
-        self.channel.world.after(RETRY_US, self._next)
-
-    def _ask_for_id(self) -> None:
-        cls = request_class(INIT_PRODUCER_ID, 4)
-        body = cls(
-            transactional_id=None, transaction_timeout=dt.timedelta(seconds=60), producer_id=-1, producer_epoch=-1
-        )
-        self.channel.send(INIT_PRODUCER_ID, 4, body, self._on_id)
-
-    def _on_id(self, answer: Any | None) -> None:
-        if answer is None or answer.error_code != ErrorCode.none:
-            self._pause()
-            return
-        self._books.producer_id_given(answer.producer_id)
-        self._producer = (answer.producer_id, answer.producer_epoch)
-        self._sequence = 0
-        self._next()
-
-    def _send(self) -> None:
-        assert self._producer is not None
-        producer_id, epoch = self._producer
-        batch = record_batch(
-            self._batch, self.channel.world.now_ms, producer_id=producer_id, epoch=epoch, sequence=self._sequence
-        )
-        cls = request_class(PRODUCE, 9)
-        topic_class = nested(cls, "topic_data")
-        body = cls(
-            transactional_id=None,
-            acks=-1,
-            timeout=dt.timedelta(seconds=2),
-            topic_data=(
-                topic_class(
-                    name=self._topic,
-                    partition_data=(nested(topic_class, "partition_data")(index=self._partition, records=batch),),
-                ),
-            ),
-        )
-        self.channel.send(PRODUCE, 9, body, self._on_produced)
-
-    def _on_produced(self, answer: Any | None) -> None:
-        if answer is None:
-            self._pause()
-            return
-        result = answer.responses[0].partition_responses[0]
-        if result.error_code == ErrorCode.none:
-            self._books.acknowledged(self._topic, self._partition, result.base_offset, self._batch)
-            self._sequence += len(self._batch)
-            self._batch = []
-            self.channel.world.after(self.channel.dice.between(0, 5_000), self._next)
-        elif result.error_code in (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch):
-            # The broker lost what was never promised to be durable (or the id expired): begin anew, give this batch up.
-            self._books.lost_sequence(self._topic, self._partition)
-            self._producer = None
-            self._batch = []
-            self._next()
-        else:
-            self._books.refused(ErrorCode(result.error_code).name)
-            self._pause()
-
-
 class SimConsumer:
     """Reads one partition from where it is, long-polling, and notes every record."""
 
@@ -203,9 +105,7 @@ class SimConsumer:
 
     def rewind(self, books: Books) -> None:
         """The broker came back: go to the first offset that was acknowledged and not seen."""
-        held = books.of(self._topic, self._partition)
-        unseen = [offset for offset in held.acked if offset not in held.seen]
-        self.position = min([self.position, *unseen[:1], max(held.seen, default=-1) + 1])
+        self.position = min(self.position, books.of(self._topic, self._partition).next_wanted())
 
     def _fetch(self) -> None:
         if self.is_stopped:
@@ -242,23 +142,44 @@ class SimConsumer:
 
     def _on_fetched(self, answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.none:
-            self.channel.world.after(RETRY_US, self._fetch)
+            self._pause()
             return
         result = answer.responses[0].partitions[0]
         if result.error_code == ErrorCode.offset_out_of_range:
-            self._books.position_lost(self._topic, self._partition, self.position)
-            self.position = 0
-            self.channel.world.after(RETRY_US, self._fetch)
+            self._ask_for_the_start()
             return
         if result.error_code != ErrorCode.none:
-            self.channel.world.after(RETRY_US, self._fetch)
+            self._pause()
             return
-        records = bytes(result.records or b"")
-        for place, header in iterate_headers(records):
-            for record in walk_records(records[place : place + header.size_bytes]):
-                if record.offset >= self.position:
-                    self._books.read(
-                        self._topic, self._partition, record.offset, record.value or b"", result.high_watermark
-                    )
-            self.position = max(self.position, header.next_offset)
+        self.position = take_records(self._books, self._topic, self._partition, self.position, result)
         self.channel.world.after(self.channel.dice.between(0, 2_000), self._fetch)
+
+    def _pause(self) -> None:
+        self.channel.world.after(RETRY_US, self._fetch)
+
+    def _ask_for_the_start(self) -> None:
+        cls = request_class(LIST_OFFSETS, 6)
+        topic_class = nested(cls, "topics")
+        asked = nested(topic_class, "partitions")(
+            partition_index=self._partition, current_leader_epoch=-1, timestamp=EARLIEST
+        )
+        body = cls(replica_id=-1, isolation_level=0, topics=(topic_class(name=self._topic, partitions=(asked,)),))
+        self.channel.send(LIST_OFFSETS, 6, body, self._on_start)
+
+    def _on_start(self, answer: Any | None) -> None:
+        result = None if answer is None else answer.topics[0].partitions[0]
+        if result is not None and result.error_code == ErrorCode.none:
+            self.position = self._books.position_lost(self._topic, self._partition, self.position, result.offset)
+        self._pause()
+
+
+def take_records(books: Books, topic: str, partition: int, position: int, result: Any) -> int:
+    """Note what one partition's answer to a fetch from `position` holds; returns where to go on."""
+    books.log_begins(topic, partition, result.log_start_offset)
+    records = bytes(result.records or b"")
+    for place, header in iterate_headers(records):
+        for record in walk_records(records[place : place + header.size_bytes]):
+            if record.offset >= position:
+                books.read(topic, partition, record.offset, record.value or b"", result.high_watermark)
+        position = max(position, header.next_offset)
+    return position

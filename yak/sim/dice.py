@@ -2,6 +2,10 @@
 
 import random
 import uuid
+from collections.abc import Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 class SeededDice:
@@ -25,6 +29,10 @@ class SeededDice:
     def chance(self, percent: int) -> bool:
         """True in `percent` of 100 cases."""
         return self._random.randrange(100) < percent
+
+    def choice(self, items: Sequence[_T]) -> _T:
+        """One of several things."""
+        return self._random.choice(items)
 
     def fork(self, name: str) -> "SeededDice":
         """Dice of their own for one part of the world, so that a change in one part leaves the others alone."""

@@ -1,7 +1,7 @@
 """A file system in memory that can lose power: what was not synced is kept, lost, or torn, as a seeded choice says.
 
 What it models: each file has a prefix that was synced; `crash` keeps, of the tail after it, all, nothing, or a part that
-ends anywhere. `kill` is the end of the process alone: everything written stays. What it does not model: names. A created,
+ends anywhere. After a sync that failed no later one counts for that file. `kill` is the end of the process alone: everything written stays. What it does not model: names. A created,
 renamed or removed file is so at once and for good, but its content is only as durable as its last sync.
 """
 
@@ -17,11 +17,13 @@ _T = TypeVar("_T")
 
 
 class _Content:
-    __slots__ = ("data", "synced")
+    __slots__ = ("data", "is_broken", "synced")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced = 0
+        self.is_broken = False
+        """A sync failed: the page cache takes the bytes for clean, and no later sync brings them to the device."""
 
 
 class SimFile:
@@ -76,9 +78,14 @@ class SimFile:
 
     def sync(self) -> None:
         """Make all that was appended durable."""
-        self._disk.may_fail("sync", self._path)
+        try:
+            self._disk.may_fail("sync", self._path)
+        except OSError:
+            self._content.is_broken = True
+            raise
         self._disk.syncs += 1
-        self._content.synced = len(self._content.data)
+        if not self._content.is_broken:
+            self._content.synced = len(self._content.data)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -139,7 +146,9 @@ class SimDisk:
         self.kill()
 
     def kill(self) -> None:
-        """End the process that uses the disk: what it wrote stays, its locks and faults are gone."""
+        """End the process that uses the disk: what it wrote stays, its locks and faults are gone (the disk was mended)."""
+        for content in self._files.values():
+            content.is_broken = False
         self.locks.clear()
         self._failures.clear()
         self._handles.clear()
@@ -163,6 +172,10 @@ class SimDisk:
     def count_read(self, path: str) -> None:
         """Note that a file's content was looked at."""
         self.reads[path] = self.reads.get(path, 0) + 1
+
+    def peek(self, path: str, position: int) -> bytes:
+        """A file's bytes from a position on, for checks: nothing fails, and nothing is counted."""
+        return bytes(memoryview(self._files[path].data)[position:])
 
     def corrupt(self, path: str, position: int, value: int) -> None:
         """Set one byte of a file to another value, as a bad sector would."""

@@ -1,4 +1,5 @@
-"""What goes wrong in a run: power loss, kills, orderly stops, store outages, all drawn from the seed.
+"""What goes wrong in a run: power loss, kills, orderly stops, failing and slow disks, cold caches, store outages, a store
+that lost its history; all drawn from the seed.
 
 The disk's rules are the fault model: a kill keeps everything written, a power loss keeps what was synced and of the
 rest whatever the dice say. Everything heals before the end, so that every run can be checked to the last record.
@@ -6,70 +7,189 @@ rest whatever the dice say. Everything heals before the end, so that every run c
 
 from __future__ import annotations
 
+import errno
+
+from yak.errors import StartRefused
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
+from yak.sim.store import SimStore
 from yak.sim.world import World
 
 FAULTS_MAX = 6
+DISK_OPERATIONS = ("append", "append", "sync", "sync", "sync", "write_file", "open", "rename")
+START_OPERATIONS = ("read", "open", "truncate", "write_file")
+SLOW_JOB_US = 3_000_000
 
 
 class Faults:
-    """Draws faults one after the other until their number is reached."""
+    """Draws faults one after the other until their number is reached. `victims` are what the names of topics' folders begin with."""
 
-    def __init__(self, world: World, node: SimNode, dice: SeededDice) -> None:
+    def __init__(
+        self, world: World, node: SimNode, store: SimStore, dice: SeededDice, victims: tuple[str, ...] = ()
+    ) -> None:
         self._world = world
         self._node = node
+        self._store = store
         self._dice = dice
+        self._victims = victims
         self._left = dice.between(0, FAULTS_MAX)
+        self._is_busy = False
         self.counts: dict[str, int] = {}
+        self._table = (
+            (35, self._power_loss),
+            (15, self._kill),
+            (10, self._orderly_stop),
+            (15, self._store_outage),
+            (5, self._store_regression),
+            (12, self._failing_disk),
+            (4, self._slow_disk),
+            (4, self._cold_cache),
+        )
+        node.disk.observe_failure = self._disk_failed
 
     @property
     def are_over(self) -> bool:
         """Whether nothing more will go wrong and all is up again."""
-        return self._left <= 0 and self._node.is_ready
+        return self._left <= 0 and not self._is_busy and self._node.is_ready
 
     def start(self) -> None:
         """Draw the first one."""
-        self._schedule()
-
-    def _schedule(self) -> None:
+        self._is_busy = False
         if self._left > 0:
-            self._world.after(self._dice.between(5_000, 600_000), self._strike)
+            self._world.after(self._dice.between(5_000, 400_000), self._strike)
 
     def _strike(self) -> None:
-        node = self._node
-        if node.broker is None:
+        if self._node.broker is None:
             self._world.after(50_000, self._strike)
             return
         self._left -= 1
-        drawn = self._dice.below(10)
-        if drawn < 4:
-            self._count("power losses")
-            node.crash()
-            self._restart_later()
-        elif drawn < 6:
-            self._count("kills")
-            node.kill()
-            self._restart_later()
-        elif drawn < 7:
-            self._count("orderly stops")
-            node.on_stopped = self._restart_later
-            node.stop()
-        else:
-            self._count("store outages")
-            node.store_goes_down()
-            self._world.after(self._dice.between(1_000, 3_000_000), self._heal_store)
+        self._is_busy = True
+        drawn = self._dice.below(sum(weight for weight, _fault in self._table))
+        for weight, fault in self._table:
+            drawn -= weight
+            if drawn < 0:
+                fault()
+                return
+
+    # ------------------------------------------------------------------------------------------------ the broker
+
+    def _power_loss(self) -> None:
+        self._count("power losses")
+        self._node.crash()
+        self._restart_later()
+
+    def _kill(self) -> None:
+        self._count("kills")
+        self._node.kill()
+        self._restart_later()
+
+    def _orderly_stop(self) -> None:
+        self._count("orderly stops")
+        self._node.on_stopped = self._restart_later
+        self._node.stop()
 
     def _restart_later(self) -> None:
         self._world.after(self._dice.between(1_000, 300_000), self._restart)
 
     def _restart(self) -> None:
-        self._node.start()
-        self._schedule()
+        node = self._node
+        # never in the first directory: it holds the copy of the metadata, without which nothing starts
+        if len(node.directories) > 1 and self._dice.chance(5):
+            node.disk.fail_next(self._dice.choice(START_OPERATIONS), path_contains=f"{node.directories[-1]}/")
+            self._count("disks that fail at the start")
+            try:
+                node.start()
+            except StartRefused as refused:
+                self._world.say(f"the start is refused: {refused}")
+                node.disk.kill()
+                self._restart_later()
+            else:
+                self._end_later()
+            return
+        node.start()
+        self.start()
+
+    # ------------------------------------------------------------------------------------------------- the disk
+
+    def _failing_disk(self) -> None:
+        """One call fails; whatever came of it, somebody mends the disk and starts the broker again."""
+        operation = self._dice.choice(DISK_OPERATIONS)
+        number = errno.ENOSPC if operation != "sync" and self._dice.chance(50) else errno.EIO
+        self._node.disk.fail_next(operation, number, path_contains=f"/{self._dice.choice(self._victims)}")
+        self._count("disks that may fail")
+        self._end_later()
+
+    def _disk_failed(self, operation: str, path: str) -> None:
+        self._world.say(f"{operation} fails on {path}")
+        self._count(f"disk failures: {operation}")
+
+    def _end_later(self) -> None:
+        def end() -> None:
+            if self._node.broker is None:
+                return
+            if self._dice.chance(25):
+                self._node.on_stopped = self._restart_later
+                self._node.stop()
+                return
+            if self._dice.chance(50):
+                self._node.kill()
+            else:
+                self._node.crash()
+            self._restart_later()
+
+        self._world.after(self._dice.between(50_000, 600_000), end)
+
+    def _slow_disk(self) -> None:
+        self._count("slow disks")
+        kind = self._dice.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
+        self._node.job_delays_us = {kind: self._dice.between(200_000, SLOW_JOB_US)}
+
+        def heal() -> None:
+            self._node.job_delays_us = {}
+            self.start()
+
+        self._world.after(self._dice.between(50_000, 1_000_000), heal)
+
+    def _cold_cache(self) -> None:
+        self._count("cold caches")
+        self._node.disk.cached_bytes = self._dice.choice((0, 100, 400))
+
+        def heal() -> None:
+            self._node.disk.cached_bytes = None
+            self.start()
+
+        self._world.after(self._dice.between(50_000, 1_000_000), heal)
+
+    # ------------------------------------------------------------------------------------------------ the store
+
+    def _store_outage(self) -> None:
+        self._count("store outages")
+        self._node.store_goes_down()
+        self._world.after(self._dice.between(1_000, 3_000_000), self._heal_store)
 
     def _heal_store(self) -> None:
         self._node.store_comes_up()
-        self._schedule()
+        self.start()
+
+    def _store_regression(self) -> None:
+        """The store comes back without its newest records, or empty; later somebody brings the history back."""
+        node, store = self._node, self._store
+        self._count("stores that lost their history")
+        node.store_goes_down()
+        whole = store.saved()
+        if self._dice.chance(30):
+            store.flush_all()
+        else:
+            store.lose_last(self._dice.between(1, 5))
+        store.restart()
+        node.store_comes_up()
+
+        def bring_back() -> None:
+            node.store_goes_down()
+            store.bring_back(whole)
+            self._heal_store()
+
+        self._world.after(self._dice.between(100_000, 4_000_000), bring_back)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -51,6 +51,7 @@ class SimNode:
         self.broker: Broker | None = None
         self.is_ready = False
         self.starts_count = 0
+        self.crashes_count = 0
         self.notices: list[events.Notice] = []
         self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
         self.on_close: Callable[[int], None] = lambda _connection: None
@@ -120,6 +121,7 @@ class SimNode:
         """Lose power."""
         self.world.say(f"node {self.node_id} loses power")
         self._end()
+        self.crashes_count += 1
         self.disk.crash(self._dice)
 
     def kill(self) -> None:

@@ -9,17 +9,20 @@ rig.run_for(500); later.answer
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from yak.sim.clients import Channel
 from yak.sim.dice import SeededDice
 from yak.sim.node import DATA_DIRECTORY, SimNode
+from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
 from yak.sim.store import SimStore
-from yak.sim.wire import nested, record_batch, request_class
+from yak.sim.wire import record_batch, request_class
 from yak.sim.world import World
 
 EVENTS_MAX = 50_000
+
+
+__all__ = ["Pending", "Rig", "build", "fetch_fields", "produce_fields"]
 
 
 class Pending:
@@ -109,21 +112,8 @@ class Rig:
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
         """A topic; config names with underscores for dots."""
-        answer = self.ask(
-            19,
-            5,
-            topics=[
-                {
-                    "name": name,
-                    "num_partitions": partitions,
-                    "replication_factor": 1,
-                    "assignments": [],
-                    "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
-                }
-            ],
-            timeout=dt.timedelta(seconds=5),
-            validate_only=False,
-        )
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        answer = self.ask(19, 5, **create_fields(name, named, partitions))
         assert answer.topics[0].error_code == 0, answer
 
     def produce(self, topic: str, values: list[bytes], *, partition: int = 0, acks: int = -1, **batch: int) -> Any:
@@ -152,57 +142,3 @@ class Rig:
         for channel in self.channels:
             if channel.connection_id == connection_id:
                 channel.lose()
-
-
-def produce_fields(topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> dict[str, Any]:
-    """Produce v9 for one partition."""
-    return {
-        "transactional_id": None,
-        "acks": acks,
-        "timeout": dt.timedelta(seconds=1),
-        "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": records}]}],
-    }
-
-
-def fetch_fields(
-    topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20, min_bytes: int = 1
-) -> dict[str, Any]:
-    """Fetch v12 for one partition, outside of sessions."""
-    return {
-        "max_wait": dt.timedelta(milliseconds=max_wait_ms),
-        "min_bytes": min_bytes,
-        "max_bytes": max_bytes,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [
-            {
-                "topic": topic,
-                "partitions": [
-                    {
-                        "partition": partition,
-                        "current_leader_epoch": -1,
-                        "fetch_offset": offset,
-                        "last_fetched_epoch": -1,
-                        "log_start_offset": -1,
-                        "partition_max_bytes": max_bytes,
-                    }
-                ],
-            }
-        ],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-    }
-
-
-def build(cls: Any, fields: dict[str, Any]) -> Any:
-    """A kio structure from plain values."""
-    values: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            values[name] = build(nested(cls, name), value)
-        elif isinstance(value, (list, tuple)):
-            values[name] = tuple(build(nested(cls, name), item) if isinstance(item, dict) else item for item in value)
-        else:
-            values[name] = value
-    return cls(**values)

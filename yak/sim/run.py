@@ -10,20 +10,38 @@ from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
-from yak.sim.clients import Channel, SimConsumer, SimProducer
+from yak.sim.churn import RecordsDeleter, TopicChurn
+from yak.sim.clients import Channel, SimConsumer
 from yak.sim.dice import SeededDice
 from yak.sim.faults import Faults
 from yak.sim.node import SimNode
+from yak.sim.producer import SimProducer
+from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.store import SimStore
 from yak.sim.topics import TopicMaker
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 400_000
-TOPICS = {
-    "durable": {"flush.messages": "1", "segment.bytes": "2048"},
-    "fast": {"segment.bytes": "2048"},
+TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    "durable": (2, {"flush.messages": "1", "segment.bytes": "2048"}),
+    "fast": (2, {"segment.bytes": "2048"}),
+    "durable-packed": (1, {"flush.messages": "1", "segment.bytes": "2048", "compression.type": "gzip"}),
+    "durable-short": (
+        1,
+        {"flush.messages": "1", "segment.bytes": "1024", "retention.bytes": "3000", "file.delete.delay.ms": "100"},
+    ),
 }
-PARTITIONS = 2
+"""Name -> partitions and configs. What a name promises is in `Books`."""
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "log.retention.check.interval.ms": "300",
+    "log.flush.offset.checkpoint.interval.ms": "400",
+}
+DIRECTORIES = ("/data", "/more")
+WINDOWS = (1, 1, 2, 5)
+"""Batches that a producer has under way."""
+PAUSES_US = (5_000, 40_000, 100_000, 200_000)
+"""How long a producer waits at most after an answer."""
 
 
 @dataclass(slots=True)
@@ -47,14 +65,22 @@ class Run:
         dice = SeededDice(seed)
         self.books = Books()
         self.store = SimStore()
-        self.node = SimNode(
-            self.world, dice.fork("node"), self.store, node_id=1, settings={"auto.create.topics.enable": "false"}
-        )
         self._dice = dice.fork("clients")
+        self.node = SimNode(
+            self.world,
+            dice.fork("node"),
+            self.store,
+            node_id=1,
+            settings=SETTINGS,
+            directories=DIRECTORIES[: self._dice.between(1, len(DIRECTORIES))],
+        )
         self.channels: list[Channel] = []
-        self.faults = Faults(self.world, self.node, dice.fork("faults"))
+        self.faults = Faults(self.world, self.node, self.store, dice.fork("faults"), tuple(TOPICS))
         self.producers: list[SimProducer] = []
-        self.consumers: list[SimConsumer] = []
+        self.consumers: list[SimConsumer | SimSessionConsumer] = []
+        self.churn = TopicChurn(
+            self._channel(), self.books, "churn", self._dice.between(0, 4), lambda: self.node.crashes_count
+        )
         self._checked_life = 0
         self.checks = (
             self._after_restart,
@@ -67,14 +93,16 @@ class Run:
 
     def go(self) -> Verdict:
         """Run to the end; raises what was violated."""
-        maker = TopicMaker(self._channel(), TOPICS, PARTITIONS)
+        maker = TopicMaker(self._channel(), TOPICS)
         self.node.start()
         maker.start()
         self.world.run(lambda: maker.is_done, check=self._check, events_max=EVENTS_MAX)
         self._start_clients()
         self.faults.start()
         self.world.run(
-            lambda: self.faults.are_over and all(producer.is_done for producer in self.producers),
+            lambda: (
+                self.faults.are_over and self.churn.is_done and all(producer.is_done for producer in self.producers)
+            ),
             check=self._check,
             events_max=EVENTS_MAX,
         )
@@ -100,16 +128,36 @@ class Run:
         return channel
 
     def _start_clients(self) -> None:
-        for topic in TOPICS:
-            for partition in range(PARTITIONS):
+        for topic, (partitions, _configs) in TOPICS.items():
+            for partition in range(partitions):
                 for _ in range(self._dice.between(1, 2)):
-                    count = self._dice.between(5, 60)
-                    producer = SimProducer(self._channel(), self.books, len(self.producers), topic, partition, count)
-                    self.producers.append(producer)
-                    self.world.after(self._dice.between(0, 50_000), producer.start)
-                consumer = SimConsumer(self._channel(), self.books, topic, partition)
-                self.consumers.append(consumer)
-                self.world.after(self._dice.between(0, 50_000), consumer.start)
+                    self._start_producer(topic, partition)
+            if self._dice.chance(50):
+                self._start(SimSessionConsumer(self._channel(), self.books, topic, partitions))
+            else:
+                for partition in range(partitions):
+                    self._start(SimConsumer(self._channel(), self.books, topic, partition))
+        deleter = RecordsDeleter(self._channel(), self.books, "durable-short", 0, self._dice.between(0, 3))
+        self.world.after(self._dice.between(0, 50_000), deleter.start)
+        self.world.after(self._dice.between(0, 50_000), self.churn.start)
+
+    def _start_producer(self, topic: str, partition: int) -> None:
+        producer = SimProducer(
+            self._channel(),
+            self.books,
+            len(self.producers),
+            topic,
+            partition,
+            count=self._dice.between(5, 60),
+            window=self._dice.choice(WINDOWS),
+            pause_us=self._dice.choice(PAUSES_US),
+        )
+        self.producers.append(producer)
+        self.world.after(self._dice.between(0, 50_000), producer.start)
+
+    def _start(self, consumer: SimConsumer | SimSessionConsumer) -> None:
+        self.consumers.append(consumer)
+        self.world.after(self._dice.between(0, 50_000), consumer.start)
 
     def _channel_of(self, connection_id: int) -> Channel | None:
         return next((channel for channel in self.channels if channel.connection_id == connection_id), None)
@@ -140,14 +188,13 @@ class Run:
             return
         self._checked_life = self.node.starts_count
         for topic_partition, partition in self.node.broker.partitions.items():
-            self.books.after_restart(topic_partition, partition.log_end_offset)
+            if partition.log is not None:
+                self.books.after_restart(topic_partition, partition.log_end_offset)
         for consumer in self.consumers:
             consumer.rewind(self.books)
 
     def _all_is_read(self) -> bool:
-        return all(
-            all(offset in held.seen for offset in held.acked) for _topic_partition, held in self.books.partitions()
-        )
+        return not any(held.unseen() for _topic_partition, held in self.books.partitions())
 
 
 def run_seed(seed: int, *, lines: list[str] | None = None) -> Verdict:

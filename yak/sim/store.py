@@ -85,6 +85,15 @@ class SimStore:
         start = max(0, offset + 1 - first)
         return state.log[start : start + limit]
 
+    def saved(self) -> tuple[StoreState, list[tuple[StoreRequest, int]]]:
+        """A copy of all it holds, for `bring_back`."""
+        return copy.deepcopy(self.state), list(self._journal)
+
+    def bring_back(self, saved: tuple[StoreState, list[tuple[StoreRequest, int]]]) -> None:
+        """Start again with what was saved (an operator's restore)."""
+        self.state, self._journal = saved
+        self.restart()
+
     def restart(self) -> None:
         """Another process with the same data; leases and counters stand in the data too."""
         self._boots += 1

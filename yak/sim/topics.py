@@ -16,10 +16,10 @@ CREATE_TOPICS = 19
 class TopicMaker:
     """Asks until every topic is there."""
 
-    def __init__(self, channel: Channel, topics: dict[str, dict[str, str]], partitions: int) -> None:
+    def __init__(self, channel: Channel, topics: dict[str, tuple[int, dict[str, str]]]) -> None:
+        """`topics`: name -> number of partitions, configs."""
         self._channel = channel
         self._topics = topics
-        self._partitions = partitions
         self.is_done = False
 
     def start(self) -> None:
@@ -31,12 +31,12 @@ class TopicMaker:
             topics=tuple(
                 topic_class(
                     name=name,
-                    num_partitions=self._partitions,
+                    num_partitions=partitions,
                     replication_factor=1,
                     assignments=(),
                     configs=tuple(config_class(name=key, value=value) for key, value in configs.items()),
                 )
-                for name, configs in self._topics.items()
+                for name, (partitions, configs) in self._topics.items()
             ),
             timeout=dt.timedelta(seconds=5),
             validate_only=False,

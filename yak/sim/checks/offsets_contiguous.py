@@ -9,7 +9,8 @@ from __future__ import annotations
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.sim.books import Violation
 from yak.sim.disk import SimDisk
-from yak.sim.node import DATA_DIRECTORY, SimNode
+from yak.sim.node import SimNode
+from yak.storage.log import Log
 
 
 class OffsetsContiguous:
@@ -20,6 +21,8 @@ class OffsetsContiguous:
         self._life = -1
         self._scanned: dict[str, tuple[int, int, int]] = {}
         """file -> (position, next offset, newest epoch)"""
+        self._looked_at: dict[Log, tuple[int, int]] = {}
+        """log -> (end offset, start offset) at the last look: without a change there is nothing new to scan"""
 
     def __call__(self) -> None:
         """Scan what is new."""
@@ -29,12 +32,17 @@ class OffsetsContiguous:
         if self._life != self._node.starts_count:
             self._life = self._node.starts_count
             self._scanned.clear()
+            self._looked_at.clear()
         disk = self._node.disk
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
-            if log is None:
+            if log is None or self._looked_at.get(log) == (log.log_end_offset, log.log_start_offset):
                 continue
-            end = self._scan(disk, f"{DATA_DIRECTORY}/{topic_partition}")
+            if log not in self._looked_at:
+                for path in [path for path in self._scanned if path.startswith(f"{log.path}/")]:
+                    del self._scanned[path]
+            self._looked_at[log] = (log.log_end_offset, log.log_start_offset)
+            end = self._scan(disk, log.path)
             if end is not None and end != log.log_end_offset:
                 raise Violation(f"{topic_partition}: the files end at {end}, the log at {log.log_end_offset}")
 
@@ -53,10 +61,10 @@ class OffsetsContiguous:
 
     def _scan_file(self, disk: SimDisk, path: str, base: int) -> int:
         position, next_offset, epoch = self._scanned.get(path, (0, base, -1))
-        size = disk.open(path).size()
-        if size == position:
+        data = disk.peek(path, position)
+        size = position + len(data)
+        if not data:
             return next_offset
-        data = disk.open(path).read(size - position, position)
         for place, header in iterate_headers(data):
             if header.base_offset != next_offset:
                 raise Violation(f"{path}: offset {header.base_offset} where {next_offset} is due")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from yak.ids import TopicPartition
 from yak.sim.books import Violation
 from yak.sim.node import SimNode
@@ -13,7 +15,7 @@ class WatermarkNeverFalls:
     def __init__(self, node: SimNode) -> None:
         self._node = node
         self._life = -1
-        self._seen: dict[TopicPartition, int] = {}
+        self._seen: dict[tuple[TopicPartition, uuid.UUID], int] = {}
 
     def __call__(self) -> None:
         """Check all partitions."""
@@ -25,7 +27,8 @@ class WatermarkNeverFalls:
             self._seen.clear()
         for topic_partition, partition in broker.partitions.items():
             high_watermark = partition.high_watermark
-            before = self._seen.get(topic_partition, 0)
+            key = (topic_partition, partition.topic_id)
+            before = self._seen.get(key, 0)
             if high_watermark < before:
                 raise Violation(f"{topic_partition}: high watermark fell from {before} to {high_watermark}")
             log = partition.log
@@ -34,4 +37,4 @@ class WatermarkNeverFalls:
                     f"{topic_partition}: high watermark {high_watermark} outside of"
                     f" {log.log_start_offset}..{log.log_end_offset}"
                 )
-            self._seen[topic_partition] = high_watermark
+            self._seen[key] = high_watermark

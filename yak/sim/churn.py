@@ -1,0 +1,160 @@
+"""Topics that come and go under one name, and records that are deleted on request.
+
+What a topic held must never be seen in the next one of its name; what a life of the broker acknowledged is there until
+the topic is deleted, unless power was lost.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.sim.books import Books, Violation
+from yak.sim.clients import FETCH, RETRY_US, Channel
+from yak.sim.producer import PRODUCE
+from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
+from yak.sim.wire import record_batch, request_class
+
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS = 19, 20, 21
+_MADE = (ErrorCode.none, ErrorCode.topic_already_exists)
+_GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+
+
+class TopicChurn:
+    """Creates a topic, writes to it, reads it back, deletes it; `rounds` times."""
+
+    def __init__(self, channel: Channel, books: Books, name: str, rounds: int, losses: Callable[[], int]) -> None:
+        self.channel = channel
+        self.is_done = rounds <= 0
+        self._books = books
+        self._name = name
+        self._rounds = rounds
+        self._losses = losses
+        """How often power was lost so far: what was not flushed may be gone then."""
+        self._losses_seen = 0
+        self._round = 0
+        self._to_write = 0
+        self._acked: dict[int, bytes] = {}
+        self._found: dict[int, bytes] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        if not self.is_done:
+            self._create()
+
+    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
+        self.channel.send(api_key, version, build(request_class(api_key, version), fields), done)
+
+    def _again(self, action: Callable[[], None]) -> None:
+        self.channel.world.after(RETRY_US, action)
+
+    def _create(self) -> None:
+        def on_answer(answer: Any | None) -> None:
+            if answer is None or answer.topics[0].error_code not in _MADE:
+                self._again(self._create)
+                return
+            self._round += 1
+            self._acked = {}
+            self._losses_seen = self._losses()
+            self._to_write = self.channel.dice.between(0, 6)
+            self._write()
+
+        self._ask(CREATE_TOPICS, 5, create_fields(self._name, {"segment.bytes": "2048"}), on_answer)
+
+    def _write(self) -> None:
+        if self._to_write <= 0:
+            self._found = {}
+            self._read(0)
+            return
+        self._to_write -= 1
+        value = f"{self._round}:{self._to_write}".encode()
+
+        def on_answer(answer: Any | None) -> None:
+            result = None if answer is None else answer.responses[0].partition_responses[0]
+            if result is not None and result.error_code == ErrorCode.none:
+                self._acked[result.base_offset] = value
+                self._books.count("acknowledged in short-lived topics")
+            self.channel.world.after(self.channel.dice.between(0, 30_000), self._write)
+
+        records = record_batch([value], self.channel.world.now_ms)
+        self._ask(PRODUCE, 9, produce_fields(self._name, records), on_answer)
+
+    def _read(self, position: int) -> None:
+        def on_answer(answer: Any | None) -> None:
+            result = None if answer is None else answer.responses[0].partitions[0]
+            if result is None or result.error_code != ErrorCode.none:
+                self._again(lambda: self._read(position))
+                return
+            records = bytes(result.records or b"")
+            for place, header in iterate_headers(records):
+                for record in walk_records(records[place : place + header.size_bytes]):
+                    self._found[record.offset] = record.value or b""
+            following = max(self._found, default=-1) + 1
+            if following < result.high_watermark:
+                self._again(lambda: self._read(following))
+                return
+            self._compare(self._found)
+            self._delete()
+
+        self._ask(FETCH, 12, fetch_fields(self._name, position), on_answer)
+
+    def _compare(self, found: dict[int, bytes]) -> None:
+        for offset, value in found.items():
+            if not value.startswith(f"{self._round}:".encode()):
+                raise Violation(f"{self._name}@{offset}: {value!r} is of a deleted topic, this is round {self._round}")
+        if self._losses() != self._losses_seen:
+            return
+        for offset, value in self._acked.items():
+            if found.get(offset) != value:
+                raise Violation(f"{self._name}@{offset}: {value!r} was acknowledged, {found.get(offset)!r} is there")
+
+    def _delete(self) -> None:
+        def on_answer(answer: Any | None) -> None:
+            if answer is None or answer.responses[0].error_code not in _GONE:
+                self._again(self._delete)
+                return
+            self._books.count("topics deleted")
+            if self._round >= self._rounds:
+                self.is_done = True
+            else:
+                self.channel.world.after(self.channel.dice.between(0, 20_000), self._create)
+
+        self._ask(DELETE_TOPICS, 4, {"topic_names": [self._name], "timeout": dt.timedelta(seconds=2)}, on_answer)
+
+
+class RecordsDeleter:
+    """Deletes the older records of one partition now and then."""
+
+    def __init__(self, channel: Channel, books: Books, topic: str, partition: int, times: int) -> None:
+        self.channel = channel
+        self._books = books
+        self._topic = topic
+        self._partition = partition
+        self._left = times
+
+    def start(self) -> None:
+        """Begin."""
+        if self._left > 0:
+            self._left -= 1
+            self.channel.world.after(self.channel.dice.between(20_000, 400_000), self._delete)
+
+    def _delete(self) -> None:
+        dice, books = self.channel.dice, self._books.of(self._topic, self._partition)
+        offset = -1 if dice.chance(30) else dice.between(0, max(books.acked, default=0))
+        fields = {
+            "topics": [{"name": self._topic, "partitions": [{"partition_index": self._partition, "offset": offset}]}],
+            "timeout": dt.timedelta(seconds=2),
+        }
+        self.channel.send(DELETE_RECORDS, 2, build(request_class(DELETE_RECORDS, 2), fields), self._on_answer)
+
+    def _on_answer(self, answer: Any | None) -> None:
+        result = None if answer is None else answer.topics[0].partitions[0]
+        if result is not None and result.error_code == ErrorCode.none:
+            self._books.log_begins(self._topic, self._partition, result.low_watermark)
+            self._books.count("records deleted on request")
+        self.start()

@@ -1,0 +1,170 @@
+"""An idempotent producer with several requests under way, as librdkafka and the Java client have them.
+
+It numbers its batches once. What is answered with an error, or not at all, is sent again with the same sequence, in
+order, when nothing is under way any more; so each value must end up in the log once, after those before it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.books import Books
+from yak.sim.clients import RETRY_US, Channel
+from yak.sim.wire import nested, record_batch, request_class
+
+PRODUCE, INIT_PRODUCER_ID = 0, 22
+_GONE = (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch)
+
+
+class _Batch:
+    __slots__ = ("sequence", "values")
+
+    def __init__(self, values: list[bytes], sequence: int) -> None:
+        self.values = values
+        self.sequence = sequence
+
+
+class SimProducer:
+    """Sends values to one partition until it has sent its share, at most `window` batches ahead of the answers."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        books: Books,
+        name: int,
+        topic: str,
+        partition: int,
+        *,
+        count: int,
+        window: int,
+        pause_us: int,
+    ) -> None:
+        self.channel = channel
+        self.is_done = False
+        self._books = books
+        self._name = name
+        self._topic = topic
+        self._partition = partition
+        self._left = count
+        self._window = window
+        self._pause_us = pause_us
+        self._producer: tuple[int, int] | None = None
+        self._sequence = 0
+        self._value_number = 0
+        self._unacked: list[_Batch] = []
+        self._unsent: list[_Batch] = []
+        self._under_way = 0
+        self._is_halted = False
+
+    def start(self) -> None:
+        """Begin."""
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._is_halted:
+            return
+        if self._producer is None:
+            if not self._under_way:
+                self._ask_for_id()
+            return
+        while self._under_way < self._window and not self._is_halted:
+            if not self._unsent and not self._make_batch():
+                break
+            batch = self._unsent.pop(0)
+            self._under_way += 1
+            self._send(batch)
+        if not self._unacked and self._left <= 0:
+            self.is_done = True
+
+    def _make_batch(self) -> bool:
+        size = min(self._left, self.channel.dice.between(1, 4))
+        if size <= 0:
+            return False
+        values = []
+        for _ in range(size):
+            self._value_number += 1
+            values.append(f"{self._name}:{self._value_number}".encode())
+        self._left -= size
+        self._books.sent(self._topic, self._partition, values)
+        batch = _Batch(values, self._sequence)
+        self._sequence += size
+        self._unacked.append(batch)
+        self._unsent.append(batch)
+        return True
+
+    def _halt(self) -> None:
+        """Something went wrong: wait for what is under way, then send again all that is not acknowledged."""
+        self._is_halted = True
+        if not self._under_way:
+            self.channel.world.after(RETRY_US, self._resume)
+
+    def _resume(self) -> None:
+        if self._is_halted and not self._under_way:
+            self._is_halted = False
+            self._unsent = list(self._unacked)
+            self._go_on()
+
+    def _ask_for_id(self) -> None:
+        cls = request_class(INIT_PRODUCER_ID, 4)
+        body = cls(
+            transactional_id=None, transaction_timeout=dt.timedelta(seconds=60), producer_id=-1, producer_epoch=-1
+        )
+        self._under_way += 1
+        self.channel.send(INIT_PRODUCER_ID, 4, body, self._on_id)
+
+    def _on_id(self, answer: Any | None) -> None:
+        self._under_way -= 1
+        if answer is None or answer.error_code != ErrorCode.none:
+            self._halt()
+            return
+        self._books.producer_id_given(answer.producer_id)
+        self._producer = (answer.producer_id, answer.producer_epoch)
+        self._sequence = 0
+        self._go_on()
+
+    def _send(self, batch: _Batch) -> None:
+        assert self._producer is not None
+        producer_id, epoch = self._producer
+        records = record_batch(
+            batch.values, self.channel.world.now_ms, producer_id=producer_id, epoch=epoch, sequence=batch.sequence
+        )
+        cls = request_class(PRODUCE, 9)
+        topic_class = nested(cls, "topic_data")
+        body = cls(
+            transactional_id=None,
+            acks=-1,
+            timeout=dt.timedelta(seconds=2),
+            topic_data=(
+                topic_class(
+                    name=self._topic,
+                    partition_data=(nested(topic_class, "partition_data")(index=self._partition, records=records),),
+                ),
+            ),
+        )
+        self.channel.send(PRODUCE, 9, body, lambda answer: self._on_produced(batch, answer))
+
+    def _on_produced(self, batch: _Batch, answer: Any | None) -> None:
+        self._under_way -= 1
+        if answer is None:
+            self._halt()
+            return
+        result = answer.responses[0].partition_responses[0]
+        if result.error_code == ErrorCode.none:
+            self._books.acknowledged(self._topic, self._partition, result.base_offset, batch.values)
+            self._unacked = [held for held in self._unacked if held is not batch]
+            if self._is_halted:
+                self._halt()
+            else:
+                self.channel.world.after(self.channel.dice.between(0, self._pause_us), self._go_on)
+            return
+        if result.error_code in _GONE and self._unacked and self._unacked[0] is batch:
+            # The broker lost what was never promised to be durable (or the id expired): begin anew without these.
+            self._books.lost_sequence(self._topic, self._partition)
+            self._producer = None
+            self._unacked = []
+        else:
+            self._books.refused(ErrorCode(result.error_code).name)
+        self._halt()

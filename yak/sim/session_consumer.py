@@ -1,0 +1,122 @@
+"""A consumer of all partitions of a topic through one fetch session (KIP-227), as the real clients fetch.
+
+It sends only what changed since its last fetch, and starts a new session when the broker does not know the old one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.books import Books
+from yak.sim.clients import EARLIEST, FETCH, LIST_OFFSETS, RETRY_US, Channel, take_records
+from yak.sim.wire import nested, request_class
+
+
+class SimSessionConsumer:
+    """Long-polls its partitions from where it is, and notes every record."""
+
+    def __init__(self, channel: Channel, books: Books, topic: str, partitions: int) -> None:
+        self.channel = channel
+        self._books = books
+        self._topic = topic
+        self._positions = dict.fromkeys(range(partitions), 0)
+        self._told: dict[int, int] = {}
+        """Where the broker's session believes each partition to be."""
+        self._session_id = 0
+        self._epoch = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._fetch()
+
+    def rewind(self, books: Books) -> None:
+        """The broker came back: go to the first offset that was acknowledged and not seen."""
+        for partition, position in self._positions.items():
+            self._positions[partition] = min(position, books.of(self._topic, partition).next_wanted())
+
+    def _fetch(self) -> None:
+        cls = request_class(FETCH, 12)
+        topic_class = nested(cls, "topics")
+        partition_class = nested(topic_class, "partitions")
+        changed = [partition for partition, at in self._positions.items() if self._told.get(partition) != at]
+        dice = self.channel.dice
+        partitions = tuple(
+            partition_class(
+                partition=partition,
+                current_leader_epoch=-1,
+                fetch_offset=self._positions[partition],
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=dice.between(1, 4096),
+            )
+            for partition in changed
+        )
+        body = cls(
+            max_wait=dt.timedelta(milliseconds=dice.between(0, 300)),
+            min_bytes=1,
+            max_bytes=dice.between(1, 4096),
+            isolation_level=0,
+            session_id=self._session_id,
+            session_epoch=self._epoch,
+            topics=(topic_class(topic=self._topic, partitions=partitions),) if partitions else (),
+            forgotten_topics_data=(),
+            rack_id="",
+        )
+        asked = dict(self._positions)
+        self._told = dict(asked)
+        self.channel.send(FETCH, 12, body, lambda answer: self._on_fetched(asked, answer))
+
+    def _on_fetched(self, asked: dict[int, int], answer: Any | None) -> None:
+        if answer is None or answer.error_code != ErrorCode.none:
+            self._begin_anew()
+            return
+        if answer.session_id:
+            self._session_id = answer.session_id
+            self._epoch += 1
+        else:
+            self._forget_session()
+        lost = None
+        failed = False
+        for topic in answer.responses:
+            for result in topic.partitions:
+                partition = result.partition_index
+                if result.error_code == ErrorCode.offset_out_of_range:
+                    lost = partition
+                elif result.error_code != ErrorCode.none:
+                    failed = True
+                elif self._positions[partition] == asked[partition]:
+                    self._positions[partition] = take_records(
+                        self._books, self._topic, partition, asked[partition], result
+                    )
+        if lost is not None:
+            self._ask_for_the_start(lost)
+        else:
+            self.channel.world.after(RETRY_US if failed else self.channel.dice.between(0, 2_000), self._fetch)
+
+    def _begin_anew(self) -> None:
+        self._forget_session()
+        self.channel.world.after(RETRY_US, self._fetch)
+
+    def _forget_session(self) -> None:
+        self._session_id = self._epoch = 0
+        self._told = {}
+
+    def _ask_for_the_start(self, partition: int) -> None:
+        cls = request_class(LIST_OFFSETS, 6)
+        topic_class = nested(cls, "topics")
+        asked = nested(topic_class, "partitions")(
+            partition_index=partition, current_leader_epoch=-1, timestamp=EARLIEST
+        )
+        body = cls(replica_id=-1, isolation_level=0, topics=(topic_class(name=self._topic, partitions=(asked,)),))
+        position = self._positions[partition]
+
+        def on_start(answer: Any | None) -> None:
+            result = None if answer is None else answer.topics[0].partitions[0]
+            if result is not None and result.error_code == ErrorCode.none and self._positions[partition] == position:
+                self._positions[partition] = self._books.position_lost(self._topic, partition, position, result.offset)
+            self._begin_anew()
+
+        self.channel.send(LIST_OFFSETS, 6, body, on_start)
