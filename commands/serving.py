@@ -131,7 +131,12 @@ class Resolution:
         for pair in pairs:
             name, equals, value = pair.partition("=")
             if not equals or not name.strip():
-                raise UsageError("bad-config", f'"{pair}" is not NAME=VALUE', try_=("yak serve -c num.partitions=6",))
+                raise UsageError(
+                    "bad-config",
+                    f'"{pair}" is not NAME=VALUE',
+                    why="-c takes the name of a Kafka broker config, an equals sign and its value",
+                    try_=("yak serve -c num.partitions=6",),
+                )
             self.configs[name.strip()] = (value.strip(), "flag -c")
         if min_insync_replicas is not None:
             self.configs["min.insync.replicas"] = (min_insync_replicas, "flag --min-insync-replicas")
@@ -223,7 +228,7 @@ def _read_properties(path: str) -> dict[str, str]:
             return parse_properties_file(file.read())
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError("config-file", f"{path} cannot be read", why=why) from None
+        raise UsageError("config-file", f"{path} cannot be read", why=why, try_=(f"ls -l {path}",)) from None
 
 
 def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:

@@ -208,6 +208,7 @@ class Broker:
     def became_ready(self) -> None:
         """Registered and caught up: the shell may listen."""
         self._effects.append(events.Ready())
+        self.producer_ids.refill()
 
     def fail_waiting(self, partition: Partition, error_code: ErrorCode) -> None:
         """Answer every produce that waits on the partition with an error, and wake its fetches to see for themselves."""

@@ -1,4 +1,7 @@
-"""Producer ids: handed out from a block of 1,000 that the metadata store gave to this broker alone."""
+"""Producer ids: handed out from blocks of 1,000 that the metadata store gave to this broker alone.
+
+A block is asked for before anybody needs it, so that producers can start while the store is away.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +16,41 @@ if TYPE_CHECKING:
     from yak.broker.apis.init_producer_id import ProducerIdWaiting
     from yak.broker.broker import Broker
 
+REFILL_BELOW = 500
+"""Ids left in the block at hand when the next is asked for: an outage of the store is shorter than 500 new producers."""
+
 
 class ProducerIds:
-    """The block at hand, and who waits for the next."""
+    """The block at hand, the next one, and who waits for one."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._next = 0
         self._end = 0
+        self._spare: tuple[int, int] | None = None
         self._waiting: deque[ProducerIdWaiting] = deque()
         self._is_asking = False
 
     def take(self, waiting: ProducerIdWaiting) -> None:
         """Give `waiting` an id now, or when a block has come, or the reason why none can come."""
+        if self._next == self._end and self._spare is not None:
+            (self._next, self._end), self._spare = self._spare, None
         if self._next < self._end:
             waiting.producer_id = self._next
             self._next += 1
-            return
-        self._waiting.append(waiting)
-        if not self._is_asking:
-            self._ask()
+        else:
+            self._waiting.append(waiting)
+        self.refill()
 
-    def _ask(self) -> None:
+    def refill(self) -> None:
+        """Ask for a block when the ids at hand become few; without the store it is asked for at the next need."""
+        if self._is_asking or self._spare is not None or self._end - self._next >= REFILL_BELOW:
+            return
+        self._is_asking = True
         try:
             self._broker.metadata.begin_own([plan_producer_ids()], self._on_block)
-            self._is_asking = True
         except PeerError as error:
+            self._is_asking = False
             self._fail(error)
 
     def _on_block(self, error: PeerError | None, values: tuple[dict[str, object], ...]) -> None:
@@ -49,7 +61,7 @@ class ProducerIds:
         first, end = values[0]["first"], values[0]["next"]
         assert isinstance(first, int)
         assert isinstance(end, int)
-        self._next, self._end = first, end
+        self._spare = first, end
         waiting, self._waiting = self._waiting, deque()
         for held in waiting:
             if held.finished:

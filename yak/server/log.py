@@ -18,9 +18,19 @@ _FIELDS = "yak_fields"
 def set_up(log_format: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
     """Send the `yak` logger to stderr. Raises UsageError for a format or level that does not exist."""
     if log_format not in get_args(LogFormat):
-        raise UsageError("log-format", f"no such log format: {log_format}", why="formats are text and json")
+        raise UsageError(
+            "log-format",
+            f"no such log format: {log_format}",
+            why="formats are text and json",
+            try_=("yak serve --log-format json",),
+        )
     if level.lower() not in _LEVELS:
-        raise UsageError("log-level", f"no such log level: {level}", why=f"levels are {', '.join(_LEVELS)}")
+        raise UsageError(
+            "log-level",
+            f"no such log level: {level}",
+            why=f"levels are {', '.join(_LEVELS)}",
+            try_=("yak serve --log-level debug",),
+        )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     LOGGER.handlers[:] = [handler]

@@ -62,12 +62,25 @@ class ServeOptions:
         Raises UsageError: `bad-node-id`, `bad-role`, `lease-config`, `bad-advertised`, `data-dir`.
         """
         if self.role not in ROLES:
-            raise UsageError("bad-role", f"no such role: {self.role}", why="roles are leader and follower")
+            raise UsageError(
+                "bad-role",
+                f"no such role: {self.role}",
+                why="roles are leader and follower",
+                try_=("yak serve --role follower",),
+            )
         if not 0 <= self.node_id < 2**31:
-            raise UsageError("bad-node-id", f"node id {self.node_id} cannot be", why="it is a number from 0 to 2^31-1")
+            raise UsageError(
+                "bad-node-id",
+                f"node id {self.node_id} cannot be",
+                why="it is a number from 0 to 2^31-1",
+                try_=("yak serve --node-id 1",),
+            )
         if not self.data_dirs or len(set(self.data_dirs)) != len(self.data_dirs):
             raise UsageError(
-                "data-dir", f"data directories: {', '.join(self.data_dirs) or 'none'}", why="name each one once"
+                "data-dir",
+                f"data directories: {', '.join(self.data_dirs) or 'none'}",
+                why="name at least one, and each one once",
+                try_=("yak serve --data-dir ./yak-data",),
             )
         self._check_lease()
         return self._check_advertised()
@@ -126,7 +139,9 @@ def split_address(text: str, what: str) -> tuple[str, int | None]:
     elif address.count(":") == 1:
         host, _, port_text = address.partition(":")
     if port_text and not (port_text.isascii() and port_text.isdigit() and int(port_text) <= 65_535):
-        raise UsageError("bad-address", f"{what}={text} cannot be used", why=f'"{port_text}" is not a port')
+        raise UsageError(
+            "bad-address", f"{what}={text} cannot be used", why=f'"{port_text}" is not a port', try_=(f"{host}:9092",)
+        )
     return host, int(port_text) if port_text else None
 
 

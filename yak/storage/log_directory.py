@@ -73,6 +73,7 @@ class LogDirectory:
                 raise StartRefused(
                     "data-dir-not-a-directory",
                     f"{self.path} is not a directory",
+                    why="a file of this name is already there; it was not touched",
                     try_=("give a directory with --data-dir",),
                 )
             if not disk.exists(self.file(META_PROPERTIES)):

@@ -101,9 +101,15 @@ class SteadyLoad:
 
 
 def read_all(
-    bootstrap: str, topic: str, partition: int = 0, offset: int = 0, seconds: float = 30
+    bootstrap: str,
+    topic: str,
+    partition: int = 0,
+    offset: int = 0,
+    *,
+    count_max: int | None = None,
+    seconds: float = 30,
 ) -> list[bytes | None]:
-    """Every value of a partition from an offset on."""
+    """Every value of a partition from an offset on; while somebody writes there is no end, so say how many."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -125,7 +131,9 @@ def read_all(
                 assert message.error().code() == -191, message.error()  # _PARTITION_EOF
                 return values
             values.append(message.value())
-        raise AssertionError(f"no end of {topic}-{partition} in {seconds} s")
+            if len(values) == count_max:
+                return values
+        raise AssertionError(f"no end of {topic}-{partition} in {seconds} s: {len(values)} read, {count_max} wanted")
     finally:
         consumer.close()
 

@@ -169,6 +169,8 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
     tail, node._tail = node._tail, None
     old = broker.image.topics[name]
     broker.metadata.begin_own(plan_delete_topic(broker.image, old), lambda _error, _values: None)
+    node.post(events.TurnEnd())
+    rig.run_for(20)  # or the simulated network may bring the second change first
     topics = {key: topic for key, topic in broker.image.topics.items() if topic.topic_id != old_id}
     seen, broker.metadata.image = broker.metadata.image, replace(broker.image, topics=topics)
     requests = plan_auto_creation(broker, name)
