@@ -57,6 +57,7 @@ class Log:
         "epochs",
         "generation",
         "has_rolled",
+        "has_stale_points",
         "last_flush_ms",
         "log_end_offset",
         "log_start_offset",
@@ -111,6 +112,8 @@ class Log:
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
+        self.has_stale_points = False
+        """The directory's checkpoints may hold the points of an earlier log of this name (`names.FRESH_MARK`)."""
         self.before_truncation: Callable[[], None] | None = None
         """Makes the lowered recovery point durable, before anything below the old one is cut."""
         self.generation = 0

@@ -52,6 +52,8 @@ class LogDirectory:
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
         self._written: dict[str, bytes] = {}
+        self._pointed: set[TopicPartition] = set()
+        self._being_pointed: set[TopicPartition] = set()
         self._lowered: dict[TopicPartition, Offset] = {}
         self._lowerings = 0
         self._lowerings_covered = 0
@@ -208,7 +210,13 @@ class LogDirectory:
     def read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
         """One checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
         path = self.file(name)
-        return parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
+        offsets = parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
+        self._pointed.update(offsets)
+        return offsets
+
+    def has_points_of(self, topic_partition: TopicPartition) -> bool:
+        """Whether a checkpoint on disk names this partition, or may soon."""
+        return topic_partition in self._pointed or topic_partition in self._being_pointed
 
     def read_recovery_points(self) -> dict[TopicPartition, Offset]:
         """The checkpoint, with what truncations lowered since. Raises OSError, BadCheckpoint."""
@@ -240,6 +248,8 @@ class LogDirectory:
             HIGH_WATERMARK_CHECKPOINT: list(high_watermarks),
         }
         lowerings = self._lowerings
+        named = {topic_partition for offsets in contents.values() for topic_partition, _offset in offsets}
+        self._being_pointed = named
 
         def run() -> None:
             for name, offsets in contents.items():
@@ -252,6 +262,7 @@ class LogDirectory:
                     raise LogDirectoryFailure(self.path, error) from error
                 self._written[name] = data
             self._lowerings_covered = lowerings
+            self._pointed = named
 
         return run
 

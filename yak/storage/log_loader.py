@@ -14,6 +14,7 @@ from yak.storage.log import Log
 from yak.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    FRESH_MARK,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -81,6 +82,10 @@ class LogLoader:
         """Raises OSError, and DamagedLog when the folder must be left as it is."""
         self._sizes = dict(self._disk.file_sizes(self._path))
         self._clear_leftovers()
+        is_fresh = FRESH_MARK in self._sizes
+        if is_fresh:
+            self._recovery_point = self._log_start_offset = None
+            self._was_clean = False
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
         self._check_owner(segments)
@@ -98,6 +103,7 @@ class LogLoader:
             )
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
+        log.has_stale_points = is_fresh
         return LoadedLog(log, recovered, self._warnings, self._damage)
 
     # ------------------------------------------------------------------------------------------------- files

@@ -20,6 +20,7 @@ from yak.storage.log_directory import LogDirectory
 from yak.storage.log_loader import NO_TOPIC_ID
 from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
+    FRESH_MARK,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
@@ -156,6 +157,9 @@ class LogStore:
                 self.unavailable.pop(topic_partition, None)
             self.disk.make_directory(path)
             segment = Segment.create(self.disk, path, 0, config, now_ms or self._opened_ms)
+            has_stale_points = directory.has_points_of(topic_partition)
+            if has_stale_points:
+                self.disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
             self.disk.write_file(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
             self.disk.sync_directory(directory.path)
         except OSError as error:
@@ -176,6 +180,7 @@ class LogStore:
             recovery_point=0,
             now_ms=now_ms or self._opened_ms,
         )
+        log.has_stale_points = has_stale_points
         self.adopt(log)
         return log
 
@@ -297,9 +302,10 @@ class LogStore:
         self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Callable[[], None]:
         mine = [log for log in logs if log.directory == directory.path]
+        fresh = [log for log in mine if log.has_stale_points]
         # what is damaged keeps its points: without them its next recovery would take the damage for a torn tail
         kept = self._damaged_in(directory)
-        return directory.checkpoint_plan(
+        write = directory.checkpoint_plan(
             [(log.topic_partition, log.recovery_point) for log in mine]
             + [(tp, held.recovery_point) for tp, held in kept if held.recovery_point is not None],
             [
@@ -314,6 +320,19 @@ class LogStore:
             ]
             + [(tp, self.high_watermarks[tp]) for tp, _held in kept if tp in self.high_watermarks],
         )
+        if not fresh:
+            return write
+
+        def run() -> None:
+            write()
+            try:
+                for log in fresh:
+                    self.disk.remove(f"{log.path}/{FRESH_MARK}")
+                    log.has_stale_points = False
+            except OSError as error:
+                raise LogDirectoryFailure(directory.path, error) from error
+
+        return run
 
     def _damaged_in(self, directory: LogDirectory) -> list[tuple[TopicPartition, Unavailable]]:
         return [(tp, held) for tp, held in list(self.unavailable.items()) if held.directory == directory.path]

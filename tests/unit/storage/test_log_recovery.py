@@ -350,3 +350,53 @@ def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
     with pytest.raises(PeerError):
         log.producers.check(read_header(batches[6]))
     assert log.producers.check(read_header(batches[8])) is not None
+
+
+def recreate(bench, count):
+    """The topic is deleted and made again, and gets some records, before the next checkpoint."""
+    bench.store.delete(bench.log)()
+    bench.topic_id = type(bench.topic_id)(int=8)
+    bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
+    fill(bench, count)
+
+
+def test_the_points_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.log.advance_log_start(30)
+    bench.store.checkpoint_plan({})()
+    recreate(bench, 5)
+    bench.flush()
+    log = bench.reopen(checkpoint=False)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 5)
+    log = bench.reopen(checkpoint=False)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 5)
+    log = bench.reopen(checkpoint=True)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 5)
+    assert "fresh.yak" not in bench.files()
+
+
+def test_a_torn_tail_of_a_topic_made_again_is_cut_and_not_taken_for_damage(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.checkpoint_plan({})()
+    recreate(bench, 2)
+    bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
+    log = bench.reopen(checkpoint=False)
+    assert log.log_end_offset == 1
+
+
+def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    late = bench.store.checkpoint_plan({})
+    recreate(bench, 2)
+    late()
+    bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
+    log = bench.reopen(checkpoint=False)
+    assert log.log_end_offset == 1
+    bench.store.close_plan(3)()
+    assert "fresh.yak" not in bench.files()
