@@ -173,6 +173,8 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
         raise PeerError(ErrorCode.invalid_record, "more than one record batch for a partition")
     if size > max_message_bytes:
         raise PeerError(ErrorCode.message_too_large, f"batch of {size} bytes, max.message.bytes={max_message_bytes}")
+    if header.base_offset != 0:
+        raise PeerError(ErrorCode.invalid_record, f"the base offset is {header.base_offset}; a client must send 0")
     if header.crc != compute_crc(records):
         raise PeerError(ErrorCode.corrupt_message, "the CRC-32C of the batch does not fit its bytes")
     _check_header(header, version, size)

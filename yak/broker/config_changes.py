@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
+from yak.broker.config_resources import TOPIC, BrokerResource, TopicResource, resource_of
 from yak.cluster.controller import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
 
@@ -38,6 +38,8 @@ def change_configs(
             key = (asked.resource_type, asked.resource_name)
             if times[key] > 1:
                 raise PeerError(ErrorCode.invalid_request, "a resource is named more than once")
+            if key == (TOPIC, ""):
+                raise PeerError(ErrorCode.invalid_request, "there are no configs of all topics")
             resource = resource_of(broker, *key)
             settings = new_settings(resource, asked)
         except PeerError as error:

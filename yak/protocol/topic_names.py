@@ -8,6 +8,8 @@ from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPIC_NAME_LENGTH_MAX
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Kafka's metadata log: no client may make a topic of this name (ControllerApis.createTopics)."""
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 

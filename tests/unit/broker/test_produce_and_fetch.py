@@ -151,6 +151,7 @@ def test_sequences_are_known_after_a_restart(how):
         (lambda batch: b"", ErrorCode.invalid_record),
         (lambda batch: batch[:30], ErrorCode.corrupt_message),
         (lambda batch: batch + batch, ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 0, ">q", 7), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 8, ">i", 48), ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 8, ">i", 10_000, fix_crc=False), ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 16, ">b", 1), ErrorCode.unsupported_for_message_format),

@@ -15,6 +15,7 @@ from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPICS_PER_CREATE_MAX
+from yak.protocol.topic_names import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -54,11 +55,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _new_topic(asked: Any) -> NewTopic:
-    configs: dict[str, str | None] = {}
-    for config in asked.configs:
-        if config.name in configs:
-            raise PeerError(ErrorCode.invalid_config, f"config {config.name} is given twice")
-        configs[config.name] = config.value
+    if asked.name == METADATA_TOPIC:
+        raise PeerError(ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
+    # Of a config that is given twice the last counts, as in Kafka.
+    configs: dict[str, str | None] = {config.name: config.value for config in asked.configs}
     assignments: dict[int, tuple[int, ...]] = {}
     for assignment in asked.assignments:
         if assignment.partition_index in assignments:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 60, "DescribeCluster", range(3)
 ABSENT = ("controller endpoints: MISMATCHED_ENDPOINT_TYPE, brokers are the only kind",)
 
-_BROKERS = 1
+_BROKERS, _CONTROLLERS = 1, 2
 _NOT_ASKED = -(2**31)
 
 
@@ -29,8 +29,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if endpoint_type != _BROKERS:
         return Now(
             {
-                "error_code": ErrorCode.mismatched_endpoint_type,
-                "error_message": "this is a broker's listener; there are no controller endpoints",
+                "error_code": ErrorCode.mismatched_endpoint_type
+                if endpoint_type == _CONTROLLERS
+                else ErrorCode.unsupported_endpoint_type,
+                "error_message": "this is a broker's listener; there are no other endpoints",
                 "endpoint_type": _BROKERS,
                 "cluster_id": image.cluster_id,
                 "controller_id": -1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
+from yak.protocol.topic_names import validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -38,6 +39,7 @@ def _producers(broker: Broker, topic: str, index: int) -> Fields:
         "active_producers": [],
     }
     try:
+        validate_topic_name(topic)
         partition = broker.leader_of(TopicPartition(topic, index))
         assert partition.log is not None
         answer["active_producers"] = [

@@ -27,9 +27,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request, image = call.request, broker.image
     names = sorted({topic.name for topic in request.topics}) if request.topics else sorted(image.topics)
     start = 0
-    if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
-        start = max(0, request.cursor.partition_index) if names and names[0] == request.cursor.topic_name else 0
+    after = request.cursor
+    if after is not None:
+        if after.partition_index < 0 or (request.topics and after.topic_name not in names):
+            return Now({"topics": [_refused(name) for name in names], "next_cursor": None})
+        names = [name for name in names if name >= after.topic_name]
+        start = after.partition_index if names and names[0] == after.topic_name else 0
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
     topics: list[Fields] = []
     cursor: Fields | None = None
@@ -49,6 +52,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return Now({"topics": topics, "next_cursor": cursor})
 
 
+def _refused(name: str) -> Fields:
+    """Each topic of a request whose cursor stands before the first partition or on a topic that was not asked for."""
+    return {"error_code": ErrorCode.invalid_request, "name": name, "topic_id": None, "partitions": []}
+
+
 def _describe(broker: Broker, name: str, start: int, room: int) -> Fields:
     topic = broker.image.topics.get(name)
     if topic is None:
@@ -57,7 +65,13 @@ def _describe(broker: Broker, name: str, start: int, room: int) -> Fields:
             validate_topic_name(name)
         except PeerError as error:
             code = error.error_code
-        return {"error_code": code, "name": name, "topic_id": None, "partitions": []}
+        return {
+            "error_code": code,
+            "name": name,
+            "topic_id": None,
+            "partitions": [],
+            "topic_authorized_operations": TOPIC_OPERATIONS,
+        }
     partitions = describe_partitions(broker, topic)[start : start + room]
     for answer, info in zip(partitions, topic.partitions[start : start + room], strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)

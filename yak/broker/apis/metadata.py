@@ -107,7 +107,7 @@ def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results:
     try:
         validate_topic_name(name)
     except PeerError as error:
-        return _missing(error.error_code, name, None)
+        return _missing(error.error_code, name, None, topic_operations(call))
     refusal = results.get(name)
     code = ErrorCode.unknown_topic_or_partition
     if refusal is not None and refusal.error_code in (
@@ -116,22 +116,32 @@ def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results:
         ErrorCode.policy_violation,
     ):
         code = refusal.error_code
-    return _missing(code, name, None)
+    return _missing(code, name, None, topic_operations(call))
 
 
-def _missing(error_code: ErrorCode, name: str | None, topic_id: Any) -> Fields:
-    return {"error_code": error_code, "name": name, "topic_id": topic_id, "partitions": []}
+def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations: int = _NOT_ASKED) -> Fields:
+    return {
+        "error_code": error_code,
+        "name": name,
+        "topic_id": topic_id,
+        "partitions": [],
+        "topic_authorized_operations": operations,
+    }
+
+
+def topic_operations(call: Call) -> int:
+    """What a client may do with a topic, of one that is not there too; only when it asks."""
+    return TOPIC_OPERATIONS if getattr(call.request, "include_topic_authorized_operations", False) else _NOT_ASKED
 
 
 def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
-    operations = TOPIC_OPERATIONS if getattr(call.request, "include_topic_authorized_operations", False) else _NOT_ASKED
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": is_internal(topic.name),
         "partitions": describe_partitions(broker, topic),
-        "topic_authorized_operations": operations,
+        "topic_authorized_operations": topic_operations(call),
     }
 
 

@@ -156,3 +156,53 @@ def test_a_fetch_session_without_partitions_left_is_closed(rig):
     answer = session_fetch(rig, 12, session_id, 1, topics=[], forgotten=[{"topic": "orders", "partitions": [0]}])
     assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.none, 0, ())
     assert session_fetch(rig, 12, session_id, 2, topics=[]).error_code == ErrorCode.fetch_session_id_not_found
+
+
+def test_of_a_config_given_twice_to_a_new_topic_the_last_counts(rig):
+    configs = [{"name": "retention.ms", "value": "1"}, {"name": "retention.ms", "value": "2"}]
+    assert create(rig, "twice", configs) == ErrorCode.none
+    assert rig.node.broker.image.topics["twice"].configs == {"retention.ms": "2"}
+
+
+def test_no_client_makes_the_topic_of_kafkas_metadata_log(rig):
+    assert create(rig, "__cluster_metadata", []) == ErrorCode.invalid_request
+
+
+def create(rig, name, configs):
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
+    return rig.ask(19, 7, topics=[topic], timeout=FIVE_SECONDS, validate_only=False).topics[0].error_code
+
+
+def test_what_may_be_done_with_a_topic_is_told_of_one_that_is_not_there_too(rig):
+    answer = rig.ask(3, 12, **metadata("orders", "nope") | {"include_topic_authorized_operations": True})
+    there, missing = (topic.topic_authorized_operations for topic in answer.topics)
+    assert there == missing > 0
+
+
+def test_configs_of_all_topics_at_once_cannot_be_changed(rig):
+    resource = {"resource_type": TOPIC, "resource_name": "", "configs": []}
+    answer = rig.ask(44, 1, resources=[resource], validate_only=False)
+    assert answer.responses[0].error_code == ErrorCode.invalid_request
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("orders", -1), ("other", 0)])
+def test_a_cursor_that_cannot_be_is_refused(rig, topic, partition):
+    answer = rig.ask(
+        75,
+        0,
+        topics=[{"name": "orders"}],
+        response_partition_limit=10,
+        cursor={"topic_name": topic, "partition_index": partition},
+    )
+    assert [row.error_code for row in answer.topics] == [ErrorCode.invalid_request]
+    assert answer.next_cursor is None
+
+
+def test_producers_of_a_bad_topic_name_are_an_invalid_topic(rig):
+    answer = rig.ask(61, 0, topics=[{"name": "a/b", "partition_indexes": [0]}])
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.invalid_topic_exception
+
+
+def test_an_unknown_kind_of_endpoint_is_unsupported(rig):
+    answer = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=3)
+    assert answer.error_code == ErrorCode.unsupported_endpoint_type
