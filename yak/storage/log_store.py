@@ -14,6 +14,7 @@ from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.seams.disk import Disk
 from yak.storage import store_opening
 from yak.storage.checkpoints import format_partition_metadata
+from yak.storage.closing import close_log
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.log import Log
 from yak.storage.log_directory import LogDirectory
@@ -21,13 +22,12 @@ from yak.storage.log_loader import NO_TOPIC_ID
 from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FRESH_MARK,
-    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
     set_aside_name,
 )
 from yak.storage.producer_state import ProducerState
-from yak.storage.segment import IndexUnreadable, Segment
+from yak.storage.segment import Segment
 from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Unavailable
 
 
@@ -361,39 +361,6 @@ class LogStore:
                 raise LogDirectoryFailure(directory.path, error) from error
 
         return _all_of([lambda directory=directory: close(directory) for directory in self.online()])  # type: ignore[misc]
-
-
-def close_log(log: Log) -> None:
-    """Make one log ready for a clean start: everything on the device, the end of it known without reading it.
-
-    Raises OSError, LogDirectoryFailure.
-    """
-    is_empty = not log.size_bytes
-    has_snapshot = is_empty or log.log_end_offset in log.snapshot_offsets
-    is_flushed = log.recovery_point == log.log_end_offset and not log.names_changed and not log.epochs.dirty
-    if is_flushed and has_snapshot and log.active.offset_index.saved_count == log.active.offset_index.count:
-        return
-    if not has_snapshot:
-        log.write_snapshot()
-    plan = log.flush_plan()
-    try:
-        log.active.close_for_appends()
-    except IndexUnreadable:
-        # left unmarked by an impossible size: the next start makes it anew
-        log.active.offset_index.reset()
-        log.active.time_index.reset()
-    plan.run()
-    _sync_indexes(log)
-    if log.epochs.entries and not log.disk.exists(f"{log.path}/{LEADER_EPOCH_CHECKPOINT}"):
-        log.disk.write_file(f"{log.path}/{LEADER_EPOCH_CHECKPOINT}", log.epochs.to_bytes())
-    log.flushed(plan)
-
-
-def _sync_indexes(log: Log) -> None:
-    for suffix in (".index", ".timeindex"):
-        path = log.active.path(suffix)
-        if log.disk.exists(path):
-            log.disk.open(path).sync()
 
 
 def _all_of(jobs: Sequence[Callable[[], None]]) -> Callable[[], None]:
