@@ -24,11 +24,28 @@ def test_every_invariant_holds_over_seeded_faults(first):
 
 def test_the_seeds_reach_the_faults_they_are_for():
     counts: dict[str, int] = {}
-    for seed in range(1, 31):
+    for seed in range(1, 101):
         for name, count in run_seed(seed).counts.items():
             counts[name] = counts.get(name, 0) + count
-    for name in ("power losses", "kills", "orderly stops", "store outages", "unflushed, lost with the power"):
-        assert counts.get(name, 0) > 0, f"no seed of the first 30 has {name}: {counts}"
+    for name in (
+        "power losses",
+        "kills",
+        "orderly stops",
+        "connections cut",
+        "store outages",
+        "stores that lost their history",
+        "disk failures: sync",
+        "disk failures: append",
+        "disks that fail at the start",
+        "slow disks",
+        "cold caches",
+        "topics deleted",
+        "records deleted on request",
+        "log starts moved",
+        "unflushed, lost with the power",
+        "refused kafka_storage_error",
+    ):
+        assert counts.get(name, 0) > 0, f"no seed of the first 100 has {name}: {counts}"
     assert counts["acknowledged"] > 1_000
     assert counts["read"] >= counts["acknowledged"] - counts["unflushed, lost with the power"]
 

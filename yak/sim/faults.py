@@ -1,5 +1,5 @@
-"""What goes wrong in a run: power loss, kills, orderly stops, failing and slow disks, cold caches, store outages, a store
-that lost its history; all drawn from the seed.
+"""What goes wrong in a run: power loss, kills, orderly stops, cut connections, failing and slow disks, cold caches, store
+outages, a store that lost its history; all drawn from the seed.
 
 The disk's rules are the fault model: a kill keeps everything written, a power loss keeps what was synced and of the
 rest whatever the dice say. Everything heals before the end, so that every run can be checked to the last record.
@@ -8,6 +8,7 @@ rest whatever the dice say. Everything heals before the end, so that every run c
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 from yak.errors import StartRefused
 from yak.sim.dice import SeededDice
@@ -22,16 +23,27 @@ SLOW_JOB_US = 3_000_000
 
 
 class Faults:
-    """Draws faults one after the other until their number is reached. `victims` are what the names of topics' folders begin with."""
+    """Draws faults one after the other until their number is reached. `victims` are what the names of topics' folders begin with.
+
+    `cut_connections` loses about so many percent of the clients' connections.
+    """
 
     def __init__(
-        self, world: World, node: SimNode, store: SimStore, dice: SeededDice, victims: tuple[str, ...] = ()
+        self,
+        world: World,
+        node: SimNode,
+        store: SimStore,
+        dice: SeededDice,
+        *,
+        victims: tuple[str, ...],
+        cut_connections: Callable[[int], None],
     ) -> None:
         self._world = world
         self._node = node
         self._store = store
         self._dice = dice
         self._victims = victims
+        self._cut_connections = cut_connections
         self._left = dice.between(0, FAULTS_MAX)
         self._is_busy = False
         self.counts: dict[str, int] = {}
@@ -41,8 +53,9 @@ class Faults:
             (10, self._orderly_stop),
             (15, self._store_outage),
             (5, self._store_regression),
-            (12, self._failing_disk),
-            (4, self._slow_disk),
+            (20, self._failing_disk),
+            (8, self._slow_disk),
+            (10, self._cut),
             (4, self._cold_cache),
         )
         node.disk.observe_failure = self._disk_failed
@@ -109,6 +122,22 @@ class Faults:
         node.start()
         self.start()
 
+    def _cut(self) -> None:
+        """Connections are lost, some of them again and again: what was asked is asked again."""
+        self._count("connections cut")
+        cuts = self._dice.between(1, 8)
+
+        def cut() -> None:
+            nonlocal cuts
+            self._cut_connections(self._dice.choice((20, 50, 100)))
+            cuts -= 1
+            if cuts:
+                self._world.after(self._dice.between(500, 60_000), cut)
+            else:
+                self.start()
+
+        cut()
+
     # ------------------------------------------------------------------------------------------------- the disk
 
     def _failing_disk(self) -> None:
@@ -154,8 +183,11 @@ class Faults:
         self._count("cold caches")
         self._node.disk.cached_bytes = self._dice.choice((0, 100, 400))
 
+        stays = self._dice.chance(50)
+
         def heal() -> None:
-            self._node.disk.cached_bytes = None
+            if not stays:
+                self._node.disk.cached_bytes = None
             self.start()
 
         self._world.after(self._dice.between(50_000, 1_000_000), heal)

@@ -21,7 +21,7 @@ from yak.sim.store import SimStore
 from yak.sim.topics import TopicMaker
 from yak.sim.world import START_MS, World
 
-EVENTS_MAX = 400_000
+EVENTS_MAX = 30_000
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "durable": (2, {"flush.messages": "1", "segment.bytes": "2048"}),
     "fast": (2, {"segment.bytes": "2048"}),
@@ -75,7 +75,14 @@ class Run:
             directories=DIRECTORIES[: self._dice.between(1, len(DIRECTORIES))],
         )
         self.channels: list[Channel] = []
-        self.faults = Faults(self.world, self.node, self.store, dice.fork("faults"), tuple(TOPICS))
+        self.faults = Faults(
+            self.world,
+            self.node,
+            self.store,
+            dice.fork("faults"),
+            victims=tuple(TOPICS),
+            cut_connections=self._cut_connections,
+        )
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []
         self.churn = TopicChurn(
@@ -158,6 +165,12 @@ class Run:
     def _start(self, consumer: SimConsumer | SimSessionConsumer) -> None:
         self.consumers.append(consumer)
         self.world.after(self._dice.between(0, 50_000), consumer.start)
+
+    def _cut_connections(self, percent: int) -> None:
+        for channel in self.channels:
+            if channel.connection_id is not None and self._dice.chance(percent):
+                self.node.disconnect(channel.connection_id)
+                channel.lose()
 
     def _channel_of(self, connection_id: int) -> Channel | None:
         return next((channel for channel in self.channels if channel.connection_id == connection_id), None)
