@@ -234,7 +234,7 @@ def test_a_full_store_refuses_and_changes_nothing(server):
 
 def test_a_password_and_a_database_are_used(directory):
     port = find_free("127.0.0.1")
-    with EmbeddedRedis(directory, port=port, unix_socket=False) as server:
+    with EmbeddedRedis(directory, port=port) as server:
         redis_py.Redis.from_url(server.url).config_set("requirepass", "se cret")
         wrong, right = Shell(server.url), Shell(f"redis://:se%20cret@127.0.0.1:{port}/3")
 

@@ -24,6 +24,8 @@ from yak.local.spawn import foreign_environment, is_frozen, open_log
 PATIENCE_SECONDS: Final = 20.0
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.002
+_SOCKET_PATH_BYTES_MAX: Final = 100
+"""Unix socket paths end near 104 bytes (macOS) or 108 (Linux)."""
 _SYSTEMS: Final = {"linux": "linux", "darwin": "darwin"}
 _MACHINES: Final = {("linux", "arm64"): "aarch64", ("darwin", "aarch64"): "arm64"}
 
@@ -73,11 +75,20 @@ def find_server(environment: Mapping[str, str] | None = None) -> str:
     )
 
 
-def start(folder: str, port: int, log_path: str) -> RunningRedis:
-    """Start a server on a folder's data and wait until it answers.
+def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> RunningRedis:
+    """Start a server on a folder's data and wait until it answers: on a TCP port, or (port 0) on a unix socket.
 
-    Raises StartRefused when it ends first, NothingInTime when it does not answer in a minute.
+    Raises StartRefused when it ends first or the socket's path is too long, NothingInTime when it does not answer in a
+    minute.
     """
+    assert bool(port) != bool(socket_path), "a port or a socket"
+    if len(os.fsencode(socket_path)) > _SOCKET_PATH_BYTES_MAX:
+        raise StartRefused(
+            "redis-socket-path",
+            f"{socket_path} is too long for a unix socket",
+            why=f"the system takes at most {_SOCKET_PATH_BYTES_MAX} bytes",
+            try_=("use a data directory with a shorter path",),
+        )
     os.makedirs(folder, mode=0o750, exist_ok=True)
     program = _lasting_copy(find_server(), folder)
     log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
@@ -97,12 +108,12 @@ def start(folder: str, port: int, log_path: str) -> RunningRedis:
         os.close(log)
     assert child.stdin is not None
     try:
-        child.stdin.write(_settings(folder, port))
+        child.stdin.write(_settings(folder, port, socket_path))
         child.stdin.close()
     except BrokenPipeError:
         pass  # it ended already; the loop below says why
     deadline = time.monotonic() + START_SECONDS
-    while not _answers(port, child.pid):
+    while not _answers(port, socket_path, child.pid):
         if child.poll() is not None:
             raise StartRefused(
                 "redis-ended",
@@ -122,7 +133,7 @@ def start(folder: str, port: int, log_path: str) -> RunningRedis:
         time.sleep(_POLL_SECONDS)
     process = identify(child.pid)
     assert process is not None, "it answered a moment ago"
-    return RunningRedis(process, url(port))
+    return RunningRedis(process, f"unix://{socket_path}" if socket_path else url(port))
 
 
 def stop(process: ProcessId) -> bool:
@@ -130,12 +141,11 @@ def stop(process: ProcessId) -> bool:
     return processes.stop(process, patience_seconds=PATIENCE_SECONDS)
 
 
-def _settings(folder: str, port: int) -> bytes:
-    quoted = folder.replace("\\", "\\\\").replace('"', '\\"')
-    lines = (
+def _settings(folder: str, port: int, socket_path: str) -> bytes:
+    lines = [
         f"port {port}",
         "bind 127.0.0.1",
-        f'dir "{quoted}"',
+        f'dir "{_quoted(folder)}"',
         "appendonly yes",
         "appendfsync always",
         "no-appendfsync-on-rewrite no",
@@ -143,14 +153,33 @@ def _settings(folder: str, port: int) -> bytes:
         'save ""',
         "daemonize no",
         'logfile ""',
-    )
+    ]
+    if socket_path:
+        lines += [f'unixsocket "{_quoted(socket_path)}"', "unixsocketperm 700"]
     return "\n".join([*lines, ""]).encode()
 
 
-def _answers(port: int, pid: int) -> bool:
+def _quoted(path: str) -> str:
+    return path.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _connect(port: int, socket_path: str) -> socket.socket:
+    if not socket_path:
+        return socket.create_connection(("127.0.0.1", port), timeout=1.0)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(1.0)
+    try:
+        connection.connect(socket_path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _answers(port: int, socket_path: str, pid: int) -> bool:
     """Whether this very server is ready: another program may have taken the port a moment ago."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+        with _connect(port, socket_path) as connection:
             connection.settimeout(1.0)
             connection.sendall(b"PING\r\n")
             if not connection.recv(64).startswith(b"+PONG"):
