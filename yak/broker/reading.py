@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 _NONE = ErrorCode.none
+_GOLDEN, _MASK = 0x9E3779B1, 0xFFFFFFFF
+"""Steps of the golden ratio: they visit all partitions evenly, also when the client itself rotates its list by one."""
 
 
 class Reading:
@@ -47,7 +49,7 @@ def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation:
     count = len(items)
     if not count:
         return reading
-    first = rotation % count
+    first = ((rotation * _GOLDEN) & _MASK) * count >> 32
     order = items[first:] + items[:first] if first else items
     find = broker.partitions.get
     is_stopping = broker.maintenance.is_stopping

@@ -49,14 +49,15 @@ def handle(broker: Broker, call: Call) -> Outcome:
         try:
             if times[name, topic_id] > 1:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
-            topic = _find(broker, call, name, topic_id)
-            if any(held.topic_id == topic.topic_id for held in found.values()):
-                raise PeerError(ErrorCode.invalid_request, "the topic is named by name and by id")
+            found[index] = _find(broker, call, name, topic_id)
         except PeerError as error:
             waiting.results[index] = error
-            continue
-        found[index] = topic
-        waiting.change(broker, index, plan_delete_topic(broker.image, topic))
+    times_found = Counter(topic.topic_id for topic in found.values())
+    for index, topic in found.items():
+        if times_found[topic.topic_id] > 1:
+            waiting.results[index] = PeerError(ErrorCode.invalid_request, "the topic is named by name and by id")
+        else:
+            waiting.change(broker, index, plan_delete_topic(broker.image, topic))
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

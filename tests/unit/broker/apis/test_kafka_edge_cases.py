@@ -58,6 +58,7 @@ def test_a_topic_to_delete_must_be_named_once_by_name_or_by_id(rig):
     assert delete(rig, [{"name": "orders"}, {"name": "orders"}]) == [ErrorCode.invalid_request] * 2
     assert delete(rig, [{"topic_id": topic_id}, {"topic_id": topic_id}]) == [ErrorCode.invalid_request] * 2
     assert delete(rig, [{"name": "orders", "topic_id": topic_id}]) == [ErrorCode.invalid_request]
+    assert delete(rig, [{"name": "orders"}, {"topic_id": topic_id}]) == [ErrorCode.invalid_request] * 2
     assert delete(rig, [{}]) == [ErrorCode.invalid_request]
     assert "orders" in rig.node.broker.image.topics
     assert delete(rig, [{"name": "orders"}]) == [ErrorCode.none]
@@ -206,3 +207,16 @@ def test_producers_of_a_bad_topic_name_are_an_invalid_topic(rig):
 def test_an_unknown_kind_of_endpoint_is_unsupported(rig):
     answer = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=3)
     assert answer.error_code == ErrorCode.unsupported_endpoint_type
+
+
+def test_no_partition_starves_when_the_client_rotates_its_list_too(rig):
+    for partition in (0, 1):
+        rig.produce("orders", [b"x" * 100], partition=partition)
+    fields = fetch_fields("orders", 0, max_bytes=1)
+    given = set()
+    for turn in range(8):
+        partitions = [fields["topics"][0]["partitions"][0] | {"partition": index} for index in (turn % 2, 1 - turn % 2)]
+        fields["topics"] = [{"topic": "orders", "partitions": partitions}]
+        answer = rig.ask(1, 12, **fields)
+        given |= {part.partition_index for part in answer.responses[0].partitions if part.records}
+    assert given == {0, 1}
