@@ -227,6 +227,27 @@ def test_a_fetch_session_that_was_closed_while_its_fetch_waited_is_forgotten():
     assert not rig.node.broker.partitions[TopicPartition("orders", 0)].sessions
 
 
+def test_a_fetch_session_follows_a_topic_that_is_deleted_and_made_again():
+    rig = Rig()
+    rig.create_topic("orders")
+    reader = rig.new_client()
+    opened = rig.ask(1, 12, client=reader, **(fetch_fields("orders", 0) | {"session_epoch": 0}))
+    nothing_new = fetch_fields("orders", 0) | {"session_id": opened.session_id, "topics": []}
+    rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=1))
+    gone = rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 1}))
+    assert gone.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+    rig.create_topic("orders")
+    rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 2}))
+    rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 3}))
+    waiting = rig.begin(
+        1, 12, client=reader, **(nothing_new | {"session_epoch": 4, "max_wait": dt.timedelta(seconds=2)})
+    )
+    rig.run_for(100)
+    rig.produce("orders", [b"new"])
+    rig.run_for(100)
+    assert values_of(waiting.answer.responses[0].partitions[0]) == [b"new"]
+
+
 # ------------------------------------------------------------------------------------------------------------ the stop
 
 

@@ -178,8 +178,9 @@ class Fetch(Waiting):
             item.sent_log_start_offset = answer.log_start_offset
             if answer.error_code != ErrorCode.none or has_data or answer.diverging_epoch is not None:
                 session.mark_dirty(item)
-                broker.sessions.attach(broker, session, item)
             elif item.fetch_offset >= answer.high_watermark:
+                # from here on only the partition tells of news: it may be another than when the session began
+                broker.sessions.attach(broker, session, item)
                 session.dirty.pop(item, None)
             if is_news or not self._is_incremental:
                 news.append((item, answer))
