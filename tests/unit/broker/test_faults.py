@@ -227,7 +227,8 @@ def test_a_fetch_session_that_was_closed_while_its_fetch_waited_is_forgotten():
     assert not rig.node.broker.partitions[TopicPartition("orders", 0)].sessions
 
 
-def test_a_fetch_session_follows_a_topic_that_is_deleted_and_made_again():
+@pytest.mark.parametrize("fetches_before", [0, 1, 2])
+def test_a_fetch_session_follows_a_topic_that_is_deleted_and_made_again(fetches_before):
     rig = Rig()
     rig.create_topic("orders")
     reader = rig.new_client()
@@ -237,11 +238,10 @@ def test_a_fetch_session_follows_a_topic_that_is_deleted_and_made_again():
     gone = rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 1}))
     assert gone.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
     rig.create_topic("orders")
-    rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 2}))
-    rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 3}))
-    waiting = rig.begin(
-        1, 12, client=reader, **(nothing_new | {"session_epoch": 4, "max_wait": dt.timedelta(seconds=2)})
-    )
+    for epoch in range(2, 2 + fetches_before):
+        rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": epoch}))
+    waits = {"session_epoch": 2 + fetches_before, "max_wait": dt.timedelta(seconds=2)}
+    waiting = rig.begin(1, 12, client=reader, **(nothing_new | waits))
     rig.run_for(100)
     rig.produce("orders", [b"new"])
     rig.run_for(100)

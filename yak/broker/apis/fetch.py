@@ -194,6 +194,8 @@ class Fetch(Waiting):
         if self._session is not None:
             self._session.parked = self
             if self._is_incremental:
+                for item in self._session.dirty:
+                    broker.sessions.attach(broker, self._session, item)
                 return
         for item in self._items:
             partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
