@@ -288,3 +288,36 @@ def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
     store = node.open()
     assert store.logs[TopicPartition("t", 0)].log_end_offset == 2
     assert [event.event for event in store.report.events] == ["checkpoint-broken"]
+
+
+def test_a_known_log_is_not_made_anew_while_a_directory_that_may_hold_it_is_offline(node):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    store.directory_failed("/a")
+    store.unavailable.clear()
+    with pytest.raises(LogDirectoryFailure):
+        store.create(TopicPartition("t", 0), TOPIC, CONFIG, is_new=False)
+    assert store.create(TopicPartition("new", 0), TOPIC, CONFIG).directory == "/b"
+
+
+def test_a_log_that_a_thread_made_while_its_directory_failed_is_not_used(node):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    assert store.settle(log)
+    store.directories[0].failure = OSError(errno.EIO, "EIO")
+    assert not store.settle(log)
+    assert TopicPartition("t", 0) not in store.logs
+    assert "offline" in store.unavailable[TopicPartition("t", 0)].reason
+
+
+def test_a_directory_that_came_later_is_told_its_cluster_too(node):
+    store = node.open()
+    assert store.lacks_cluster_id()
+    store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
+    assert not store.lacks_cluster_id()
+    node.disk.kill()
+    store = node.open(directories=("/data", "/more"))
+    assert store.lacks_cluster_id()
+    store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
+    assert b"cluster.id=AbCdEfGhIjKlMnOpQrStUw" in node.disk.read_file("/more/meta.properties")
