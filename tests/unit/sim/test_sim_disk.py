@@ -98,3 +98,27 @@ def test_a_replaced_file_is_durable_only_when_asked(disk):
         disk.crash(Die(seed))
         assert disk.read_file("/d/durable") == b"12345"
         assert b"12345".startswith(disk.read_file("/d/lazy"))
+
+
+def test_after_a_sync_that_failed_no_later_one_counts():
+    class KeepsNothing:
+        def below(self, limit):
+            return 1
+
+    disk = SimDisk()
+    disk.make_directory("/d")
+    file = disk.open("/d/f", create=True)
+    file.append([b"kept"])
+    file.sync()
+    file.append([b"lost"])
+    disk.fail_next("sync")
+    with pytest.raises(OSError, match="EIO"):
+        file.sync()
+    file.sync()
+    disk.crash(KeepsNothing())
+    assert disk.peek("/d/f", 0) == b"kept"
+    file = disk.open("/d/f")
+    file.append([b" again"])
+    file.sync()
+    disk.crash(KeepsNothing())
+    assert disk.peek("/d/f", 0) == b"kept again"
