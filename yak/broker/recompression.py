@@ -21,7 +21,7 @@ from yak.protocol.record_batch import (
     read_header,
     with_records,
 )
-from yak.protocol.record_walk import decompress
+from yak.protocol.record_walk import decompress, walk
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -166,6 +166,11 @@ def _refuse(broker: Broker, pending: PendingAppend, error: PeerError) -> None:
 
 
 def recompress(header: BatchHeader, batch: bytes, codec: int) -> bytes:
-    """The batch with its records under another codec; ProtocolViolation when they cannot be decompressed within bounds."""
+    """The batch with its records under another codec.
+
+    Raises ProtocolViolation when they cannot be decompressed within bounds, or no consumer could parse them.
+    """
     records = decompress(header.codec, memoryview(batch)[HEADER_BYTES:])
+    for _ in walk(header, records):
+        pass
     return with_records(batch, compress(codec, records), (header.attributes & ~COMPRESSION_MASK) | codec)

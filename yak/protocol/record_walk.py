@@ -140,6 +140,7 @@ def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
     data = bytes(view) if len(view) <= _FIRST_BUFFER_BYTES else view
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
     position, end = 0, len(data)
+    before = -1
     for index in range(header.records_count):
         size, start = _varint(data, position)
         stop = start + size
@@ -147,8 +148,9 @@ def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
             raise ProtocolViolation(f"record {index} has a length of {size}, {end - start} bytes are left")
         timestamp_delta, position = _varint(data, start + 1)
         offset_delta, position = _varint(data, position)
-        if not 0 <= offset_delta <= header.last_offset_delta:
+        if not before < offset_delta <= header.last_offset_delta:
             raise ProtocolViolation(f"record {index} has offset delta {offset_delta}")
+        before = offset_delta
         key, position = _nullable(data, position, stop)
         value, position = _nullable(data, position, stop)
         position = _skip_headers(data, position, stop)
