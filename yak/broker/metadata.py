@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker import events
+from yak.broker.lost_directories import LostDirectories, find_lost
 from yak.cluster import outputs as out
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.membership import Membership
@@ -185,13 +186,15 @@ class Metadata:
             self._fail(error)
             return
         self._busy = True
-        missing = self._missing_logs(image, delta)
+        missing = self._without_lost(records, self._missing_logs(image, delta))
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
 
         def work() -> tuple[LogDirectoryFailure | None, Created]:
+            # logs first: what our copy of the metadata names has a folder, so one that is missing at a start was lost
+            created = self._create_all(fresh)
             sync()
-            return self._mark_directories(image.cluster_id), self._create_all(fresh)
+            return self._mark_directories(image.cluster_id), created
 
         def done(result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -254,6 +257,23 @@ class Metadata:
                     config = config or self.log_config(topic)
                     missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
         return missing
+
+    def _without_lost(
+        self, records: Sequence[TailedRecord], missing: list[tuple[TopicPartition, uuid.UUID, Any]]
+    ) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
+        """Logs to create, but those that a data directory which is not here may hold."""
+        lost = find_lost(self.image, records, self._broker.identity) if missing else LostDirectories()
+        offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
+        if not offline:
+            return missing
+        self._broker.notice(
+            "error",
+            "data-directory-missing",
+            directory_ids=", ".join(lost.missing_ids),
+            partitions=len(offline),
+            what="these partitions stay offline: mount the directory and restart, or delete their topics",
+        )
+        return [new for new in missing if new not in offline]
 
     def _create(
         self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any, *, is_new: bool = True
@@ -325,16 +345,26 @@ class Metadata:
             broker.leadership_changed(partition)
 
     def _log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
-        """The log on disk of a partition that the image knows at start; created anew when its folder is gone."""
+        """The log on disk of a partition that the image knows at start; None, and offline, when its folder is gone.
+
+        A folder of another topic by that name says that the topic was made again and its log was not made yet.
+        """
         topic_partition = TopicPartition(topic.name, info.partition)
         log = self._log_store.logs.get(topic_partition)
         if log is not None and log.topic_id == topic.topic_id:
             return self._flushed(log)
+        if log is None and topic_partition not in self._log_store.unavailable:
+            self._broker.notice(
+                "error",
+                "log-missing",
+                partition=str(topic_partition),
+                what="it stays offline: bring its folder back and restart, or delete the topic",
+            )
+            return None
         created = self._create(topic_partition, topic.topic_id, self.log_config(topic), is_new=False)
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
             return None
-        self._broker.notice("warning", "log-was-missing", partition=str(topic_partition))
         return created
 
     def _flushed(self, log: Log) -> Log | None:

@@ -153,7 +153,7 @@ def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
         offline = [node for node in info.replicas if node not in alive]
         if broker.node_id in info.replicas and broker.is_offline(topic.name, info.partition):
             offline.append(broker.node_id)
-        has_leader = info.leader in alive
+        has_leader = info.leader in alive and info.leader not in offline
         answers.append(
             {
                 "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,

@@ -1,0 +1,73 @@
+"""A partition whose data are gone is offline; it never begins empty in silence."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.rig import Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders", partitions=2)
+    rig.produce("orders", [b"a"])
+    return rig
+
+
+def restart_without(rig: Rig, *paths: str) -> None:
+    rig.node.kill()
+    for path in paths:
+        rig.node.disk.remove_tree(path)
+    for channel in rig.channels:
+        channel.lose()
+    rig.node.start()
+    rig.run_until_ready()
+
+
+def leaders(rig: Rig) -> list[tuple[int, int, tuple[int, ...]]]:
+    topics = [{"name": "orders", "topic_id": None}]
+    named = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    (topic,) = rig.ask(3, 12, topics=topics, **named).topics
+    return [(part.error_code, part.leader_id, part.offline_replicas) for part in topic.partitions]
+
+
+def told(rig: Rig) -> list[str]:
+    return [notice.event for notice in rig.node.notices if notice.level == "error"]
+
+
+@pytest.mark.parametrize("later_starts", [0, 2])
+def test_a_broker_on_an_empty_directory_keeps_its_partitions_offline(rig, later_starts):
+    restart_without(rig, "/data")
+    assert "data-directory-missing" in told(rig)
+    for _ in range(later_starts):
+        rig.restart()
+    assert rig.fetch("orders", 0).error_code == ErrorCode.kafka_storage_error
+    assert rig.produce("orders", [b"b"]).error_code == ErrorCode.kafka_storage_error
+    assert leaders(rig) == [(ErrorCode.leader_not_available, -1, (1,))] * 2
+    rig.create_topic("fresh")
+    assert rig.produce("fresh", [b"x"]).error_code == 0
+
+
+def test_a_missing_folder_takes_its_partition_offline_and_no_other(rig):
+    restart_without(rig, "/data/orders-0")
+    assert "log-missing" in told(rig)
+    assert rig.fetch("orders", 0).error_code == ErrorCode.kafka_storage_error
+    assert rig.produce("orders", [b"b"], partition=1).error_code == 0
+
+
+def test_a_lost_topic_can_be_deleted_and_made_again(rig):
+    restart_without(rig, "/data")
+    answer = rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    assert answer.responses[0].error_code == 0
+    rig.create_topic("orders")
+    assert rig.produce("orders", [b"new"]).base_offset == 0
+    rig.restart()
+    assert rig.fetch("orders", 0).high_watermark == 1
+
+
+def test_without_its_copy_of_the_metadata_a_broker_finds_its_logs_again(rig):
+    restart_without(rig, "/data/__yak_metadata")
+    assert rig.fetch("orders", 0).high_watermark == 1
+    assert told(rig) == []

@@ -1,0 +1,52 @@
+"""Which partitions must not begin empty: those that this broker held in data directories that are not here any more.
+
+A broker whose disk was not mounted, or was replaced, finds an empty directory while the cluster remembers its
+partitions. To make them anew would serve nothing where there were records, from offset 0, in silence. Such partitions
+stay offline until their directory is back, or an operator deletes the topic and so accepts the loss.
+
+Who the directories are is told by their ids (`directory.id` of `meta.properties`), which each registration carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from yak.cluster.image import Image
+from yak.cluster.membership import Identity
+from yak.cluster.records import Kind
+from yak.ids import TopicPartition
+from yak.seams.metadata_store import TailedRecord
+
+
+@dataclass(slots=True, frozen=True)
+class LostDirectories:
+    """Directories of the last registration that are not here, and what this broker held while it had them."""
+
+    missing_ids: tuple[str, ...] = ()
+    partitions: frozenset[TopicPartition] = frozenset()
+
+
+def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity) -> LostDirectories:
+    """What the metadata log says of this broker before this boot's registration, as far as `records` go on `image`."""
+    ours = [
+        record.offset
+        for record in records
+        if record.kind == Kind.REGISTER_BROKER and record.payload.get("boot_id") == identity.boot_id
+    ]
+    known = image.brokers.get(identity.node_id)
+    if known is not None and known.boot_id == identity.boot_id:
+        return LostDirectories()
+    end = ours[0] if ours else records[-1].offset + 1
+    before = image.apply_all(record for record in records if record.offset < end)[0]
+    known = before.brokers.get(identity.node_id)
+    missing = () if known is None else tuple(each for each in known.directories if each not in identity.directories)
+    if not missing:
+        return LostDirectories()
+    held = (
+        TopicPartition(topic.name, info.partition)
+        for topic in before.topics.values()
+        for info in topic.partitions
+        if identity.node_id in info.replicas
+    )
+    return LostDirectories(missing, frozenset(held))
