@@ -1,0 +1,126 @@
+"""Almost right requests, thousands of them: the broker answers or closes, never fails, and stays healthy.
+
+YAK_FUZZ_SECONDS makes it longer than the five seconds that every run gets.
+"""
+
+import os
+import random
+import struct
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from support.client_kinds import Confluent
+from support.fuzzing import mutated_requests, valid_requests
+from support.raw import Health, RawClient, assert_no_bugs
+
+from yak.sim.rig import Rig
+
+SHRINK_SECONDS = 20
+SECONDS = float(os.environ.get("YAK_FUZZ_SECONDS", "5"))
+RELAXED = settings(
+    max_examples=10_000_000,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def fuzz(seconds: float, frames: st.SearchStrategy[bytes], attempt: Callable[[bytes], None]) -> int:
+    """Give `attempt` frames until the time is up; returns how many. The smallest frame that fails is shown."""
+    tried = 0
+    failures: list[tuple[bytes, Exception]] = []
+    deadline = time.monotonic() + seconds
+
+    @RELAXED
+    @given(frames)
+    def run(frame: bytes) -> None:
+        nonlocal tried
+        if time.monotonic() > deadline + (SHRINK_SECONDS if failures else 0):
+            raise KeyboardInterrupt  # what hypothesis lets through
+        tried += 1
+        try:
+            attempt(frame)
+        except Exception as error:
+            failures.append((frame, error))
+            raise
+
+    try:
+        run()
+    except KeyboardInterrupt:
+        if time.monotonic() < deadline:
+            raise
+    except Exception:
+        assert failures
+    if failures:
+        frame, error = min(failures, key=lambda failure: len(failure[0]))
+        raise AssertionError(f"fails on the frame {frame.hex()}") from error
+    print(f"{tried} frames")
+    return tried
+
+
+@pytest.mark.parametrize("kind", ["valid", "mutated"])
+def test_the_core_takes_any_request(kind):
+    """In process, on the simulated broker: any exception of the core ends the test with the frame that caused it."""
+    rig = Rig()
+    rig.create_topic("fuzz", partitions=2)
+    rig.create_topic("fuzz-2")
+
+    def attempt(frame: bytes) -> None:
+        connection = rig.node.connect()
+        assert connection is not None
+        rig.node.receive(connection, [frame])
+        rig.run_for(2)
+        rig.node.disconnect(connection)
+        assert rig.node.bug is None, rig.node.bug
+
+    tried = fuzz(SECONDS / 4, valid_requests() if kind == "valid" else mutated_requests(), attempt)
+    assert tried > 50
+
+
+def test_a_live_broker_takes_any_request(broker):
+    broker.start(auto_create_topics_enable=False)
+    client = Confluent(broker.bootstrap)
+    for topic in ("fuzz", "fuzz-2"):
+        client.create_topic(topic, partitions=2)
+    health = Health(broker, "healthy")
+    state = {"raw": RawClient(broker.port), "count": 0}
+
+    def attempt(frame: bytes) -> None:
+        raw = state["raw"]
+        raw.sock.settimeout(0.05)
+        raw.send_frame(frame)
+        state["count"] += 1
+        # Most frames close the connection; one that waits for more is left alone.
+        try:
+            head = raw.sock.recv(65536)
+        except (TimeoutError, ConnectionResetError):
+            head = b""
+        if not head or state["count"] % 50 == 0:
+            raw.sock.close()
+            state["raw"] = RawClient(broker.port)
+        assert broker.is_running
+
+    tried = fuzz(SECONDS / 2, mutated_requests(), attempt)
+    state["raw"].sock.close()
+    assert tried > 20
+    assert_no_bugs(broker)
+    health.check()
+    health.close()
+
+
+def test_a_live_broker_takes_noise(broker):
+    broker.start()
+    health = Health(broker, "healthy")
+    dice = random.Random(20)
+    for _ in range(100):
+        with RawClient(broker.port) as raw:
+            raw.send(dice.randbytes(dice.randrange(1, 3000)))
+        with RawClient(broker.port) as raw:
+            noise = dice.randbytes(dice.randrange(8, 300))
+            raw.send(struct.pack(">i", len(noise)) + noise)
+    health.check()
+    health.close()
