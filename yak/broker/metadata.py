@@ -7,15 +7,14 @@ is replaced and partitions take their new state. One such batch is under way at 
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
-from yak.broker.lost_directories import LostDirectories, find_lost
+from yak.broker.hosting import Created, Hosting
 from yak.cluster import outputs as out
-from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.image import ChainBroken, Delta, Image, TopicInfo
 from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
 from yak.config.topic_configs import resolve_log_config
@@ -23,13 +22,10 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest, TailedRecord
-from yak.storage.log import Log
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
     from yak.broker.changes_waiting import ChangesWaiting
-
-Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second."""
@@ -43,7 +39,7 @@ class Metadata:
         self._nonce = 0
         self.image: Image = parts.image
         self._image_log = parts.image_log
-        self._log_store = parts.log_store
+        self._hosting = Hosting(broker, self, parts.log_store)
         self.membership = Membership(
             parts.identity, parts.image, next_nonce=self._next_nonce, dice=parts.dice, settings=parts.membership
         )
@@ -58,7 +54,7 @@ class Metadata:
         for topic in self.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
-                    self._host(topic, info, self._log_of(topic, info))
+                    self._hosting.host(topic, info, self._hosting.log_of(topic, info))
 
     def _next_nonce(self) -> int:
         self._nonce += 1
@@ -186,15 +182,15 @@ class Metadata:
             self._fail(error)
             return
         self._busy = True
-        missing = self._without_lost(records, self._missing_logs(image, delta))
+        missing = self._hosting.without_lost(records, self._hosting.missing_logs(image, delta))
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
 
         def work() -> tuple[LogDirectoryFailure | None, Created]:
             # logs first: what our copy of the metadata names has a folder, so one that is missing at a start was lost
-            created = self._create_all(fresh)
+            created = self._hosting.create_all(fresh)
             sync()
-            return self._mark_directories(image.cluster_id), created
+            return self._hosting.mark_directories(image.cluster_id), created
 
         def done(result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -208,8 +204,8 @@ class Metadata:
                 return
             # a topic was deleted and made again: its old logs leave their folders before the new ones take them
             for name, topic_id in delta.topics_removed:
-                self._drop(name, topic_id)
-            self._broker.jobs.run("image", lambda: created | self._create_all(replacing), finish)
+                self._hosting.drop(name, topic_id)
+            self._broker.jobs.run("image", lambda: created | self._hosting.create_all(replacing), finish)
 
         def finish(created: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -232,62 +228,11 @@ class Metadata:
                 PeerError(ErrorCode.request_timed_out, "the metadata cannot be stored here; the result is unknown"), ()
             )
 
-    def _mark_directories(self, cluster_id: str) -> LogDirectoryFailure | None:
-        """Write the cluster's id where it is not yet; the first directory that failed at it."""
-        if cluster_id and self._log_store.lacks_cluster_id():
-            try:
-                self._log_store.set_cluster_id(cluster_id)
-            except LogDirectoryFailure as failure:
-                return failure
-        return None
-
-    def _create_all(self, missing: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
-        return {tp: self._create(tp, topic_id, config) for tp, topic_id, config in missing}
-
-    def _missing_logs(self, image: Image, delta: Delta) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
-        missing = []
-        for name in delta.topics_changed:
-            topic = image.topics[name]
-            config = None
-            for info in topic.partitions:
-                if self._broker.node_id not in info.replicas:
-                    continue
-                held = self._broker.partitions.get(TopicPartition(name, info.partition))
-                if held is None or held.topic_id != topic.topic_id:
-                    config = config or self.log_config(topic)
-                    missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
-        return missing
-
-    def _without_lost(
-        self, records: Sequence[TailedRecord], missing: list[tuple[TopicPartition, uuid.UUID, Any]]
-    ) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
-        """Logs to create, but those that a data directory which is not here may hold."""
-        lost = find_lost(self.image, records, self._broker.identity) if missing else LostDirectories()
-        offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
-        if not offline:
-            return missing
-        self._broker.notice(
-            "error",
-            "data-directory-missing",
-            directory_ids=", ".join(lost.missing_ids),
-            partitions=len(offline),
-            what="these partitions stay offline: mount the directory and restart, or delete their topics",
-        )
-        return [new for new in missing if new not in offline]
-
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any, *, is_new: bool = True
-    ) -> Log | OSError | LogDirectoryFailure:
-        try:
-            return self._log_store.create(topic_partition, topic_id, config, is_new=is_new)
-        except (OSError, LogDirectoryFailure) as error:
-            return error
-
     def _act(self, image: Image, delta: Delta, created: Created) -> None:
         broker = self._broker
         self.image = image
         for name, topic_id in delta.topics_removed:
-            self._drop(name, topic_id)
+            self._hosting.drop(name, topic_id)
         for name in delta.topics_changed:
             topic = image.topics[name]
             for info in topic.partitions:
@@ -296,119 +241,18 @@ class Metadata:
                 if broker.node_id in info.replicas:
                     log = None if held is None or held.topic_id != topic.topic_id else held.log
                     if topic_partition in created:
-                        log = self._taken(topic, topic_partition, created[topic_partition])
-                    self._host(topic, info, log)
+                        log = self._hosting.taken(topic, topic_partition, created[topic_partition])
+                    self._hosting.host(topic, info, log)
         if delta.configs_changed:
-            self._apply_configs(delta)
+            self._hosting.apply_configs(delta)
         self._carry_out(self.membership.on_image(image, broker.now_ms))
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)
 
-    def _taken(self, topic: TopicInfo, topic_partition: TopicPartition, created: Any) -> Log | None:
-        """What a job created, or found on disk, as long as it can be used."""
-        broker = self._broker
-        if isinstance(created, (OSError, LogDirectoryFailure)):
-            broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
-            return None
-        log: Log = created
-        if not self._log_store.settle(log):
-            return None
-        if log.log_end_offset:
-            # it was here before this broker's copy of the metadata was
-            log.update_config(self.log_config(topic))
-            return self._flushed(log)
-        return log
-
     def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:
             self._broker.notice("warning", "metadata-log-not-compacted", error=str(error))
-
-    def _host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
-        """Take the role that the image gives for one partition of ours."""
-        broker = self._broker
-        topic_partition = TopicPartition(topic.name, info.partition)
-        partition = broker.partitions.get(topic_partition)
-        if partition is None or partition.topic_id != topic.topic_id:
-            partition = Partition(topic_partition, topic.topic_id, log)
-            if log is not None:
-                partition.high_watermark = log.log_start_offset
-            broker.partitions[topic_partition] = partition
-        if partition.become(
-            node_id=broker.node_id,
-            leader_id=info.leader,
-            leader_epoch=info.leader_epoch,
-            partition_epoch=info.partition_epoch,
-            replicas=info.replicas,
-            isr=info.isr,
-        ):
-            broker.leadership_changed(partition)
-
-    def _log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
-        """The log on disk of a partition that the image knows at start; None, and offline, when its folder is gone.
-
-        A folder of another topic by that name says that the topic was made again and its log was not made yet.
-        """
-        topic_partition = TopicPartition(topic.name, info.partition)
-        log = self._log_store.logs.get(topic_partition)
-        if log is not None and log.topic_id == topic.topic_id:
-            return self._flushed(log)
-        if log is None and topic_partition not in self._log_store.unavailable:
-            self._broker.notice(
-                "error",
-                "log-missing",
-                partition=str(topic_partition),
-                what="it stays offline: bring its folder back and restart, or delete the topic",
-            )
-            return None
-        created = self._create(topic_partition, topic.topic_id, self.log_config(topic), is_new=False)
-        if isinstance(created, (OSError, LogDirectoryFailure)):
-            self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
-            return None
-        return created
-
-    def _flushed(self, log: Log) -> Log | None:
-        """A recovered log that counts only what is on the device: put the rest there, before anyone is served."""
-        if log.config.flush_messages == 1 and log.unflushed_messages:
-            plan = log.flush_plan()
-            try:
-                plan.run()
-            except LogDirectoryFailure as failure:
-                self._broker.directory_failed(failure)
-                return None
-            log.flushed(plan, self._broker.now_ms)
-        return log
-
-    def _drop(self, name: str, topic_id: uuid.UUID) -> None:
-        broker = self._broker
-        for topic_partition in [tp for tp in broker.partitions if tp.topic == name]:
-            partition = broker.partitions[topic_partition]
-            if partition.topic_id != topic_id:
-                continue
-            del broker.partitions[topic_partition]
-            self.moved.pop(partition, None)
-            log, partition.log, partition.is_leader = partition.log, None, False
-            broker.partition_deleted(partition)
-            if log is not None:
-                try:
-                    remove = self._log_store.delete(log)
-                except LogDirectoryFailure as failure:
-                    broker.directory_failed(failure)
-                    continue
-                broker.jobs.run("delete", remove, self._deleted)
-
-    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
-        if error is not None:
-            self._broker.notice("warning", "files-not-deleted", error=str(error))
-
-    def _apply_configs(self, delta: Delta) -> None:
-        everywhere = any(kind == "broker" for kind, _name in delta.configs_changed)
-        names = {name for kind, name in delta.configs_changed if kind == "topic"}
-        for topic_partition, partition in self._broker.partitions.items():
-            if partition.log is not None and (everywhere or topic_partition.topic in names):
-                topic = self.image.topics.get(topic_partition.topic)
-                if topic is not None:
-                    partition.log.update_config(self.log_config(topic))
 
     def _report(self) -> None:
         self._report_due_ms = None

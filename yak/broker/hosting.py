@@ -1,0 +1,190 @@
+"""The partitions that this broker holds: their logs, made and taken away as the image says.
+
+`create_all` and `mark_directories` run in jobs; the rest belongs to the step.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from yak.broker.lost_directories import LostDirectories, find_lost
+from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
+from yak.errors import LogDirectoryFailure
+from yak.ids import TopicPartition
+from yak.replication.partition import Partition
+from yak.seams.metadata_store import TailedRecord
+from yak.storage.log import Log
+from yak.storage.log_store import LogStore
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.metadata import Metadata
+
+Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
+
+
+class Hosting:
+    """What `Metadata` does to partitions and logs."""
+
+    def __init__(self, broker: Broker, metadata: Metadata, log_store: LogStore) -> None:
+        self._broker = broker
+        self._metadata = metadata
+        self._log_store = log_store
+
+    def missing_logs(self, image: Image, delta: Delta) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
+        """Partition, topic id and configuration of each log that `image` gives us and that is not held yet."""
+        missing = []
+        for name in delta.topics_changed:
+            topic = image.topics[name]
+            config = None
+            for info in topic.partitions:
+                if self._broker.node_id not in info.replicas:
+                    continue
+                held = self._broker.partitions.get(TopicPartition(name, info.partition))
+                if held is None or held.topic_id != topic.topic_id:
+                    config = config or self._metadata.log_config(topic)
+                    missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
+        return missing
+
+    def without_lost(
+        self, records: Sequence[TailedRecord], missing: list[tuple[TopicPartition, uuid.UUID, Any]]
+    ) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
+        """Logs to create, but those that a data directory which is not here may hold."""
+        lost = find_lost(self._metadata.image, records, self._broker.identity) if missing else LostDirectories()
+        offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
+        if not offline:
+            return missing
+        self._broker.notice(
+            "error",
+            "data-directory-missing",
+            directory_ids=", ".join(lost.missing_ids),
+            partitions=len(offline),
+            what="these partitions stay offline: mount the directory and restart, or delete their topics",
+        )
+        return [new for new in missing if new not in offline]
+
+    def create_all(self, missing: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
+        """Make these logs, or find them on disk; waits for the device."""
+        return {tp: self._create(tp, topic_id, config) for tp, topic_id, config in missing}
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any, *, is_new: bool = True
+    ) -> Log | OSError | LogDirectoryFailure:
+        try:
+            return self._log_store.create(topic_partition, topic_id, config, is_new=is_new)
+        except (OSError, LogDirectoryFailure) as error:
+            return error
+
+    def mark_directories(self, cluster_id: str) -> LogDirectoryFailure | None:
+        """Write the cluster's id where it is not yet; the first directory that failed at it."""
+        if cluster_id and self._log_store.lacks_cluster_id():
+            try:
+                self._log_store.set_cluster_id(cluster_id)
+            except LogDirectoryFailure as failure:
+                return failure
+        return None
+
+    def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
+        """Take the role that the image gives for one partition of ours."""
+        broker = self._broker
+        topic_partition = TopicPartition(topic.name, info.partition)
+        partition = broker.partitions.get(topic_partition)
+        if partition is None or partition.topic_id != topic.topic_id:
+            partition = Partition(topic_partition, topic.topic_id, log)
+            if log is not None:
+                partition.high_watermark = log.log_start_offset
+            broker.partitions[topic_partition] = partition
+        if partition.become(
+            node_id=broker.node_id,
+            leader_id=info.leader,
+            leader_epoch=info.leader_epoch,
+            partition_epoch=info.partition_epoch,
+            replicas=info.replicas,
+            isr=info.isr,
+        ):
+            broker.leadership_changed(partition)
+
+    def log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
+        """The log on disk of a partition that the image knows at start; None, and offline, when its folder is gone.
+
+        A folder of another topic by that name says that the topic was made again and its log was not made yet.
+        """
+        topic_partition = TopicPartition(topic.name, info.partition)
+        log = self._log_store.logs.get(topic_partition)
+        if log is not None and log.topic_id == topic.topic_id:
+            return self._flushed(log)
+        if log is None and topic_partition not in self._log_store.unavailable:
+            self._broker.notice(
+                "error",
+                "log-missing",
+                partition=str(topic_partition),
+                what="it stays offline: bring its folder back and restart, or delete the topic",
+            )
+            return None
+        created = self._create(topic_partition, topic.topic_id, self._metadata.log_config(topic), is_new=False)
+        if isinstance(created, (OSError, LogDirectoryFailure)):
+            self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            return None
+        return created
+
+    def taken(self, topic: TopicInfo, topic_partition: TopicPartition, created: Any) -> Log | None:
+        """What a job created, or found on disk, as long as it can be used."""
+        broker = self._broker
+        if isinstance(created, (OSError, LogDirectoryFailure)):
+            broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            return None
+        log: Log = created
+        if not self._log_store.settle(log):
+            return None
+        if log.log_end_offset:
+            # it was here before this broker's copy of the metadata was
+            log.update_config(self._metadata.log_config(topic))
+            return self._flushed(log)
+        return log
+
+    def _flushed(self, log: Log) -> Log | None:
+        """A recovered log that counts only what is on the device: put the rest there, before anyone is served."""
+        if log.config.flush_messages == 1 and log.unflushed_messages:
+            plan = log.flush_plan()
+            try:
+                plan.run()
+            except LogDirectoryFailure as failure:
+                self._broker.directory_failed(failure)
+                return None
+            log.flushed(plan, self._broker.now_ms)
+        return log
+
+    def drop(self, name: str, topic_id: uuid.UUID) -> None:
+        """Let the partitions of a deleted topic go, and have their files removed."""
+        broker = self._broker
+        for topic_partition in [tp for tp in broker.partitions if tp.topic == name]:
+            partition = broker.partitions[topic_partition]
+            if partition.topic_id != topic_id:
+                continue
+            del broker.partitions[topic_partition]
+            self._metadata.moved.pop(partition, None)
+            log, partition.log, partition.is_leader = partition.log, None, False
+            broker.partition_deleted(partition)
+            if log is not None:
+                try:
+                    remove = self._log_store.delete(log)
+                except LogDirectoryFailure as failure:
+                    broker.directory_failed(failure)
+                    continue
+                broker.jobs.run("delete", remove, self._deleted)
+
+    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        if error is not None:
+            self._broker.notice("warning", "files-not-deleted", error=str(error))
+
+    def apply_configs(self, delta: Delta) -> None:
+        """Have the logs use the configurations that changed."""
+        everywhere = any(kind == "broker" for kind, _name in delta.configs_changed)
+        names = {name for kind, name in delta.configs_changed if kind == "topic"}
+        for topic_partition, partition in self._broker.partitions.items():
+            if partition.log is not None and (everywhere or topic_partition.topic in names):
+                topic = self._metadata.image.topics.get(topic_partition.topic)
+                if topic is not None:
+                    partition.log.update_config(self._metadata.log_config(topic))
