@@ -127,7 +127,7 @@ class Hosting:
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
             return None
-        return created
+        return self._flushed(created)
 
     def taken(self, topic: TopicInfo, topic_partition: TopicPartition, created: Any) -> Log | None:
         """What a job created, or found on disk, as long as it can be used."""

@@ -87,6 +87,10 @@ class TopicChurn:
     def _read(self, position: int) -> None:
         def on_answer(answer: Any | None) -> None:
             result = None if answer is None else answer.responses[0].partitions[0]
+            if result is not None and result.error_code == ErrorCode.kafka_storage_error and not self._acked:
+                # its log could not be made: it stays offline until it is deleted
+                self._delete()
+                return
             if result is None or result.error_code != ErrorCode.none:
                 self._again(lambda: self._read(position))
                 return

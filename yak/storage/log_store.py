@@ -49,6 +49,8 @@ class LogStore:
         self.node_id = node_id
         self.directories = directories
         self.logs: dict[TopicPartition, Log] = {}
+        self.rivals: dict[TopicPartition, Log] = {}
+        """Second logs of a name, of another topic: one was deleted and made again while its directory was offline."""
         self.unavailable: dict[TopicPartition, Unavailable] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.report = OpenReport()
@@ -149,6 +151,10 @@ class LogStore:
         if existing is not None:
             self._set_stray(topic_partition, self._directory(existing.directory))
             del self.logs[topic_partition]
+            rival = self.rivals.pop(topic_partition, None)
+            if rival is not None and rival.topic_id == topic_id and self._directory(rival.directory).failure is None:
+                self.adopt(rival)
+                return rival
         directory = self._emptiest()
         path = directory.file(str(topic_partition))
         try:
@@ -188,7 +194,10 @@ class LogStore:
         """Count a log as one of ours."""
         directory = self._directory(log.directory)
         log.before_truncation = lambda: directory.lower_recovery_point(log.topic_partition, log.recovery_point)
-        self.logs[log.topic_partition] = log
+        if log.topic_partition in self.logs:
+            self.rivals[log.topic_partition] = log
+        else:
+            self.logs[log.topic_partition] = log
 
     def settle(self, log: Log) -> bool:
         """Whether a log that a thread created may be used: not when its directory failed meanwhile."""

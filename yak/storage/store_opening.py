@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import NodeId, Offset, TopicPartition
-from yak.storage.checkpoints import BadCheckpoint
+from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
 from yak.storage.log_directory import LogDirectory, other_cluster
 from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
+    PARTITION_METADATA,
     parse_partition_folder,
 )
 from yak.storage.recovery import DamagedLog
@@ -59,20 +60,35 @@ def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None
             try_=("give only one of them with --data-dir",),
         )
     holders: dict[str, str] = {}
+    doubled: set[str] = set()
     for directory in directories:
         try:
             names = directory.partition_folders()[0] if directory.disk.exists(directory.path) else []
         except OSError:
             continue
         for name in names:
-            if name in holders:
+            if name in holders and (name in doubled or not _are_of_two_topics(directory, holders[name], name)):
                 raise StartRefused(
                     "data-dir-duplicate-partition",
                     f"partition {name} is in {holders[name]} and in {directory.path}",
                     why="nobody can tell which copy is right; nothing was touched",
                     try_=(f"move one of the two folders {name} out of its data directory",),
                 )
+            if name in holders:
+                doubled.add(name)
             holders[name] = directory.path
+
+
+def _are_of_two_topics(directory: LogDirectory, other: str, name: str) -> bool:
+    """Whether two folders of one name are known to be of different topics: then the metadata tell which one counts."""
+    try:
+        ids = {
+            parse_partition_metadata(directory.disk.read_file(f"{path}/{name}/{PARTITION_METADATA}"))
+            for path in (directory.path, other)
+        }
+    except (OSError, BadCheckpoint):
+        return False
+    return len(ids) == 2
 
 
 def load_all(

@@ -321,3 +321,30 @@ def test_a_directory_that_came_later_is_told_its_cluster_too(node):
     assert store.lacks_cluster_id()
     store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
     assert b"cluster.id=AbCdEfGhIjKlMnOpQrStUw" in node.disk.read_file("/more/meta.properties")
+
+
+@pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
+def test_a_topic_made_again_while_its_directory_was_offline_is_told_from_the_old_one(node, build, order):
+    node.directories = ("/a", "/b")
+    old_topic, new_topic = uuid.UUID(int=5), uuid.UUID(int=6)
+    store = node.open()
+    store.create(TopicPartition("t", 0), old_topic, CONFIG)
+    store.directory_failed("/a")
+    log = store.create(TopicPartition("t", 0), new_topic, CONFIG)
+    assert log.directory == "/b"
+    batch = build([b"new"])
+    log.append(read_header(batch), batch, 0, 0)
+    node.disk.kill()
+    store = node.open(directories=order)
+    found = store.create(TopicPartition("t", 0), new_topic, CONFIG, is_new=False)
+    assert (found.directory, found.log_end_offset) == ("/b", 1)
+    assert store.logs[TopicPartition("t", 0)] is found
+
+
+def test_two_folders_of_one_topic_are_refused(node):
+    node.directories = ("/a", "/b")
+    node.open().create(TopicPartition("t", 0), TOPIC, CONFIG)
+    node.disk.make_directory("/b/t-0")
+    node.disk.write_file("/b/t-0/partition.metadata", node.disk.read_file("/a/t-0/partition.metadata"))
+    node.store.release()
+    assert refusal(node).code == "data-dir-duplicate-partition"
