@@ -1,4 +1,3 @@
-# ruff: noqa: T201
 """Microseconds of one append and bytes per second of reads, on this machine's disk. Run by hand:
 
 .venv/bin/python tests/bench/bench_log_append.py [--rounds N] [--directory DIR]

@@ -1,4 +1,3 @@
-# ruff: noqa: T201
 """What the shell costs a frame: pipelined small frames through a core that answers each with 60 bytes at once.
 
     python tests/bench/bench_shell.py [--frames N] [--size BYTES] [--profile]

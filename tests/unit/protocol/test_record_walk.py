@@ -8,7 +8,8 @@ import cramjam
 import crc32c
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import HEADER_BYTES, read_header
