@@ -269,17 +269,6 @@ class Log:
             return max_timestamp > self.roll_timestamp
         return now_ms - segment.created_ms > self._roll_after_ms()
 
-    def due_roll(self, now_ms: int) -> bool:
-        """Whether the active segment is older than `segment.ms` by the clock, so that retention may take it when idle."""
-        segment = self.active
-        if not segment.size:
-            return False
-        if segment.first_timestamp == UNKNOWN_TIMESTAMP:
-            self._load_first_timestamp(segment)
-            self.set_roll_limits()
-        first = segment.first_timestamp if segment.first_timestamp >= 0 else segment.created_ms
-        return now_ms - first > self._roll_after_ms()
-
     def roll(self, now_ms: int) -> None:
         """Close the active segment and begin a new one at the log's end. Raises LogDirectoryFailure."""
         if not self.active.size and self.active.base_offset == self.log_end_offset:
