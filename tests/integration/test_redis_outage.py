@@ -16,6 +16,7 @@ from support.client_kinds import Confluent, Message
 from support.loads import SteadyLoad, check_complete, read_all
 from support.raw import assert_no_bugs
 
+from yak.errors import StartRefused
 from yak.local import ports, redis_child
 from yak.local.processes import kill
 from yak.local.redis_child import RunningRedis
@@ -184,22 +185,51 @@ def test_a_rolled_back_redis_is_noticed_and_its_return_is_welcomed(broker, own_r
     client.create_topic(unique_topic + "-2", configs=FOREVER)
 
 
-def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(broker, own_redis, unique_topic, tmp_path):
+def test_a_broker_does_not_start_on_a_redis_that_was_rolled_back(broker, own_redis, unique_topic, tmp_path):
     client = Confluent(broker.bootstrap)
     client.create_topic(unique_topic, configs=FOREVER)
     own_redis.kill()
     own_redis.copy_to(tmp_path / "older")
     own_redis.start()
     wait_for_state(broker, "ACTIVE")
-    for number in range(3):
-        client.create_topic(f"{unique_topic}-{number}", configs=FOREVER)
+    names = [f"{unique_topic}-{number}" for number in range(3)]
+    for name in names:
+        client.create_topic(name, configs=FOREVER)
     broker.kill9()
     own_redis.put_back(tmp_path / "older")
-    # The broker that comes back holds more than the store: it must neither join nor delete anything.
-    with pytest.raises(Exception):  # noqa: B017, PT011 - it may wait or refuse; see below
+    check_start_refused(broker, "rolled back", names)
+
+
+def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(broker, make_broker, own_redis, unique_topic, tmp_path):
+    """The broker and Redis go on twice from one copy of both, and end with two histories of which one is shorter."""
+    Confluent(broker.bootstrap).create_topic(unique_topic, configs=FOREVER)
+    broker.kill9()
+    own_redis.kill()
+    own_redis.copy_to(tmp_path / "older")
+    twin = make_broker(tmp_path / "twin", own_redis.url)
+    shutil.copytree(broker.data_dir, twin.data_dir)
+    own_redis.start()
+    broker.restart()
+    name = unique_topic + "-ours"
+    Confluent(broker.bootstrap).create_topic(name, configs=FOREVER)
+    broker.kill9()
+    own_redis.put_back(tmp_path / "older")
+    twin.start()
+    for number in range(5):
+        Confluent(twin.bootstrap).create_topic(f"{unique_topic}-theirs-{number}", configs=FOREVER)
+    twin.kill9()
+    check_start_refused(broker, "not ours", [name])
+
+
+def check_start_refused(broker: Any, word: str, names: list[str]) -> None:
+    """It ends with the reason, and deletes nothing of what the store does not know."""
+    with pytest.raises(StartRefused) as refused:
         broker.restart()
-    folders = {path.name for path in broker.data_dir.iterdir()}
-    assert {f"{unique_topic}-{number}-0" for number in range(3)} <= folders
+    assert refused.value.code == "broker-frozen"
+    assert word in refused.value.why
+    assert refused.value.try_
+    assert {f"{name}-0" for name in names} <= {path.name for path in broker.data_dir.iterdir()}
+    assert_no_bugs(broker)
 
 
 def test_a_start_without_redis_waits_and_then_says_so(own_redis, make_broker, tmp_path, yak):
@@ -230,8 +260,7 @@ def test_a_broker_that_waits_for_redis_starts_when_it_comes(own_redis, make_brok
     assert "waiting for the metadata store" in harness.log()
 
 
-def test_a_killed_broker_comes_back_while_redis_is_away_only_when_redis_is_back(broker, own_redis, unique_topic):
-    """Redis down and the broker killed: its start waits for the store, and then nothing is missing."""
+def test_a_broker_and_a_redis_that_were_both_killed_come_back_with_everything(broker, own_redis, unique_topic):
     client = Confluent(broker.bootstrap)
     client.create_topic(unique_topic, configs=FOREVER)
     sent = [Message(b"%d" % n, timestamp_ms=time.time_ns() // 1_000_000) for n in range(20)]
