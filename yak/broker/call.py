@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.seams.disk import Buffer
+from yak.seams.disk import Part
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -50,7 +50,7 @@ class Call:
         self.client_id = client_id
         self.now_ms = now_ms
         self.request: Any = None
-        self.parts: list[Buffer] | None = None
+        self.parts: list[Part] | None = None
         """The encoded answer, once there is one; it leaves when all earlier answers of its connection have."""
         self.waiting: Waiting | None = None
 
@@ -66,7 +66,7 @@ class Now:
 class Prebuilt:
     """The answer, already in bytes with its length prefix and header."""
 
-    parts: list[Buffer]
+    parts: list[Part]
 
 
 class Waiting:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from yak.ids import ConnectionId, JobId, Nonce
-from yak.seams.disk import Buffer
+from yak.seams.disk import Part
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 # --------------------------------------------------------------------------------------------------------- events
@@ -119,7 +119,7 @@ class Reply:
     """Bytes for a connection, length prefix included, after all earlier ones of it."""
 
     connection_id: ConnectionId
-    parts: list[Buffer]
+    parts: list[Part]
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.partition import Partition
 from yak.storage.log import OffsetOutOfRange, PendingRead
+from yak.storage.reader import SLICE_BYTES_MIN
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -43,8 +44,14 @@ class Reading:
         self.pending = []
 
 
-def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation: int) -> Reading:
-    """Read every item, starting at one that `rotation` picks; answers stand in the order of `items`."""
+def read_items(
+    broker: Broker, items: list[FetchItem], max_bytes: int, rotation: int, *, sliced_max_bytes: int = 0
+) -> Reading:
+    """Read every item, starting at one that `rotation` picks; answers stand in the order of `items`.
+
+    The first `max_bytes` are read here. What comes after them is only named, as parts of files for the kernel to send,
+    until there are `sliced_max_bytes` in all.
+    """
     reading = Reading()
     count = len(items)
     if not count:
@@ -67,14 +74,24 @@ def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation:
         ):
             _read_carefully(broker, reading, item, max_bytes)
             continue
-        log, high_watermark = partition.log, partition.high_watermark
+        log, high_watermark, offset = partition.log, partition.high_watermark, item.fetch_offset
         log_start_offset = log.log_start_offset
-        if log_start_offset <= item.fetch_offset <= high_watermark and (
-            item.fetch_offset == high_watermark or 0 < max_bytes <= reading.bytes_count
-        ):
-            # nothing there, or no room for it: most partitions of a fetch of many
-            answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset)
-            answers.append((item, answer))
+        if not log_start_offset <= offset <= high_watermark:
+            _read_carefully(broker, reading, item, max_bytes)
+            continue
+        if offset == high_watermark:
+            # nothing there: most partitions of a fetch of many
+            answers.append(
+                (item, FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset))
+            )
+            continue
+        read_bytes = reading.bytes_count
+        if read_bytes * 2 >= max_bytes > 0 and _slice(broker, reading, partition, item, sliced_max_bytes - read_bytes):
+            continue
+        if 0 < max_bytes <= read_bytes:
+            answers.append(
+                (item, FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset))
+            )
         else:
             _read_carefully(broker, reading, item, max_bytes)
     if first:
@@ -82,6 +99,25 @@ def read_items(broker: Broker, items: list[FetchItem], max_bytes: int, rotation:
         reading.answers = reading.answers[cut:] + reading.answers[:cut]
         reading.pending = [((index - cut) % count, plan) for index, plan in reading.pending]
     return reading
+
+
+def _slice(broker: Broker, reading: Reading, partition: Partition, item: FetchItem, room: int) -> bool:
+    """Let the kernel send more of this partition; False where that cannot be."""
+    log, high_watermark = partition.log, partition.high_watermark
+    room = min(item.max_bytes, room)
+    if room < SLICE_BYTES_MIN or log is None:
+        return False
+    try:
+        part = log.slice(item.fetch_offset, room, high_watermark)
+    except LogDirectoryFailure as failure:
+        broker.directory_failed(failure)
+        return False
+    if part is None:
+        return False
+    answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log.log_start_offset, part)
+    reading.answers.append((item, answer))
+    reading.bytes_count += len(part)
+    return True
 
 
 def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes: int) -> None:

@@ -22,7 +22,7 @@ from yak.protocol.hot_pieces import (
     pack_int32,
 )
 from yak.protocol.varint import append_uvarint
-from yak.seams.disk import Buffer
+from yak.seams.disk import Part
 
 RECORDS_COPIED_BYTES_MAX: Final = 1024
 """Records up to this size are copied next to their header: cheaper than one more part for the kernel to gather."""
@@ -60,7 +60,7 @@ class FetchPartitionAnswer:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    records: Buffer = b""
+    records: Part = b""
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
     diverging_epoch: DivergingEpoch | None = None
@@ -93,7 +93,7 @@ def fetch_response(
     session_id: int,
     topics: Sequence[FetchTopicAnswer],
     node_endpoints: Sequence[NodeEndpoint] = (),
-) -> list[Buffer]:
+) -> list[Part]:
     """A whole Fetch answer, the records of each partition as they were given (up to 1 KiB copied)."""
     if len(topics) == 1 and not node_endpoints:
         key, partitions = topics[0]
@@ -119,7 +119,7 @@ def _one_flexible_fetch_answer(
     front_values: tuple[int, int, int, int, int, int],
     key: TopicKey,
     answer: FetchPartitionAnswer,
-) -> list[Buffer]:
+) -> list[Part]:
     index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
     last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset
     records, preferred = answer.records, answer.preferred_read_replica
@@ -151,13 +151,13 @@ def _one_flexible_fetch_answer(
             append_uvarint(front, len(encoded) + 1)
             head = bytes(front) + encoded + back
     if size <= RECORDS_COPIED_BYTES_MAX:
-        return [b"".join((head, records, _NO_TAGS_3))]
+        return [b"".join((head, bytes(records), _NO_TAGS_3))]
     return [head, records, _NO_TAGS_3]
 
 
 def _one_legacy_fetch_answer(
     version: int, front_values: tuple[int, int, int, int, int], key: TopicKey, answer: FetchPartitionAnswer
-) -> list[Buffer]:
+) -> list[Part]:
     index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
     last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset
     records, preferred = answer.records, answer.preferred_read_replica
@@ -179,7 +179,7 @@ def _one_legacy_fetch_answer(
         total = len(back) + size + 14 + len(encoded)
         head = _FETCH_FRONT_V4.pack(total, correlation_id, throttle_ms, count, len(encoded)) + encoded + back
     if size <= RECORDS_COPIED_BYTES_MAX:
-        return [head + records] if size else [head]
+        return [head + bytes(records)] if size else [head]
     return [head, records]
 
 
@@ -188,7 +188,7 @@ def _many_fetch_answers(
     front_values: tuple[int, int, int, int],
     topics: Sequence[FetchTopicAnswer],
     node_endpoints: Sequence[NodeEndpoint],
-) -> list[Buffer]:
+) -> list[Part]:
     flexible = version >= 12
     correlation_id, throttle_ms, error_code, session_id = front_values
     out = bytearray(struct.pack(">ii", 0, correlation_id))
@@ -199,7 +199,7 @@ def _many_fetch_answers(
     if version >= 7:
         out += struct.pack(">hi", error_code, session_id)
     append_count(out, len(topics), flexible)
-    parts: list[Buffer] = [out]
+    parts: list[Part] = [out]
     for key, partitions in topics:
         append_topic(out, key, version >= 13, flexible)
         append_count(out, len(partitions), flexible)
@@ -230,9 +230,7 @@ def _many_fetch_answers(
     return parts
 
 
-def _append_fetch_partition(
-    parts: list[Buffer], out: bytearray, version: int, answer: FetchPartitionAnswer
-) -> bytearray:
+def _append_fetch_partition(parts: list[Part], out: bytearray, version: int, answer: FetchPartitionAnswer) -> bytearray:
     """Writes one partition; returns where the next small pieces go, which is a new part after long records."""
     index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
     last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset
@@ -257,7 +255,7 @@ def _append_fetch_partition(
         out = bytearray()
         parts += (records, out)
     else:
-        out += records
+        out += bytes(records)
     if flexible:
         _append_fetch_tags(out, answer)
     return out

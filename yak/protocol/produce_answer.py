@@ -20,7 +20,7 @@ from yak.protocol.hot_pieces import (
     pack_int32,
 )
 from yak.protocol.varint import append_uvarint
-from yak.seams.disk import Buffer
+from yak.seams.disk import Part
 
 
 class RecordError(NamedTuple):
@@ -62,7 +62,7 @@ def produce_response(
     correlation_id: int,
     topics: Sequence[ProduceTopicAnswer],
     node_endpoints: Sequence[NodeEndpoint] = (),
-) -> list[Buffer]:
+) -> list[Part]:
     """A whole Produce answer; the throttle time is 0."""
     if len(topics) == 1 and not node_endpoints:
         key, partitions = topics[0]

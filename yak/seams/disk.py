@@ -13,6 +13,23 @@ from typing import Protocol, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
+class FileSlice(Protocol):
+    """A run of bytes in a file that the kernel can send by itself, without a copy in this process.
+
+    Made only of bytes that never change again: whole batches below the high watermark.
+    """
+
+    def __len__(self) -> int:
+        """Bytes in the slice."""
+
+    def __bytes__(self) -> bytes:
+        """The bytes; reads the file, and may wait for the device."""
+
+
+Part: TypeAlias = Buffer | FileSlice
+"""A piece of an answer."""
+
+
 class File(Protocol):
     """One file, opened by name. Cheap to hold: an implementation keeps few descriptors open and reopens at need."""
 
@@ -31,6 +48,9 @@ class File(Protocol):
 
     def read_cached(self, size: int, position: int) -> bytes | None:
         """Like `read` but never waits: None when nothing is in the page cache, shorter when only the front is."""
+
+    def slice_cached(self, size: int, position: int) -> FileSlice | None:
+        """Exactly `size` bytes from `position` as a slice; None when not all are in the page cache, or it cannot tell."""
 
     def size(self) -> int:
         """Bytes in the file now."""

@@ -2,15 +2,16 @@
 
 import socket
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
 from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
-from yak.seams.disk import Buffer
+from yak.seams.disk import Buffer, Part
 from yak.server import log
 from yak.server.descriptors import IOV_MAX
+from yak.server.file_slices import PooledSlice
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
 from yak.server.wrong_protocol import describe_bad_length
 
@@ -22,6 +23,8 @@ _JOIN_BELOW_BYTES: Final = 16 * 1024
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
+_MORE: Final = getattr(socket, "MSG_MORE", 0)
+"""More follows at once: do not send a packet for the few bytes before a slice."""
 _TCP_INFO_RTT_AT: Final = 68
 
 
@@ -58,7 +61,7 @@ class Connection:
         self.peer_ip = peer_ip
         self.peer = peer
         self.input = ReceiveBuffer(shell.shared_buffer)
-        self.replies: list[Buffer] = []
+        self.replies: list[Part] = []
         self.unsent_bytes = 0
         self.closing = False
         self.close_reason = ""
@@ -237,18 +240,13 @@ class Connection:
         self._shell.touched[self.connection_id] = self
 
     def _send(self) -> None:
-        sock = self.sock
         replies = self.replies
         while replies:
             try:
-                if len(replies) == 1:
-                    sent = sock.send(replies[0])
-                elif self.unsent_bytes <= _JOIN_BELOW_BYTES:
-                    joined = b"".join(replies)
-                    replies[:] = [joined]
-                    sent = sock.send(joined)
+                if self.unsent_bytes <= _JOIN_BELOW_BYTES:
+                    sent = self._send_small()
                 else:
-                    sent = sock.sendmsg(replies if len(replies) <= IOV_MAX else replies[:IOV_MAX])
+                    sent = self._send_large()
             except BlockingIOError:
                 return
             self._shell.counters.sends += 1
@@ -256,7 +254,35 @@ class Connection:
             if not self.unsent_bytes:
                 replies.clear()
                 return
-            _drop_front(replies, sent)
+
+    def _send_small(self) -> int:
+        """Send what is queued as one buffer; few bytes are left, so none of it is a slice but perhaps the end of one."""
+        replies = self.replies
+        if len(replies) > 1 or type(replies[0]) is PooledSlice:
+            replies[:] = [b"".join(map(bytes, replies))]
+        first = cast("Buffer", replies[0])
+        sent = self.sock.send(first)
+        if sent < len(first):
+            replies[0] = memoryview(first)[sent:]
+        return sent
+
+    def _send_large(self) -> int:
+        """Send the slice that stands first, or all buffers up to the next slice."""
+        replies = self.replies
+        first = replies[0]
+        if type(first) is PooledSlice:
+            sent = first.send(self.sock.fileno())
+            if not first:
+                del replies[0]
+            return sent
+        count = 1
+        while count < len(replies) and count < IOV_MAX and type(replies[count]) is not PooledSlice:
+            count += 1
+        buffers = cast("list[Buffer]", replies[:count])
+        follows_slice = count < len(replies) and type(replies[count]) is PooledSlice
+        sent = self.sock.sendmsg(buffers, [], _MORE if follows_slice else 0)
+        _drop_front(replies, sent)
+        return sent
 
     async def _drain(self) -> None:
         """The task that sends what the socket did not take at once."""
@@ -283,7 +309,8 @@ class Connection:
                 self._scope.cancel()
 
     def _recount_held(self) -> None:
-        held = self.unsent_bytes
+        # slices are no memory of ours
+        held = self.unsent_bytes - sum(len(part) for part in self.replies if type(part) is PooledSlice)
         if held != self._held_bytes:
             self._shell.memory.change(held - self._held_bytes)
             self._held_bytes = held
@@ -308,12 +335,12 @@ def _round_trip_ms(sock: socket.socket) -> int:
     return int.from_bytes(info[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000
 
 
-def _drop_front(replies: list[Buffer], sent: int) -> None:
-    """Take the first `sent` bytes off a list of buffers."""
+def _drop_front(replies: list[Part], sent: int) -> None:
+    """Take the first `sent` bytes, all of them in buffers, off what is to be sent."""
     index = 0
-    while sent >= len(replies[index]):
+    while sent and sent >= len(replies[index]):
         sent -= len(replies[index])
         index += 1
     del replies[:index]
     if sent:
-        replies[0] = memoryview(replies[0])[sent:]
+        replies[0] = memoryview(cast("Buffer", replies[0]))[sent:]

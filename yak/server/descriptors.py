@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 from yak.seams.disk import Buffer
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
+from yak.server.file_slices import CacheStat, PooledSlice
 from yak.server.write_back import WriteBack, sync_data
 
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -115,6 +116,18 @@ class PooledFile:
         finally:
             self._pool.unpin(self)
 
+    def slice_cached(self, size: int, position: int) -> PooledSlice | None:
+        """The bytes as a slice for `sendfile`; None when not all are cached, or the kernel cannot be asked."""
+        pool = self._pool
+        if not pool.cache_stat.works:
+            return None
+        fd = pool.pin(self)
+        try:
+            is_cached = pool.cache_stat.is_cached(fd, size, position)
+        finally:
+            pool.unpin(self)
+        return PooledSlice(pool, self, size, position) if is_cached else None
+
     def size(self) -> int:
         """Bytes in the file now."""
         if self.fd < 0 and not self.removed:
@@ -154,6 +167,8 @@ class DescriptorPool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.cache_stat = CacheStat()
+        """Used by the loop's thread only."""
         self._lock = threading.Lock()
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
         self._count = 0

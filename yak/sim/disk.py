@@ -66,6 +66,12 @@ class SimFile:
                 return None
         return bytes(memoryview(self._content.data)[position : position + size])
 
+    def slice_cached(self, size: int, position: int) -> "SimSlice | None":
+        """The bytes as a slice; None while the disk was told that not all is in the page cache."""
+        if self._disk.cached_bytes is not None or position + size > len(self._content.data):
+            return None
+        return SimSlice(self, size, position)
+
     def size(self) -> int:
         """Bytes in the file."""
         return len(self._content.data)
@@ -96,6 +102,25 @@ class SimFile:
             self._path = new
         elif self._path.startswith(old + "/"):
             self._path = new + self._path[len(old) :]
+
+
+class SimSlice:
+    """Bytes of a SimFile that are read when they are sent, not before: what it names must still be there then."""
+
+    __slots__ = ("_file", "_position", "_size")
+
+    def __init__(self, file: SimFile, size: int, position: int) -> None:
+        self._file = file
+        self._size = size
+        self._position = position
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        data = self._file.read(self._size, self._position)
+        assert len(data) == self._size, "a slice was sent after its bytes were cut off"
+        return data
 
 
 class SimLock:

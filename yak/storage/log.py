@@ -15,8 +15,8 @@ from yak.config.log_config import NEVER, LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
-from yak.seams.disk import Buffer, Disk
-from yak.storage import flush, follower, retention, timestamps, truncation
+from yak.seams.disk import Buffer, Disk, FileSlice
+from yak.storage import flush, follower, retention, slicing, timestamps, truncation
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
@@ -355,14 +355,22 @@ class Log:
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         if segment is not None:
-            cursors = self.cursors
-            if cursors is None:
-                cursors = self.cursors = {}
-            cursors.pop(offset, None)
-            cursors[next_offset] = (segment, position)
-            if len(cursors) > _CURSORS_MAX:
-                del cursors[next(iter(cursors))]
+            self.remember(offset, next_offset, segment, position)
         return data
+
+    def slice(self, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
+        """What `read` would give, for the kernel to send by itself; None when it cannot. Raises LogDirectoryFailure."""
+        return slicing.slice_of(self, offset, max_bytes, up_to)
+
+    def remember(self, offset: Offset, next_offset: Offset, segment: Segment, position: FilePosition) -> None:
+        """A sequential reader goes on at `next_offset`, which is at `position`."""
+        cursors = self.cursors
+        if cursors is None:
+            cursors = self.cursors = {}
+        cursors.pop(offset, None)
+        cursors[next_offset] = (segment, position)
+        if len(cursors) > _CURSORS_MAX:
+            del cursors[next(iter(cursors))]
 
     def plan_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Read:
         """The read, with as much of its positions as is known without looking at the disk."""

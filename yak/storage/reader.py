@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, LENGTH_OVERHEAD
-from yak.seams.disk import Buffer, File
+from yak.seams.disk import Buffer, File, FileSlice
 from yak.storage import offset_index
 from yak.storage.names import OFFSET_INDEX_SUFFIX
 from yak.storage.segment import IndexUnreadable, Segment
@@ -25,6 +25,8 @@ _BATCH = struct.Struct(">qi11xi")
 _unpack_batch = _BATCH.unpack_from
 _BASE_OFFSET_BYTES = 8
 SCAN_BYTES = 8192
+SLICE_BYTES_MIN = 64 * 1024
+"""Less than this is not worth a slice: two system calls more, against one copy."""
 EMPTY = b""
 
 
@@ -75,6 +77,33 @@ class Read:
 
         Raises NotCached (only what `cached` allows was tried), OSError.
         """
+        found = self._find(cached=cached)
+        return (EMPTY, -1, -1, None) if found is None else self._read_range(*found, cached=cached)
+
+    def slice(self) -> tuple[FileSlice, Offset, FilePosition, Segment | None] | None:
+        """Like `perform`, but the batches as a part of the file for the kernel to send; None when they cannot be one.
+
+        Raises NotCached, OSError.
+        """
+        found = self._find(cached=True)
+        if found is None:
+            return None
+        segment, start, end = found
+        file = segment.open()
+        if end - start <= self.max_bytes:
+            whole = file.slice_cached(end - start, start) if end - start >= SLICE_BYTES_MIN else None
+            return None if whole is None else (whole, -1, -1, None)
+        boundary = floor_boundary(segment, start + self.max_bytes, cached=True)
+        if boundary - start < SLICE_BYTES_MIN:
+            return None
+        front = file.slice_cached(boundary - start, start)
+        if front is None:
+            return None
+        next_offset = int.from_bytes(fetch(file, _BASE_OFFSET_BYTES, boundary, cached=True), "big")
+        return front, next_offset, boundary, segment
+
+    def _find(self, *, cached: bool) -> tuple[Segment, FilePosition, FilePosition] | None:
+        """The first segment with something to give, and from where to where; None when there is nothing."""
         segments = self.segments
         for index, segment in enumerate(segments):
             size = segment.size
@@ -88,8 +117,8 @@ class Read:
             if start < 0:
                 start = position_of(segment, self.offset, end, cached=cached)
             if start < end:
-                return self._read_range(segment, start, end, cached=cached)
-        return EMPTY, -1, -1, None
+                return segment, start, end
+        return None
 
     def _read_range(
         self, segment: Segment, start: FilePosition, end: FilePosition, *, cached: bool

@@ -51,7 +51,7 @@ class Measured:
 
 def cells(scale: float, *, quick: bool) -> list[Cell]:
     """All combinations of size, partitions and clients; the two corners of each size in a quick run."""
-    records = {100: int(1_200_000 * scale), 1000: int(300_000 * scale)}
+    records = {100: int(4_000_000 * scale), 1000: int(800_000 * scale)}
     shapes = [(1, 1), (8, 1), (64, 1), (1, 20), (8, 20), (64, 20)]
     return [
         Cell(size, partitions, clients, count)

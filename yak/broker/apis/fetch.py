@@ -5,8 +5,9 @@ served by the leader). v12: flexible, last fetched epoch and divergence (KIP-595
 v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
 
 Sizes are Kafka's rule: the first batch of the first partition with data is given whole even if it is larger than asked
-(ReplicaManager.readFromLog); an answer is also bounded by this broker (`Connection.fetch_aim_bytes`), and the
-partition that is read first changes from fetch to fetch, so that none starves.
+(ReplicaManager.readFromLog); an answer is also bounded by this broker (`Connection.fetch_aim_bytes`, and for a fetch
+of many partitions what the kernel may send by itself, `limits.FETCH_SLICED_BYTES_PER_PARTITION`), and the partition that
+is read first changes from fetch to fetch, so that none starves.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.reading import Reading, read_items
 from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSession
 from yak.errors import ErrorCode, PeerError
+from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION
 from yak.protocol.hot import FetchPartitionAnswer, fetch_response
 
 if TYPE_CHECKING:
@@ -106,7 +108,15 @@ def _by_topic(answers: list[tuple[FetchItem, FetchPartitionAnswer]]) -> list[tup
 class Fetch(Waiting):
     """A fetch: what it asks for, and how it waits until there is enough of it."""
 
-    __slots__ = ("_bytes_seen", "_is_incremental", "_items", "_max_bytes", "_min_bytes", "_session")
+    __slots__ = (
+        "_bytes_seen",
+        "_is_incremental",
+        "_items",
+        "_max_bytes",
+        "_min_bytes",
+        "_session",
+        "_sliced_max_bytes",
+    )
 
     def __init__(
         self, broker: Broker, call: Call, items: list[FetchItem], session: FetchSession | None, is_incremental: bool
@@ -117,9 +127,16 @@ class Fetch(Waiting):
         self._session = session
         self._is_incremental = is_incremental
         aim_bytes = call.connection.fetch_aim_bytes
-        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes, aim_bytes))
+        allowed = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._max_bytes = max(0, min(allowed, aim_bytes))
+        self._sliced_max_bytes = min(
+            allowed, FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION * self._partitions_count()
+        )
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._bytes_seen = 0
+
+    def _partitions_count(self) -> int:
+        return len(self._session.items) if self._is_incremental and self._session is not None else len(self._items)
 
     def _candidates(self) -> list[FetchItem]:
         if self._is_incremental:
@@ -131,7 +148,13 @@ class Fetch(Waiting):
         """What can be given now."""
         connection = self.call.connection
         connection.fetch_rotation += 1
-        return read_items(broker, self._candidates(), self._max_bytes, connection.fetch_rotation)
+        return read_items(
+            broker,
+            self._candidates(),
+            self._max_bytes,
+            connection.fetch_rotation,
+            sliced_max_bytes=self._sliced_max_bytes,
+        )
 
     def is_enough(self, reading: Reading) -> bool:
         """Whether the answer must not wait: enough bytes, an error, no time to wait, or nothing asked for."""

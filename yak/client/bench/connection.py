@@ -45,7 +45,8 @@ def consumer_properties(load: Load) -> dict[str, Any]:
     """Properties of a reading client.
 
     `queued.min.messages` and `fetch.queue.backoff.ms`: with librdkafka's defaults a client that is faster than
-    100,000 records a second stops fetching for a second whenever its queue is full.
+    100,000 records a second stops fetching for a second whenever its queue is full. `fetch.wait.max.ms`: a fetch of
+    partitions that are at their end would hold up the others for half a second, longer than a short run takes.
     """
     return {
         **common(load),
@@ -56,6 +57,7 @@ def consumer_properties(load: Load) -> dict[str, Any]:
         "queued.min.messages": 1_000_000,
         "queued.max.messages.kbytes": 64 * 1024,
         "fetch.queue.backoff.ms": 5,
+        "fetch.wait.max.ms": 20,
         **load.properties,
     }
 

@@ -1,0 +1,63 @@
+"""Large answers: the first megabyte is read, the rest is named for the kernel to send."""
+
+import pytest
+
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.sim.rig import Rig, fetch_fields
+
+VALUE = b"x" * 100_000
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("large", partitions=3)
+    for partition in range(3):
+        for number in range(12):
+            rig.produce("large", [b"%d:%d:" % (partition, number) + VALUE], partition=partition)
+    return rig
+
+
+def fetch(rig: Rig, positions: list[int], *, max_bytes: int = 50 << 20) -> list[list[bytes]]:
+    fields = fetch_fields("large", 0, max_bytes=max_bytes)
+    (one,) = fields["topics"][0]["partitions"]
+    fields["topics"][0]["partitions"] = [
+        one | {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        for index, offset in enumerate(positions)
+    ]
+    answer = rig.ask(1, 12, **fields)
+    found = []
+    for partition in answer.responses[0].partitions:
+        data = bytes(partition.records)
+        found.append([
+            record.value[: -len(VALUE)]
+            for place, header in iterate_headers(data)
+            for record in walk_records(data[place : place + header.size_bytes])
+        ])  # fmt: skip
+    return found
+
+
+def test_one_answer_holds_more_than_is_read_and_every_record_once(rig):
+    first = fetch(rig, [0, 0, 0])
+    assert sum(map(len, first)) > 12, "no more than the megabyte that is read"
+    seen = first
+    while any(len(values) < 12 for values in seen):
+        more = fetch(rig, [len(values) for values in seen])
+        assert any(more)
+        seen = [values + new for values, new in zip(seen, more, strict=True)]
+    assert seen == [[b"%d:%d:" % (partition, number) for number in range(12)] for partition in range(3)]
+
+
+def test_what_the_client_takes_at_most_bounds_slices_too(rig):
+    found = fetch(rig, [0, 0, 0], max_bytes=1_500_000)
+    assert sum(map(len, found)) <= 15
+
+
+def test_cold_bytes_are_no_slices_and_come_all_the_same(rig):
+    rig.node.disk.cached_bytes = 0
+    seen = [[], [], []]
+    for _ in range(12):
+        for values, more in zip(seen, fetch(rig, [len(values) for values in seen]), strict=True):
+            values += more
+    assert [len(values) for values in seen] == [12, 12, 12]

@@ -1,0 +1,96 @@
+"""Parts of files that the kernel sends: of what is cached, in order with other replies, also to a slow reader."""
+
+import os
+import socket
+
+import pytest
+import trio
+
+from yak.broker.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
+from yak.server.disk import RealDisk
+from yak.server.shell import Shell
+
+DATA = os.urandom(3_000_000)
+
+
+@pytest.fixture
+def file(tmp_path):
+    disk = RealDisk(max_open_files=16)
+    file = disk.open(str(tmp_path / "data.log"), create=True)
+    file.append([DATA])
+    yield file
+    disk.close()
+
+
+def cut(file, size, position):
+    part = file.slice_cached(size, position)
+    if part is None:
+        pytest.skip("this kernel cannot tell what is cached (cachestat, Linux 6.5)")
+    return part
+
+
+def test_a_slice_is_made_of_cached_bytes_and_of_no_others(file):
+    assert bytes(cut(file, 100_000, 5_000)) == DATA[5_000:105_000]
+    assert file.slice_cached(100_000, len(DATA) - 50_000) is None
+
+
+def test_a_slice_that_outlives_its_file_ends_with_an_error(file):
+    left, right = socket.socketpair()
+    with left, right:
+        part = cut(file, 200_000, len(DATA) - 200_000)
+        file.truncate(len(DATA) - 200_000)
+        with pytest.raises(OSError, match="shorter"):
+            part.send(left.fileno())
+
+
+class Slicer:
+    """A core that answers every frame with bytes, a slice, and bytes."""
+
+    def __init__(self, file) -> None:
+        self.file = file
+
+    def step(self, event, now_ms):
+        if type(event) is FrameReceived:
+            size = int.from_bytes(event.frame, "big")
+            return [Reply(1, [b"<" * 10, cut(self.file, size, 1_000), b">" * 20_000])]
+        assert type(event) in (ConnectionOpened, TurnEnd) or event is not None
+        return []
+
+    def next_due(self):
+        return None
+
+    def backlog(self, connection_id):
+        return 0
+
+
+async def ask(port: int, sizes: list[int], pause: float) -> bytes:
+    got = bytearray()
+    expected = sum(size + 20_010 for size in sizes)
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(b"".join((8).to_bytes(4, "big") + size.to_bytes(8, "big") for size in sizes))
+        while len(got) < expected:
+            got += await stream.receive_some(50_000)
+            if pause:
+                await trio.sleep(pause)
+    return bytes(got)
+
+
+@pytest.mark.parametrize("pause", [0, 0.0005])
+def test_slices_and_bytes_arrive_in_order(file, pause):
+    from yak.server.listener import Listener, bind, start_listening
+
+    sizes = [70_000, 2_500_000, 64_000]
+
+    async def main() -> bytes:
+        async with trio.open_nursery() as nursery:
+            shell = Shell(Slicer(file), nursery)
+            sockets = bind("127.0.0.1", 0)
+            start_listening(sockets, "127.0.0.1")
+            nursery.start_soon(Listener(shell, sockets).run)
+            with trio.fail_after(20):
+                got = await ask(sockets[0].getsockname()[1], sizes, pause)
+            nursery.cancel_scope.cancel()
+        return got
+
+    expected = b"".join(b"<" * 10 + DATA[1_000 : 1_000 + size] + b">" * 20_000 for size in sizes)
+    assert trio.run(main) == expected

@@ -1,0 +1,87 @@
+"""Parts of files that the kernel sends by itself (`sendfile`): a large answer then costs no memory and no copy here.
+
+`sendfile` waits for the device when a page is not cached, so a slice is made only of what is: the kernel is asked with
+`cachestat` (Linux 6.5 and newer). Where it cannot be asked, bytes are read as before.
+"""
+
+import ctypes
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yak.server.descriptors import DescriptorPool, PooledFile
+
+_CACHESTAT: Final = 451
+"""The system call's number, the same on every architecture (Linux, include/uapi/asm-generic/unistd.h)."""
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Range(ctypes.Structure):
+    """struct cachestat_range."""
+
+    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
+
+
+class _Counts(ctypes.Structure):
+    """struct cachestat, all in pages."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently_evicted"))
+
+
+class CacheStat:
+    """Asks the kernel how much of a file is cached; remembers when it cannot be asked. Used by one thread only."""
+
+    def __init__(self) -> None:
+        self.works = sys.platform == "linux"
+        self._range = _Range()
+        self._counts = _Counts()
+        if self.works:
+            try:
+                self._syscall = ctypes.CDLL(None, use_errno=True).syscall
+            except (OSError, AttributeError):  # pragma: no cover - every libc has it
+                self.works = False
+
+    def is_cached(self, fd: int, size: int, position: int) -> bool:
+        """Whether all pages of the range are in the page cache."""
+        self._range.offset, self._range.length = position, size
+        arguments = (_CACHESTAT, fd, ctypes.byref(self._range), ctypes.byref(self._counts), 0)
+        if self._syscall(*arguments) != 0:
+            self.works = ctypes.get_errno() == errno.EINTR
+            return False
+        first, last = position // _PAGE_BYTES, (position + size - 1) // _PAGE_BYTES
+        return int(self._counts.cache) == last - first + 1
+
+
+class PooledSlice:
+    """Bytes of a file on their way to one socket. See `yak.seams.disk.FileSlice`."""
+
+    __slots__ = ("_end", "_file", "_pool", "_position")
+
+    def __init__(self, pool: "DescriptorPool", file: "PooledFile", size: int, position: int) -> None:
+        self._pool = pool
+        self._file = file
+        self._position = position
+        self._end = position + size
+
+    def __len__(self) -> int:
+        return self._end - self._position
+
+    def __bytes__(self) -> bytes:
+        return self._file.read(len(self), self._position)
+
+    def send(self, socket_fd: int) -> int:
+        """Send what the socket takes; the slice is then what is left. Returns the bytes sent.
+
+        Raises BlockingIOError when the socket takes none, OSError(EIO) when the file ends too early.
+        """
+        fd = self._pool.pin(self._file)
+        try:
+            sent = os.sendfile(socket_fd, fd, self._position, self._end - self._position)
+        finally:
+            self._pool.unpin(self._file)
+        if sent == 0:
+            raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
+        self._position += sent
+        return sent

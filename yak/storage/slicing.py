@@ -1,0 +1,31 @@
+"""Naming batches instead of reading them: parts of a segment's file that the kernel sends by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.errors import LogDirectoryFailure
+from yak.ids import Offset
+from yak.seams.disk import FileSlice
+from yak.storage.reader import DamagedBatch, NotCached
+
+if TYPE_CHECKING:
+    from yak.storage.log import Log
+
+
+def slice_of(log: Log, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
+    """See `Log.slice`. It names bytes below `up_to`, which must not be cut off before they are sent."""
+    if not log.log_start_offset <= offset < up_to:
+        return None
+    try:
+        found = log.plan_read(offset, max_bytes, up_to, at_least_one=False).slice()
+    except (NotCached, DamagedBatch):
+        return None
+    except OSError as error:
+        raise LogDirectoryFailure(log.directory, error) from error
+    if found is None:
+        return None
+    part, next_offset, position, segment = found
+    if segment is not None:
+        log.remember(offset, next_offset, segment, position)
+    return part
