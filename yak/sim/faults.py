@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from yak.cluster.member_state import MemberState
 from yak.errors import StartRefused
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
@@ -217,8 +218,11 @@ class Faults:
         node.store_comes_up()
 
         def bring_back() -> None:
+            # a broker that knew none of the lost records went on with what was left: that is the history now
+            moved_on = node.broker is not None and node.broker.metadata.membership.state is MemberState.ACTIVE
             node.store_goes_down()
-            store.bring_back(whole)
+            if not moved_on:
+                store.bring_back(whole)
             self._heal_store()
 
         self._world.after(self._dice.between(100_000, 4_000_000), bring_back)
