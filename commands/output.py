@@ -202,11 +202,6 @@ class Progress:
         self._width = len(text)
 
 
-def fail(error: YakError) -> None:
-    """Raise: `main` prints the error and ends with its exit code."""
-    raise error
-
-
 def cell(value: object) -> str:
     """A value as a table shows it."""
     if value is None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yak.commands.units import format_size, group_digits, parse_time_ms
+from yak.commands.units import group_digits, parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 
@@ -213,8 +213,3 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
             }
         )
     return rows, failed
-
-
-def size_or_nothing(size_bytes: int | None) -> str | None:
-    """A size for people."""
-    return None if size_bytes is None else format_size(size_bytes)

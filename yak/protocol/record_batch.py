@@ -31,7 +31,6 @@ NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 SEQUENCE_MAX = 2**31 - 1
 
-_PREFIX = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
@@ -118,11 +117,6 @@ def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             return
         yield position, header
         position += header.size_bytes
-
-
-def placed_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a batch with the broker's base offset and leader epoch: what an append patches in."""
-    return _PREFIX.pack(base_offset, batch_length, leader_epoch)
 
 
 def with_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
