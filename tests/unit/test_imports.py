@@ -151,3 +151,35 @@ def test_the_symlinked_packages_load_under_one_name_only() -> None:
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     heavy = {"trio", "redis", "hiredis", "kio", "confluent_kafka", "rich", "typer", "pydantic", "psutil", "asyncio"}
     assert loaded_by("import yak.commands.main") & heavy == set()
+
+
+IMPORT_EACH = """
+import importlib, os, sys
+import kio, trio, typer  # once, so that a fork pays for our own modules only
+failed = []
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(f"{name}: {error}", flush=True)
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        failed.append(name)
+sys.exit(1 if failed else 0)
+"""
+
+
+def test_every_module_can_be_imported_first() -> None:
+    """A cycle of imports works or fails by who comes first; tests and tools may start anywhere."""
+    names = [
+        "yak." + path.relative_to(ROOT / "yak").with_suffix("").as_posix().replace("/", ".")
+        for folder in CORE
+        for path in sorted((ROOT / "yak" / folder).rglob("*.py"))
+        if path.stem != "__init__"
+    ] + [f"yak.commands.{path.stem}" for path in sorted((ROOT / "commands").glob("*.py")) if path.stem != "__init__"]
+    assert "yak.broker.recompression" in names
+    done = subprocess.run([sys.executable, "-c", IMPORT_EACH, *names], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.appending import Appended, append_batch
+from yak.broker.admission import append_batch
+from yak.broker.appending import Appended
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.hot import ProducePartitionAnswer, produce_response

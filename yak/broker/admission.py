@@ -1,0 +1,138 @@
+"""From a client's batch to the log's door: the checks of Kafka's LogValidator on the header.
+
+The batch stays opaque: nothing looks at a record, but in small uncompressed batches, where it costs little, the records
+are walked to refuse those that no consumer could parse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker import appending
+from yak.broker.recompression import needs_recompression, recompress_later
+from yak.errors import ErrorCode, PeerError, ProtocolViolation
+from yak.protocol.record_batch import (
+    BATCH_LENGTH_MIN,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    MAGIC_V2,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+    compute_crc,
+    read_header,
+)
+from yak.protocol.record_check import check_records
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+WALKED_RECORDS_MAX = 16
+"""Uncompressed batches of up to this many records are walked record by record (about 0.3 us each)."""
+RECORD_BYTES_MIN = 7
+"""The smallest record: length, attributes, two deltas, two null lengths and a header count of one byte each."""
+ZSTD_CODEC = 4
+ZSTD_VERSION = 7
+
+
+def append_batch(
+    broker: Broker, partition: Partition, records: Buffer | None, version: int, acks: int, now_ms: int
+) -> appending.Appended:
+    """Check one batch as Kafka's leader does and append it.
+
+    Raises PeerError with the code that Kafka gives. What is raised was not appended.
+    """
+    log = partition.log
+    if log is None:
+        raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+    config = log.config
+    header = check_batch(records, version, config.max_message_bytes)
+    assert records is not None
+    if acks == appending.ACKS_ALL and len(partition.isr) < config.min_insync_replicas:
+        raise PeerError(
+            ErrorCode.not_enough_replicas,
+            f"{len(partition.isr)} in-sync replicas, min.insync.replicas={config.min_insync_replicas}; nothing was written",
+        )
+    is_append_time = config.message_timestamp_type == "LogAppendTime"
+    if not is_append_time:
+        _check_timestamps(header, config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms, now_ms)
+    if partition.pending_appends is not None or (
+        config.compression_type != "producer" and needs_recompression(header, config)
+    ):
+        return recompress_later(broker, partition, header, bytes(records), acks)
+    return appending.place(broker, partition, header, records, acks, now_ms)
+
+
+def check_batch(records: Buffer | None, version: int, max_message_bytes: int) -> BatchHeader:
+    """The header of the one valid batch that `records` must be; PeerError else (Kafka's LogValidator.java)."""
+    size = 0 if records is None else len(records)
+    if records is None or size == 0:
+        raise PeerError(ErrorCode.invalid_record, "a produce request must carry one record batch a partition")
+    if size > 16 and records[16] != MAGIC_V2:
+        raise PeerError(
+            ErrorCode.unsupported_for_message_format,
+            f"message format {records[16]} is not served, only record batches (2)",
+        )
+    if size < HEADER_BYTES:
+        raise PeerError(ErrorCode.corrupt_message, f"{size} bytes are too few for a record batch")
+    header = read_header(records)
+    batch_length = header.batch_length
+    if batch_length < BATCH_LENGTH_MIN or header.size_bytes > size:
+        raise PeerError(ErrorCode.corrupt_message, f"batch length {batch_length} does not fit the {size} bytes sent")
+    if header.size_bytes < size:
+        raise PeerError(ErrorCode.invalid_record, "more than one record batch for a partition")
+    if size > max_message_bytes:
+        raise PeerError(ErrorCode.message_too_large, f"batch of {size} bytes, max.message.bytes={max_message_bytes}")
+    if header.base_offset != 0:
+        raise PeerError(ErrorCode.invalid_record, f"the base offset is {header.base_offset}; a client must send 0")
+    if header.crc != compute_crc(records):
+        raise PeerError(ErrorCode.corrupt_message, "the CRC-32C of the batch does not fit its bytes")
+    _check_header(header, version, size)
+    if header.records_count <= WALKED_RECORDS_MAX and not header.codec:
+        try:
+            check_records(header, records)
+        except ProtocolViolation as error:
+            raise PeerError(ErrorCode.invalid_record, str(error)) from error
+    return header
+
+
+def _check_header(header: BatchHeader, version: int, size: int) -> None:
+    attributes = header.attributes
+    count = header.records_count
+    if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+        if attributes & CONTROL_BIT:
+            raise PeerError(ErrorCode.invalid_record, "clients may not write control batches")
+        raise PeerError(ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK")
+    if count <= 0 or count != header.last_offset_delta + 1:
+        raise PeerError(
+            ErrorCode.invalid_record, f"{count} records, but the last offset delta is {header.last_offset_delta}"
+        )
+    codec = header.codec
+    if codec > ZSTD_CODEC or (codec == ZSTD_CODEC and version < ZSTD_VERSION):
+        raise PeerError(ErrorCode.unsupported_compression_type, f"codec {codec} is not served in Produce v{version}")
+    if not codec and count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+        raise PeerError(ErrorCode.invalid_record, f"{count} records cannot fit in {size - HEADER_BYTES} bytes")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise PeerError(ErrorCode.invalid_record, "a batch with a producer id needs its epoch and sequence")
+    elif header.producer_id != NO_PRODUCER_ID:
+        raise PeerError(ErrorCode.invalid_record, f"producer id {header.producer_id} is not one")
+
+
+def _check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, now_ms: int) -> None:
+    first, newest = header.base_timestamp, header.max_timestamp
+    if first < NO_TIMESTAMP or newest < NO_TIMESTAMP:
+        raise PeerError(ErrorCode.invalid_timestamp, f"timestamp {min(first, newest)} is before the epoch")
+    if max(first, newest) - now_ms > after_max_ms:
+        raise PeerError(
+            ErrorCode.invalid_timestamp,
+            f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker",
+        )
+    if first != NO_TIMESTAMP and now_ms - first > before_max_ms:
+        raise PeerError(
+            ErrorCode.invalid_timestamp,
+            f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker",
+        )
