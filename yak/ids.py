@@ -24,6 +24,8 @@ NodeId: TypeAlias = int
 ProducerId: TypeAlias = int
 ConnectionId: TypeAlias = int
 JobId: TypeAlias = int
+PeerId: TypeAlias = int
+"""A connection to another broker, numbered by the core."""
 Nonce: TypeAlias = int
 
 

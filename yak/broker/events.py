@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from yak.ids import ConnectionId, JobId, Nonce
+from yak.ids import ConnectionId, JobId, Nonce, PeerId
 from yak.seams.disk import Part
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
@@ -93,6 +93,35 @@ class RecordsTailed:
 
 
 @dataclass(slots=True)
+class PeerConnected:
+    """A `ConnectPeer` reached the other broker."""
+
+    peer_id: PeerId
+
+
+@dataclass(slots=True)
+class PeerAnswered:
+    """One whole answer of a peer, without its length prefix; a read-only view that is valid only during the step."""
+
+    peer_id: PeerId
+    frame: memoryview
+
+
+PeerEnd: TypeAlias = Literal["refused", "reset", "closed", "timeout", "unreachable"]
+"""How a connection to a peer ended, or why there was none: nobody listens there; it was cut; it was closed in order; no
+answer to the connect in time; anything else."""
+
+
+@dataclass(slots=True)
+class PeerLost:
+    """A connection to a peer ended, or could not be made; comes once, and not after `ClosePeer`."""
+
+    peer_id: PeerId
+    how: PeerEnd
+    reason: str = ""
+
+
+@dataclass(slots=True)
 class StopRequested:
     """Leave in order: finish, flush, write the clean-shutdown mark; `Stopped` follows when done."""
 
@@ -108,6 +137,9 @@ Event: TypeAlias = (
     | StoreLost
     | StoreReplied
     | RecordsTailed
+    | PeerConnected
+    | PeerAnswered
+    | PeerLost
     | StopRequested
 )
 
@@ -158,6 +190,30 @@ class TailStore:
 
 
 @dataclass(slots=True)
+class ConnectPeer:
+    """Open a connection to another broker; `PeerConnected` or `PeerLost` follows. A peer id is never used twice."""
+
+    peer_id: PeerId
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class SendPeer:
+    """One whole request for a peer, length prefix included, after all earlier ones; ignored when the peer is lost."""
+
+    peer_id: PeerId
+    parts: list[Part]
+
+
+@dataclass(slots=True)
+class ClosePeer:
+    """Close a connection to a peer; no `PeerLost` follows."""
+
+    peer_id: PeerId
+
+
+@dataclass(slots=True)
 class Notice:
     """A line for the log: a level, a stable event name, and fields."""
 
@@ -186,4 +242,17 @@ class Stopped:
     """All is flushed and marked clean; the process may end."""
 
 
-Effect: TypeAlias = Reply | CloseConnection | RunJob | CallStore | TailStore | Notice | Ready | Refused | Stopped
+Effect: TypeAlias = (
+    Reply
+    | CloseConnection
+    | RunJob
+    | CallStore
+    | TailStore
+    | ConnectPeer
+    | SendPeer
+    | ClosePeer
+    | Notice
+    | Ready
+    | Refused
+    | Stopped
+)
