@@ -14,6 +14,7 @@ from yak.protocol.hot_reading import (
     ENDS_EARLY,
     Budget,
     end_of_tags,
+    expect_end,
     read_compact_count,
     read_compact_string,
     read_count,
@@ -22,7 +23,7 @@ from yak.protocol.hot_reading import (
     refuse_trailing,
     required,
 )
-from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
+from yak.protocol.tagged_fields import iterate_tags, read_tag_count
 from yak.seams.disk import Buffer
 
 NO_HIGH_WATERMARK: Final = 2**63 - 1
@@ -263,10 +264,10 @@ def _with_partition_tags(
     for tagged in iterate_tags(view, position, len(view), count):
         position = tagged.value_end
         if tagged.tag == 0:
-            _expect_end(tagged, tagged.value_start + 16)
+            expect_end(tagged, tagged.value_start + 16)
             partition = partition._replace(replica_directory_id=read_topic_id(view, tagged.value_start))
         elif tagged.tag == 1 and version >= 18:
-            _expect_end(tagged, tagged.value_start + 8)
+            expect_end(tagged, tagged.value_start + 8)
             partition = partition._replace(
                 high_watermark=int.from_bytes(view[tagged.value_start : position], "big", signed=True)
             )
@@ -284,14 +285,8 @@ def _fetch_tags(
         position = tagged.value_end
         if tagged.tag == 0:
             cluster_id, reached = read_compact_string(view, tagged.value_start)
-            _expect_end(tagged, reached)
+            expect_end(tagged, reached)
         elif tagged.tag == 1 and version >= 15:
             state = _REPLICA_STATE.unpack_from(view, tagged.value_start)
-            _expect_end(tagged, end_of_tags(view, tagged.value_start + _REPLICA_STATE.size, budget))
+            expect_end(tagged, end_of_tags(view, tagged.value_start + _REPLICA_STATE.size, budget))
     return position, cluster_id, state
-
-
-def _expect_end(tagged: TaggedField, reached: int) -> None:
-    if reached != tagged.value_end:
-        size = tagged.value_end - tagged.value_start
-        raise ProtocolViolation(f"tagged field {tagged.tag} says {size} bytes and has {reached - tagged.value_start}")

@@ -1,4 +1,4 @@
-"""Small readers for the hand-decoded requests: counts, strings, topic ids, each held to the bytes that are left.
+"""Small readers for what is decoded by hand: counts, strings, topic ids, each held to the bytes that are left.
 
 Every one raises ProtocolViolation, or struct.error where the bytes end; the decoders turn the latter into the former.
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 from yak.errors import ProtocolViolation
 from yak.limits import REQUEST_ELEMENTS_MAX, TOPIC_IDS_CACHED_MAX
-from yak.protocol.tagged_fields import iterate_tags, read_tag_count
+from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint
 from yak.seams.disk import Buffer
 
@@ -19,7 +19,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Budget:
-    """How many array elements and tagged fields one request may still have (`limits.REQUEST_ELEMENTS_MAX`)."""
+    """How many array elements and tagged fields one message may still have (`limits.REQUEST_ELEMENTS_MAX`)."""
 
     __slots__ = ("left",)
 
@@ -27,10 +27,10 @@ class Budget:
         self.left = REQUEST_ELEMENTS_MAX
 
     def spend(self, count: int) -> None:
-        """Take some; refuse the request when too few are left."""
+        """Take some; refuse the message when too few are left."""
         self.left -= count
         if self.left < 0:
-            raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one request")
+            raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one message")
 
     def spend_array(self, count: int, bytes_left: int, element_bytes_min: int) -> None:
         """Take an array's elements; refuse a count that the bytes that are left cannot hold."""
@@ -133,7 +133,14 @@ def end_of_tags(view: Buffer, position: int, budget: Budget) -> int:
     return position
 
 
+def expect_end(tagged: TaggedField, reached: int) -> None:
+    """Refuse a tagged field whose value is not as long as it says."""
+    if reached != tagged.value_end:
+        size = tagged.value_end - tagged.value_start
+        raise ProtocolViolation(f"tagged field {tagged.tag} says {size} bytes and has {reached - tagged.value_start}")
+
+
 def refuse_trailing(view: Buffer, position: int) -> None:
     """Refuse bytes after the end."""
     if position != len(view):
-        raise ProtocolViolation(f"{len(view) - position} bytes after the end of the request")
+        raise ProtocolViolation(f"{len(view) - position} bytes after the end")

@@ -21,7 +21,7 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
             if shift > 28:
                 raise ProtocolViolation("a variable-length integer of more than five bytes")
     except IndexError:
-        raise ProtocolViolation("the request ends inside a variable-length integer") from None
+        raise ProtocolViolation("the message ends inside a variable-length integer") from None
     if value > UVARINT_MAX:
         raise ProtocolViolation("a variable-length integer over 32 bits")
     return value, position

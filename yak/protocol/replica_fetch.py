@@ -1,0 +1,222 @@
+"""The followers' Fetch, version 17, by hand: the request a follower sends, and the leader's answer to it.
+
+One version is enough: brokers of one cluster speak the newest that both know, and every YAK broker knows this one. It
+names topics by id, carries the follower's broker epoch (KIP-903) and the epoch of its last record, and is answered with
+where the logs diverge (KIP-595). kio is the oracle in the tests; by hand it is ten times cheaper, and a follower sends
+one for every answer it gets.
+
+What a consumer's answer has beside that (last stable offset, aborted transactions, preferred replica, snapshot, node
+endpoints, throttle time) is stepped over: a follower learns who leads from the cluster's metadata.
+"""
+
+import struct
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from yak.errors import ProtocolViolation
+from yak.protocol.fetch_answer import DivergingEpoch
+from yak.protocol.hot_pieces import LENGTH, LeaderHint, append_count, append_string
+from yak.protocol.hot_reading import (
+    Budget,
+    end_of_tags,
+    expect_end,
+    read_compact_count,
+    read_topic_id,
+    refuse_trailing,
+)
+from yak.protocol.tagged_fields import iterate_tags, read_tag_count
+from yak.protocol.varint import append_uvarint, read_uvarint
+from yak.protocol.versions import FETCH
+
+VERSION: Final = 17
+
+_HEADER: Final = struct.Struct(">ihhi")
+_FRONT: Final = struct.Struct(">iiibii")
+_pack_wanted: Final = struct.Struct(">iiqiqiB").pack
+_REPLICA_STATE_TAG: Final = struct.Struct(">BBiqB")
+_REPLICA_STATE_BYTES: Final = 13
+
+
+class WantedPartition(NamedTuple):
+    """What a follower asks of one partition: from which offset on, in which epochs, and how many bytes.
+
+    `last_fetched_epoch` is that of its last record, -1 for an empty log.
+    """
+
+    index: int  # type: ignore[assignment]  # hides `tuple.index`, which nobody wants here
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+def replica_fetch_request(
+    correlation_id: int,
+    client_id: str,
+    *,
+    cluster_id: str,
+    replica_id: int,
+    replica_epoch: int,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    session_id: int,
+    session_epoch: int,
+    topics: Sequence[tuple[uuid.UUID, Sequence[WantedPartition]]],
+    forgotten: Sequence[tuple[uuid.UUID, Sequence[int]]],
+) -> bytes:
+    """A whole request with length prefix and header; session as in KIP-227 (id 0, epoch 0 asks for a new one)."""
+    out = bytearray(_HEADER.pack(0, FETCH, VERSION, correlation_id))
+    append_string(out, client_id, False)
+    out.append(0)
+    out += _FRONT.pack(max_wait_ms, min_bytes, max_bytes, 0, session_id, session_epoch)
+    append_count(out, len(topics), True)
+    for topic_id, wanted in topics:
+        out += topic_id.bytes
+        append_count(out, len(wanted), True)
+        out += b"".join([_pack_wanted(*partition, 0) for partition in wanted])
+        out.append(0)
+    append_count(out, len(forgotten), True)
+    for topic_id, indexes in forgotten:
+        out += topic_id.bytes
+        append_count(out, len(indexes), True)
+        out += struct.pack(f">{len(indexes)}iB", *indexes, 0)
+    out += b"\x01\x02\x00"  # no rack; two tagged fields, the first with tag 0
+    cluster = bytearray()
+    append_string(cluster, cluster_id, True)
+    append_uvarint(out, len(cluster))
+    out += cluster
+    out += _REPLICA_STATE_TAG.pack(1, _REPLICA_STATE_BYTES, replica_id, replica_epoch, 0)
+    LENGTH.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """What the leader said of one partition; `records` is a view into the frame, valid as long as that is."""
+
+    topic_id: uuid.UUID
+    index: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: memoryview
+    diverging_epoch: DivergingEpoch | None
+    current_leader: LeaderHint | None
+
+
+class ReplicaFetchAnswer(NamedTuple):
+    """A leader's whole answer; the error code is that of the request or its session."""
+
+    correlation_id: int
+    error_code: int
+    session_id: int
+    partitions: list[FetchedPartition]
+
+
+_ENDS_EARLY: Final = "the answer ends early"
+_ANSWER_FRONT: Final = struct.Struct(">ihi")
+_TOPIC_BYTES_MIN: Final = 18
+_PARTITION: Final = struct.Struct(">ihqqqBiBB")
+"""A partition without aborted transactions, records and tagged fields, which is also the shortest that can be."""
+_ABORTED_AT: Final = 30
+_ABORTED_BYTES_MIN: Final = 17
+_DIVERGING: Final = struct.Struct(">iq")
+_LEADER: Final = struct.Struct(">ii")
+_NO_RECORDS: Final = memoryview(b"")
+
+
+def decode_replica_fetch_answer(frame: memoryview) -> ReplicaFetchAnswer:
+    """An answer to `replica_fetch_request`, without its length prefix. Raises ProtocolViolation."""
+    budget = Budget()
+    try:
+        (correlation_id,) = LENGTH.unpack_from(frame)
+        position = end_of_tags(frame, LENGTH.size, budget)
+        _throttle_ms, error_code, session_id = _ANSWER_FRONT.unpack_from(frame, position)
+        position += _ANSWER_FRONT.size
+        topic_count, position = read_compact_count(frame, position, _TOPIC_BYTES_MIN, budget)
+        partitions: list[FetchedPartition] = []
+        for _ in range(topic_count):
+            topic_id = read_topic_id(frame, position)
+            if topic_id is None:
+                raise ProtocolViolation("a topic without an id in the answer")
+            position = _read_partitions(frame, position + 16, topic_id, partitions, budget)
+            position = end_of_tags(frame, position, budget)
+        position = end_of_tags(frame, position, budget)
+    except struct.error:
+        raise ProtocolViolation(_ENDS_EARLY) from None
+    refuse_trailing(frame, position)
+    return ReplicaFetchAnswer(correlation_id, error_code, session_id, partitions)
+
+
+def _read_partitions(
+    frame: memoryview, position: int, topic_id: uuid.UUID, partitions: list[FetchedPartition], budget: Budget
+) -> int:
+    """Append a topic's partitions; the position after them."""
+    count, position = read_compact_count(frame, position, _PARTITION.size, budget)
+    unpack, size, append = _PARTITION.unpack_from, _PARTITION.size, partitions.append
+    for _ in range(count):
+        index, error_code, high_watermark, _stable, log_start_offset, aborted, _preferred, length, tags = unpack(
+            frame, position
+        )
+        if aborted <= 1 and length <= 1 and not tags:
+            append(
+                FetchedPartition(topic_id, index, error_code, high_watermark, log_start_offset, _NO_RECORDS, None, None)
+            )
+            position += size
+            continue
+        position = _skip_aborted(frame, position + _ABORTED_AT, budget) + 4
+        records, position = _read_records(frame, position)
+        diverging = leader = None
+        if position < len(frame) and frame[position] == 0:
+            position += 1
+        else:
+            diverging, leader, position = _read_partition_tags(frame, position, budget)
+        append(
+            FetchedPartition(topic_id, index, error_code, high_watermark, log_start_offset, records, diverging, leader)
+        )
+    return position
+
+
+def _skip_aborted(frame: memoryview, position: int, budget: Budget) -> int:
+    """Position after the aborted transactions, null or not."""
+    if frame[position] == 0:
+        return position + 1
+    count, position = read_compact_count(frame, position, _ABORTED_BYTES_MIN, budget)
+    for _ in range(count):
+        position = end_of_tags(frame, position + _ABORTED_BYTES_MIN - 1, budget)
+    return position
+
+
+def _read_records(frame: memoryview, position: int) -> tuple[memoryview, int]:
+    length, position = read_uvarint(frame, position)
+    end = position + max(0, length - 1)
+    if end > len(frame):
+        raise ProtocolViolation(f"records of {length - 1} bytes with {len(frame) - position} bytes left")
+    return frame[position:end], end
+
+
+def _read_partition_tags(
+    frame: memoryview, position: int, budget: Budget
+) -> tuple[DivergingEpoch | None, LeaderHint | None, int]:
+    """(where the logs diverge, who leads now, position after the block); -1 stands for "none" in both."""
+    diverging: DivergingEpoch | None = None
+    leader: LeaderHint | None = None
+    count, position = read_tag_count(frame, position, len(frame))
+    budget.spend(count)
+    for tagged in iterate_tags(frame, position, len(frame), count):
+        position = tagged.value_end
+        if tagged.tag == 0:
+            diverging = DivergingEpoch(*_DIVERGING.unpack_from(frame, tagged.value_start))
+            expect_end(tagged, end_of_tags(frame, tagged.value_start + _DIVERGING.size, budget))
+        elif tagged.tag == 1:
+            leader = LeaderHint(*_LEADER.unpack_from(frame, tagged.value_start))
+            expect_end(tagged, end_of_tags(frame, tagged.value_start + _LEADER.size, budget))
+    return (
+        diverging if diverging is not None and diverging.epoch >= 0 else None,
+        leader if leader != (-1, -1) else None,
+        position,
+    )
