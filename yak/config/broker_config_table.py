@@ -6,6 +6,11 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `num.partitions` is 3: a topic made by being named should show keys spread over partitions.
 - `max.connections.per.ip` is 1000: one leaking host must not take all file handles of a small machine.
 - `num.recovery.threads.per.data.dir` is 2, as in Kafka 4.
+- `leader.imbalance.check.interval.seconds` is 5 (Kafka: 300): a leader that came back is handed its partitions soon, and a
+  check that finds nothing costs nothing.
+- `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
+- `replica.fetch.response.max.bytes` is 2 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
+- `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
 from collections.abc import Mapping
@@ -20,6 +25,7 @@ from yak.config.definitions import (
     Update,
     at_least,
     between,
+    one_of,
     table_of,
 )
 from yak.config.topic_config_table import TOPIC_CONFIGS
@@ -35,6 +41,8 @@ from yak.limits import (
 
 _BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def _static(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
@@ -99,6 +107,73 @@ _WITH_EFFECT: Final = (
 )
 
 
+def _rate(name: str, documentation: str) -> ConfigDef:
+    """Changed while the broker runs: for one broker or for all (Kafka's DynamicConfig.Broker)."""
+    return ConfigDef(name, _LONG, str(LONG_MAX), documentation, at_least(0), update=Update.CLUSTER_WIDE)
+
+
+_REPLICATION: Final = (
+    _static(
+        "broker.rack", _STRING, None, "The rack or zone of this broker: replicas of a partition are spread over them."
+    ),
+    _static("controlled.shutdown.enable", _BOOLEAN, "true", "Whether leaders move away before a broker stops."),
+    _static(
+        "auto.leader.rebalance.enable",
+        _BOOLEAN,
+        "true",
+        "Whether a partition is led by its preferred replica again once that is in sync.",
+    ),
+    _static(
+        "leader.imbalance.check.interval.seconds",
+        _LONG,
+        5,
+        "How often the controller looks for partitions that their preferred replica does not lead.",
+        at_least(1),
+    ),
+    _static(
+        "replica.lag.time.max.ms", _LONG, 10000, "How long a follower may lag before it leaves the ISR.", at_least(1)
+    ),
+    _static("replica.fetch.max.bytes", _INT, 1048576, "Bytes a follower asks for of one partition.", at_least(0)),
+    _static(
+        "replica.fetch.response.max.bytes",
+        _INT,
+        2097152,
+        "Bytes a follower asks for of all partitions of one leader together.",
+        at_least(0),
+    ),
+    _static("replica.fetch.min.bytes", _INT, 1, "Bytes a leader waits for before it answers a follower.", at_least(0)),
+    _static(
+        "replica.fetch.wait.max.ms",
+        _INT,
+        500,
+        "How long a leader waits for them; below replica.lag.time.max.ms.",
+        at_least(0),
+    ),
+    _static(
+        "replica.fetch.backoff.ms",
+        _INT,
+        100,
+        "How long a follower leaves a partition alone after a fetch of it failed.",
+        at_least(0),
+    ),
+    _static(
+        "replica.selector.class",
+        _STRING,
+        None,
+        f"Which replica a consumer is sent to: the leader, or with {RACK_AWARE_SELECTOR} one in its own rack (KIP-392).",
+        one_of(RACK_AWARE_SELECTOR),
+    ),
+    _rate(
+        "leader.replication.throttled.rate",
+        "Bytes a second that this broker sends of throttled replicas it leads.",
+    ),
+    _rate(
+        "follower.replication.throttled.rate",
+        "Bytes a second that this broker fetches of throttled replicas it follows.",
+    ),
+)
+
+
 def _inert(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
     return ConfigDef(name, kind, None if default is None else str(default), documentation, check, has_effect=False)
 
@@ -111,8 +186,6 @@ _WITHOUT_EFFECT: Final = (
         "Threads for background work; YAK has one pool for each kind of job.",
         at_least(1),
     ),
-    _inert("broker.rack", _STRING, None, "The rack or zone of this broker."),
-    _inert("controlled.shutdown.enable", _BOOLEAN, "true", "Whether leaders move away before a broker stops."),
     _inert(
         "group.consumer.heartbeat.interval.ms",
         _INT,
@@ -145,7 +218,13 @@ _WITHOUT_EFFECT: Final = (
         "Threads that open and check the logs of one directory; YAK opens them one after the other.",
         at_least(1),
     ),
-    _inert("num.replica.fetchers", _INT, 1, "Threads that copy from each leader.", at_least(1)),
+    _inert(
+        "num.replica.fetchers",
+        _INT,
+        1,
+        "Threads that copy from each leader; YAK has one connection to it.",
+        at_least(1),
+    ),
     _inert("offset.metadata.max.bytes", _INT, 4096, "Metadata with one committed offset.", at_least(0)),
     _inert(
         "offsets.retention.check.interval.ms",
@@ -160,15 +239,11 @@ _WITHOUT_EFFECT: Final = (
     _inert(
         "queued.max.requests", _INT, 500, "Requests that wait for a thread; YAK steps them as they come.", at_least(1)
     ),
-    _inert("replica.fetch.max.bytes", _INT, 1048576, "Bytes a follower asks for of one partition.", at_least(0)),
-    _inert(
-        "replica.lag.time.max.ms", _LONG, 30000, "How long a follower may lag before it leaves the ISR.", at_least(1)
-    ),
     _inert(
         "request.timeout.ms",
         _INT,
         30000,
-        "How long the broker waits for another broker's answer; there is no other yet.",
+        "How long the broker waits for the controller's answer; YAK asks the metadata store itself.",
         at_least(1),
     ),
     _inert("socket.receive.buffer.bytes", _INT, 102400, "The kernel's receive buffer.", at_least(-1)),
@@ -222,5 +297,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
     return tuple(found.values())
 
 
-BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(_WITH_EFFECT + _WITHOUT_EFFECT + _behind_topics())
+BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
+    _WITH_EFFECT + _REPLICATION + _WITHOUT_EFFECT + _behind_topics()
+)
 """Every broker config by name, in alphabetical order."""

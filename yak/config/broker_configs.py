@@ -37,6 +37,20 @@ class BrokerConfig:
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     producer_id_expiration_ms: int
+    broker_rack: str | None
+    controlled_shutdown_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    replica_lag_time_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_backoff_ms: int
+    replica_selector_class: str | None
+    leader_replication_throttled_rate: int
+    """Bytes a second, as set at the start; `dynamic_value` gives the rate in force."""
+    follower_replication_throttled_rate: int
     static: Mapping[str, str] = field(default_factory=dict)
     """The settings as they were given, as strings: what DescribeConfigs calls STATIC_BROKER."""
 
@@ -47,6 +61,7 @@ class BrokerConfig:
         for name, text in static.items():
             _refuse_bad(name, text)
         values: dict[str, Any] = {name: _value(static, name.replace("_", ".")) for name in _PLAIN_FIELDS}
+        values |= {name: static.get(name.replace("_", "."), "").strip() or None for name in _OPTIONAL_FIELDS}
         log_dirs = _list(static, "log.dirs") or _list(static, "log.dir")
         listeners = _list(static, "listeners")
         return cls(
@@ -76,7 +91,35 @@ _PLAIN_FIELDS: Final = (
     "log_retention_check_interval_ms",
     "log_flush_offset_checkpoint_interval_ms",
     "producer_id_expiration_ms",
+    "controlled_shutdown_enable",
+    "auto_leader_rebalance_enable",
+    "leader_imbalance_check_interval_seconds",
+    "replica_lag_time_max_ms",
+    "replica_fetch_max_bytes",
+    "replica_fetch_response_max_bytes",
+    "replica_fetch_min_bytes",
+    "replica_fetch_wait_max_ms",
+    "replica_fetch_backoff_ms",
+    "leader_replication_throttled_rate",
+    "follower_replication_throttled_rate",
 )
+_OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
+
+
+def dynamic_value(
+    name: str, this_broker: Mapping[str, str], all_brokers: Mapping[str, str], static: Mapping[str, str]
+) -> Value:
+    """A broker config that can change while the broker runs, as it is in force: set for this broker, for all, at the
+    start, or its default. A stored value that does not parse counts as not set.
+    """
+    definition = BROKER_CONFIGS[name]
+    for level in (this_broker, all_brokers):
+        if name in level:
+            try:
+                return definition.accept(level[name])
+            except ValueError:
+                continue
+    return _value(static, name)
 
 
 def validate_broker_config(name: str, value: str | None, *, per_broker: bool) -> None:

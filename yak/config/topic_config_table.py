@@ -1,5 +1,6 @@
 """The table of Kafka 4's topic configs. Names, types, defaults and rules: Kafka's LogConfig.java and TopicConfig.java."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,6 +38,16 @@ def _only_delete(name: str, value: Value) -> None:
 def _gzip_level(name: str, value: Value) -> None:
     if value != -1:
         between(1, 9)(name, value)
+
+
+_THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def _throttled_replicas(_name: str, value: Value) -> None:
+    """Kafka's ThrottledReplicaListValidator."""
+    assert isinstance(value, list)
+    if value != ["*"] and not all(_THROTTLED_REPLICA.fullmatch(item) for item in value if item):
+        raise ValueError("it is *, or a list of PARTITION:NODE")
 
 
 _WITH_EFFECT: Final = (
@@ -81,12 +92,26 @@ _WITH_EFFECT: Final = (
         _from("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     ),
     ConfigDef(
+        "follower.replication.throttled.replicas",
+        _LIST,
+        "",
+        "Replicas that fetch no faster than follower.replication.throttled.rate: `*`, or PARTITION:NODE,...",
+        _throttled_replicas,
+    ),
+    ConfigDef(
         "index.interval.bytes",
         _INT,
         "4096",
         "Bytes of records for each entry of the offset index: fewer make look-ups exact and indexes large.",
         at_least(0),
         _from("log.index.interval.bytes"),
+    ),
+    ConfigDef(
+        "leader.replication.throttled.replicas",
+        _LIST,
+        "",
+        "Replicas that are sent no faster than leader.replication.throttled.rate: `*`, or PARTITION:NODE,...",
+        _throttled_replicas,
     ),
     ConfigDef(
         "max.message.bytes",
@@ -217,8 +242,6 @@ _WITHOUT_EFFECT: Final = (
         at_least(0),
         "log.cleaner.delete.retention.ms",
     ),
-    _without_effect("follower.replication.throttled.replicas", _LIST, "", "Replicas whose followers are slowed down."),
-    _without_effect("leader.replication.throttled.replicas", _LIST, "", "Replicas whose leaders are slowed down."),
     _without_effect(
         "local.retention.bytes",
         _LONG,

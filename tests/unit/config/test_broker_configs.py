@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, validate_broker_config
+from yak.config.broker_config_table import RACK_AWARE_SELECTOR
+from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, dynamic_value, validate_broker_config
 from yak.config.definitions import Update
 from yak.config.topic_configs import TOPIC_CONFIGS
 from yak.errors import ErrorCode, PeerError, UsageError
@@ -20,6 +21,33 @@ def test_defaults_are_kafkas_but_for_those_that_say_so():
     assert config.connections_max_idle_ms == 600_000
     assert config.producer_id_expiration_ms == 86_400_000
     assert config.static == {}
+
+
+def test_replication_has_kafkas_defaults_but_for_those_that_say_so():
+    config = BrokerConfig.from_settings()
+    assert (config.broker_rack, config.replica_selector_class) == (None, None)
+    assert config.controlled_shutdown_enable is config.auto_leader_rebalance_enable is True
+    assert config.leader_imbalance_check_interval_seconds == 5
+    assert config.replica_lag_time_max_ms == 10_000
+    assert config.replica_fetch_max_bytes == 1_048_576
+    assert config.replica_fetch_response_max_bytes == 2_097_152
+    assert (config.replica_fetch_min_bytes, config.replica_fetch_wait_max_ms) == (1, 500)
+    assert config.replica_fetch_backoff_ms == 100
+    assert config.leader_replication_throttled_rate == config.follower_replication_throttled_rate == 2**63 - 1
+
+
+def test_a_rack_and_a_selector_are_taken_as_given():
+    config = BrokerConfig.from_settings({"broker.rack": " zone-a ", "replica.selector.class": RACK_AWARE_SELECTOR})
+    assert (config.broker_rack, config.replica_selector_class) == ("zone-a", RACK_AWARE_SELECTOR)
+    assert BrokerConfig.from_settings({"broker.rack": ""}).broker_rack is None
+
+
+def test_a_throttle_in_force_is_this_brokers_then_all_brokers_then_the_files():
+    name = "leader.replication.throttled.rate"
+    assert dynamic_value(name, {name: "1"}, {name: "2"}, {name: "3"}) == 1
+    assert dynamic_value(name, {name: "soon"}, {name: "2"}, {name: "3"}) == 2
+    assert dynamic_value(name, {}, {}, {name: "3"}) == 3
+    assert dynamic_value(name, {}, {}, {}) == 2**63 - 1
 
 
 def test_settings_are_parsed_and_kept_as_they_were_given():
@@ -44,6 +72,8 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"num.io.threads": "3"}, "cannot be used"),
         ({"log.cleanup.policy": "compact"}, "cannot be used"),
         ({"log.retention.hours": "x"}, "cannot be used"),
+        ({"replica.selector.class": "com.example.Mine"}, "cannot be used"),
+        ({"leader.imbalance.check.interval.seconds": "0"}, "cannot be used"),
         ({"node.id": "1", "broker.id": "2"}, "differ"),
     ],
 )
@@ -68,6 +98,12 @@ def test_what_stands_behind_topics_can_change_while_the_broker_runs():
             assert BROKER_CONFIGS[synonym.name].update is expected
     validate_broker_config("log.retention.ms", "5", per_broker=False)
     validate_broker_config("log.retention.ms", "5", per_broker=True)
+
+
+def test_throttle_rates_can_change_while_the_broker_runs_for_one_or_for_all():
+    for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        for per_broker in (True, False):
+            validate_broker_config(name, "1000000", per_broker=per_broker)
 
 
 @pytest.mark.parametrize(

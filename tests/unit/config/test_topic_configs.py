@@ -89,6 +89,8 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
         ("compression.gzip.level", "5", "no effect"),
         ("compression.gzip.level", "0", "between"),
         ("flush.messages", "0", "below 1"),
+        ("leader.replication.throttled.replicas", "0", "PARTITION:NODE"),
+        ("follower.replication.throttled.replicas", "0:1,*", "PARTITION:NODE"),
     ],
 )
 def test_a_wrong_value_is_refused_with_words(name, value, words):
@@ -97,6 +99,12 @@ def test_a_wrong_value_is_refused_with_words(name, value, words):
     assert caught.value.error_code is ErrorCode.invalid_config
     with pytest.raises(PeerError):
         validate_topic_configs({"segment.ms": "5", name: value})
+
+
+@pytest.mark.parametrize("value", ["", "*", "0:1", "0:1, 12:3"])
+def test_throttled_replicas_are_all_or_a_list(value):
+    for side in ("leader", "follower"):
+        validate_topic_config(f"{side}.replication.throttled.replicas", value)
 
 
 def test_what_has_no_effect_may_be_set_to_its_default():
