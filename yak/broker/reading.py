@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from yak.broker.read_replicas import LEADER_ONLY, preferred_replica
 from yak.broker.sessions import FetchItem
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.ids import TopicPartition
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.partition import Partition
 from yak.storage.log import OffsetOutOfRange, PendingRead
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
 _NONE = ErrorCode.none
 _GOLDEN, _MASK = 0x9E3779B1, 0xFFFFFFFF
 """Steps of the golden ratio: they visit all partitions evenly, also when the client itself rotates its list by one."""
+
+
+class Reader(NamedTuple):
+    """Where a consumer may read (KIP-392)."""
+
+    rack_id: str = ""
+    """The rack in which a follower is to be named instead of us; empty where the leader serves everyone."""
+    takes_follower: bool = False
+    """Whether a replica that is not the leader may answer."""
+
+
+OF_THE_LEADER: Final = Reader()
 
 
 class Reading:
@@ -45,7 +59,13 @@ class Reading:
 
 
 def read_items(
-    broker: Broker, items: list[FetchItem], max_bytes: int, rotation: int, *, sliced_max_bytes: int = 0
+    broker: Broker,
+    items: list[FetchItem],
+    max_bytes: int,
+    rotation: int,
+    *,
+    sliced_max_bytes: int = 0,
+    reader: Reader = OF_THE_LEADER,
 ) -> Reading:
     """Read every item, starting at one that `rotation` picks; answers stand in the order of `items`.
 
@@ -59,7 +79,7 @@ def read_items(
     first = ((rotation * _GOLDEN) & _MASK) * count >> 32
     order = items[first:] + items[:first] if first else items
     find = broker.partitions.get
-    is_stopping = broker.maintenance.is_stopping
+    takes_care = broker.maintenance.is_stopping or reader.rack_id != ""
     answers = reading.answers
     for item in order:
         partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
@@ -67,17 +87,17 @@ def read_items(
             partition is None
             or partition.log is None
             or not partition.is_leader
-            or is_stopping
+            or takes_care
             or item.last_fetched_epoch >= 0
             or item.current_leader_epoch not in (-1, partition.leader_epoch)
             or (item.topic_key is not partition.topic_id and type(item.topic_key) is not str)
         ):
-            _read_carefully(broker, reading, item, max_bytes)
+            _read_carefully(broker, reading, item, max_bytes, reader)
             continue
         log, high_watermark, offset = partition.log, partition.high_watermark, item.fetch_offset
         log_start_offset = log.log_start_offset
         if not log_start_offset <= offset <= high_watermark:
-            _read_carefully(broker, reading, item, max_bytes)
+            _read_carefully(broker, reading, item, max_bytes, reader)
             continue
         if offset == high_watermark:
             # nothing there: most partitions of a fetch of many
@@ -93,7 +113,7 @@ def read_items(
                 (item, FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset))
             )
         else:
-            _read_carefully(broker, reading, item, max_bytes)
+            _read_carefully(broker, reading, item, max_bytes, reader)
     if first:
         cut = count - first
         reading.answers = reading.answers[cut:] + reading.answers[:cut]
@@ -120,10 +140,10 @@ def _slice(broker: Broker, reading: Reading, partition: Partition, item: FetchIt
     return True
 
 
-def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes: int) -> None:
+def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes: int, reader: Reader) -> None:
     try:
-        partition = _readable(broker, item)
-        answer = _diverging(partition, item)
+        partition = _readable(broker, item, reader)
+        answer = _elsewhere(broker, partition, item, reader) or _diverging(partition, item)
         if answer is None:
             answer = _read(broker, reading, partition, item, max_bytes)
         else:
@@ -134,13 +154,20 @@ def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes
     reading.answers.append((item, answer))
 
 
-def _readable(broker: Broker, item: FetchItem) -> Partition:
-    """The partition of an item, led by this broker, at the epoch that the client believes in."""
+def _readable(broker: Broker, item: FetchItem, reader: Reader) -> Partition:
+    """The partition of an item, one that this broker may read for the client, at the epoch that the client believes in."""
     if item.name is None:
         item.name = broker.topic_name(item.topic_key)  # type: ignore[arg-type]
         if item.name is None:
             raise PeerError(ErrorCode.unknown_topic_id)
-    partition = broker.led(item.name, item.index)
+    partition: Partition | None = broker.partitions.get((item.name, item.index))  # type: ignore[call-overload]
+    if (
+        partition is None
+        or partition.log is None
+        or not (partition.is_leader or reader.takes_follower)
+        or broker.maintenance.is_stopping
+    ):
+        partition = broker.leader_of(TopicPartition(item.name, item.index))
     if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
         raise PeerError(ErrorCode.unknown_topic_id)
     epoch = item.current_leader_epoch
@@ -148,6 +175,19 @@ def _readable(broker: Broker, item: FetchItem) -> Partition:
         code = ErrorCode.fenced_leader_epoch if epoch < partition.leader_epoch else ErrorCode.unknown_leader_epoch
         raise PeerError(code)
     return partition
+
+
+def _elsewhere(broker: Broker, partition: Partition, item: FetchItem, reader: Reader) -> FetchPartitionAnswer | None:
+    """No records but the follower to read them from; None when this broker is the one to read."""
+    if not reader.rack_id or not partition.is_leader:
+        return None
+    replica_id = preferred_replica(broker, partition, reader.rack_id, item.fetch_offset)
+    if replica_id == LEADER_ONLY:
+        return None
+    high_watermark = partition.high_watermark
+    answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, partition.log_start_offset)
+    answer.preferred_read_replica = replica_id
+    return answer
 
 
 def _diverging(partition: Partition, item: FetchItem) -> FetchPartitionAnswer | None:

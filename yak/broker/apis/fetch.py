@@ -1,8 +1,8 @@
 """Fetch (key 1, v4-18): committed batches from an offset on, waiting for them when there are none yet.
 
-v5: log start offset. v7: sessions (KIP-227). v9: leader epoch fencing. v10: zstd. v11: rack, ignored (every reader is
-served by the leader). v12: flexible, last fetched epoch and divergence (KIP-595). v13: topic ids. v15: replica state.
-v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
+v5: log start offset. v7: sessions (KIP-227). v9: leader epoch fencing. v10: zstd. v11: rack, and reading from a follower
+(KIP-392). v12: flexible, last fetched epoch and divergence (KIP-595), the leader instead of us. v13: topic ids. v15: replica
+state. v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
 
 Sizes are Kafka's rule: the first batch of the first partition with data is given whole even if it is larger than asked
 (ReplicaManager.readFromLog); an answer is also bounded by this broker (`Connection.fetch_aim_bytes`, and for a fetch
@@ -15,7 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
-from yak.broker.reading import Reading, read_items
+from yak.broker.leader_hints import add_hints
+from yak.broker.read_replicas import chooses_by_rack
+from yak.broker.reading import OF_THE_LEADER, Reader, Reading, read_items
 from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSession
 from yak.errors import ErrorCode, PeerError
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 1, "Fetch", range(4, 19)
-ABSENT = (
-    "fetching from followers by rack (KIP-392): the rack is ignored",
-    "fetches as a replica: refused with CLUSTER_AUTHORIZATION_FAILED",
-)
+ABSENT = ("fetches as a replica: refused with CLUSTER_AUTHORIZATION_FAILED",)
 
 _SESSION_VERSION = 7
+_RACK_VERSION = 11
+_LEADER_VERSION = 12
 _TOPIC_ID_VERSION = 13
 _DISK_WAIT_MS = 30_000
+_CONSUMER = Reader(takes_follower=True)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -114,6 +116,7 @@ class Fetch(Waiting):
         "_items",
         "_max_bytes",
         "_min_bytes",
+        "_reader",
         "_session",
         "_sliced_max_bytes",
     )
@@ -133,6 +136,11 @@ class Fetch(Waiting):
             allowed, FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION * self._partitions_count()
         )
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._reader = OF_THE_LEADER
+        if call.version >= _RACK_VERSION:
+            self._reader = _CONSUMER
+            if request.rack_id and chooses_by_rack(broker, request.rack_id):
+                self._reader = Reader(request.rack_id, takes_follower=True)
         self._bytes_seen = 0
 
     def _partitions_count(self) -> int:
@@ -154,6 +162,7 @@ class Fetch(Waiting):
             self._max_bytes,
             connection.fetch_rotation,
             sliced_max_bytes=self._sliced_max_bytes,
+            reader=self._reader,
         )
 
     def is_enough(self, reading: Reading) -> bool:
@@ -179,9 +188,9 @@ class Fetch(Waiting):
             session_id = self._session.session_id
             answers = self._only_news(broker, self._session, answers)
         call = self.call
-        return Prebuilt(
-            fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, _by_topic(answers))
-        )
+        topics = _by_topic(answers)
+        hints = add_hints(broker, topics) if reading.has_error and call.version >= _LEADER_VERSION else ()
+        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, topics, hints))
 
     def _only_news(
         self, broker: Broker, session: FetchSession, answers: list[tuple[FetchItem, FetchPartitionAnswer]]
@@ -196,10 +205,16 @@ class Fetch(Waiting):
                 or answer.high_watermark != item.sent_high_watermark
                 or answer.log_start_offset != item.sent_log_start_offset
                 or answer.diverging_epoch is not None
+                or answer.preferred_read_replica >= 0
             )
             item.sent_high_watermark = answer.high_watermark
             item.sent_log_start_offset = answer.log_start_offset
-            if answer.error_code != ErrorCode.none or has_data or answer.diverging_epoch is not None:
+            if (
+                has_data
+                or answer.error_code != ErrorCode.none
+                or answer.diverging_epoch is not None
+                or answer.preferred_read_replica >= 0
+            ):
                 session.mark_dirty(item)
             elif item.fetch_offset >= answer.high_watermark:
                 # from here on only the partition tells of news: it may be another than when the session began

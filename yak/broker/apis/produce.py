@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.admission import append_batch
 from yak.broker.appending import Appended
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.hot import ProducePartitionAnswer, produce_response
 from yak.replication.partition import Partition
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
 ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
 
+_LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
 
@@ -40,6 +42,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         refusal = None
     by_id = call.version >= _TOPIC_ID_VERSION
     wait: ProduceWaiting | None = None
+    has_error = False
     topics: list[tuple[Any, list[ProducePartitionAnswer]]] = []
     for topic_data in request.topic_data:
         answers: list[ProducePartitionAnswer] = []
@@ -55,6 +58,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
             except PeerError as error:
                 answers.append(_failed(data.index, error))
+                has_error = True
                 continue
             answer = ProducePartitionAnswer(
                 data.index,
@@ -73,9 +77,19 @@ def handle(broker: Broker, call: Call) -> Outcome:
         _close_on_error(broker, call, topics)
     if wait is not None:
         wait.remaining -= 1
+        wait.has_error = has_error
         return Later(wait)
     if acks == 0:
         return None
+    return _answer(broker, call, topics, has_error=has_error)
+
+
+def _answer(
+    broker: Broker, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]], *, has_error: bool
+) -> Prebuilt:
+    if has_error and call.version >= _LEADER_VERSION:
+        endpoints = add_hints(broker, topics)
+        return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
 
 
@@ -98,12 +112,14 @@ def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[Pro
 class ProduceWaiting(Waiting):
     """An acks=1 or acks=all produce whose batches are in the log but do not count yet."""
 
-    __slots__ = ("_held", "_topics", "remaining")
+    __slots__ = ("_held", "_topics", "has_error", "remaining")
 
     def __init__(self, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
         super().__init__(call, max(0, call.request.timeout_ms))
         self.remaining = 1
         """Batches that do not count yet, and one for the handler: until it is done, the answer is not whole."""
+        self.has_error = False
+        """Whether a batch was refused at once."""
         self._topics = topics
         self._held: list[tuple[Partition, Appended, ProducePartitionAnswer]] = []
 
@@ -128,7 +144,10 @@ class ProduceWaiting(Waiting):
         if self.call.request.acks == 0:
             _close_on_error(broker, self.call, self._topics)
             return Prebuilt([])
-        return Prebuilt(produce_response(self.call.version, self.call.correlation_id, self._topics))
+        for _partition, _appended, answer in self._held:
+            if answer.error_code != _NONE:
+                self.has_error = True
+        return _answer(broker, self.call, self._topics, has_error=self.has_error)
 
     def on_expiry(self, broker: Broker) -> Outcome:
         """Batches that still do not count are answered with REQUEST_TIMED_OUT: they are in the log all the same."""

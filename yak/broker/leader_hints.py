@@ -1,0 +1,60 @@
+"""Who leads instead of us, told with the answer that refuses (KIP-951): the client goes there without asking for metadata.
+
+Only answers with an error come here, so that those without pay nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from yak.cluster.image import Image
+from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode
+from yak.ids import NodeId
+from yak.protocol.hot import FetchPartitionAnswer, LeaderHint, NodeEndpoint, ProducePartitionAnswer
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+HintedAnswer: TypeAlias = ProducePartitionAnswer | FetchPartitionAnswer
+
+_HINTED = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
+_NO_NODE: NodeId = -1
+
+
+def add_hints(broker: Broker, topics: Iterable[tuple[Any, Sequence[HintedAnswer]]]) -> tuple[NodeEndpoint, ...]:
+    """Put the current leader into each partition's answer that says we are not; gives the leaders' endpoints.
+
+    `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known; we do not name
+    ourselves unless the client only has an old epoch.
+    """
+    image = broker.image
+    leaders: dict[NodeId, None] = {}
+    for key, answers in topics:
+        for answer in answers:
+            if answer.error_code in _HINTED:
+                name = key if type(key) is str else broker.topic_name(key)
+                hint = _hint(broker, image, name, answer)
+                if hint is not None:
+                    answer.current_leader = hint
+                    leaders[hint.leader_id] = None
+    return tuple(endpoint for node_id in leaders if (endpoint := _endpoint(image, node_id)) is not None)
+
+
+def _hint(broker: Broker, image: Image, name: str | None, answer: HintedAnswer) -> LeaderHint | None:
+    topic = None if name is None else image.topics.get(name)
+    if topic is None or not 0 <= answer.index < len(topic.partitions):
+        return None
+    info = topic.partitions[answer.index]
+    if info.leader == broker.node_id and answer.error_code == ErrorCode.not_leader_or_follower:
+        # we are leaving, or may not lead yet: who comes after us is not known
+        return LeaderHint(_NO_NODE, info.leader_epoch)
+    return LeaderHint(info.leader, info.leader_epoch)
+
+
+def _endpoint(image: Image, node_id: NodeId) -> NodeEndpoint | None:
+    info = image.brokers.get(node_id)
+    if info is None or info.state is not BrokerState.ACTIVE:
+        return None
+    return NodeEndpoint(info.node_id, info.host, info.port, info.rack)

@@ -1,0 +1,59 @@
+"""Which replica a consumer reads from (KIP-392): the leader, or one in the consumer's rack.
+
+With `replica.selector.class` set to Kafka's RackAwareReplicaSelector the leader of a partition names a replica in the
+rack that the consumer says it is in, and the consumer fetches from there what is committed. Rules: Kafka's
+ReplicaManager.findPreferredReadReplica and RackAwareReplicaSelector.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yak.cluster.records import BrokerState
+from yak.config.broker_config_table import RACK_AWARE_SELECTOR
+from yak.ids import NodeId, Offset, TopicPartition
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+LEADER_ONLY: Final = -1
+"""No replica but the leader is named."""
+
+
+def chooses_by_rack(broker: Broker, rack_id: str) -> bool:
+    """Whether a consumer in this rack may be sent to a follower."""
+    return bool(rack_id) and broker.config.replica_selector_class == RACK_AWARE_SELECTOR
+
+
+def preferred_replica(broker: Broker, partition: Partition, rack_id: str, fetch_offset: Offset) -> NodeId:
+    """The follower to read from instead of this leader, LEADER_ONLY for none.
+
+    It is alive, in sync, in the consumer's rack, and has the offset; of several the one that is furthest, then the one
+    that was caught up last, then the largest id. A leader in that rack keeps the consumer.
+    """
+    brokers = broker.image.brokers
+    own = brokers.get(broker.node_id)
+    if own is not None and own.rack == rack_id:
+        return LEADER_ONLY
+    best: tuple[Offset, int, NodeId] | None = None
+    for node_id in partition.isr:
+        info, replica = brokers.get(node_id), partition.replica_states.get(node_id)
+        if replica is None or info is None or info.rack != rack_id or info.state is not BrokerState.ACTIVE:
+            continue
+        if replica.log_start_offset <= fetch_offset <= replica.log_end_offset:
+            rank = (replica.log_end_offset, replica.last_caught_up_ms, node_id)
+            best = rank if best is None else max(best, rank)
+    return LEADER_ONLY if best is None else best[2]
+
+
+def hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
+    """The partition, if this broker has a replica of it, as the leader or not.
+
+    Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when this broker has no
+    replica or is leaving, KAFKA_STORAGE_ERROR when its directory is offline.
+    """
+    partition = broker.partitions.get(topic_partition)
+    if partition is None or partition.log is None or partition.is_leader or broker.maintenance.is_stopping:
+        return broker.leader_of(topic_partition)
+    return partition
