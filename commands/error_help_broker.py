@@ -30,6 +30,11 @@ BROKER: dict[str, Explanation] = {
         "It is a name, or a name and a number of partitions.",
         "yak up --seed-topic orders:3",
     ),
+    "bad-followers": explain(
+        "An address in --followers cannot be one.",
+        "They are the addresses of other brokers, HOST:PORT with commas between, each named once.",
+        "yak serve --followers HOST:9093,HOST:9094",
+    ),
     "bad-up-action": explain(
         "What follows yak up is not understood.", "The only action is restart NODE.", "yak up restart 1"
     ),

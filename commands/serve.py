@@ -11,7 +11,7 @@ from yak.commands.options import Globals
 @command(
     examples=(
         "yak serve",
-        "yak serve --port 9093 --node-id 2 --data-dir ./yak-data-2 --redis-url redis://127.0.0.1:6379/0",
+        "yak serve --role follower --node-id 2 --port 9093 --data-dir ./yak-data-2",
         "yak serve --host 0.0.0.0 --advertised broker1.example:9092 -c num.partitions=6",
         "yak serve --properties server.properties --dry-run",
     )
@@ -25,6 +25,12 @@ def serve(
     node_id: Annotated[
         str | None,
         typer.Option("--node-id", help="Its number in the cluster; a name is numbered.  [1]", rich_help_panel=WHAT),
+    ] = None,
+    rack: Annotated[
+        str | None,
+        typer.Option(
+            "--rack", metavar="R", help="Its rack or zone: replicas are spread over them.", rich_help_panel=WHAT
+        ),
     ] = None,
     data_dir: Annotated[
         list[str] | None,
@@ -48,6 +54,15 @@ def serve(
             "--min-insync-replicas", metavar="N", help="Short for -c min.insync.replicas=N.", rich_help_panel=WHAT
         ),
     ] = None,
+    default_replication_factor: Annotated[
+        str | None,
+        typer.Option(
+            "--default-replication-factor",
+            metavar="N",
+            help="Short for -c default.replication.factor=N.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     host: Annotated[
         str | None, typer.Option("--host", help="Listen on this address.  [127.0.0.1]", rich_help_panel=CONNECTION)
     ] = None,
@@ -68,13 +83,26 @@ def serve(
     redis_timeout: Annotated[
         str, typer.Option("--redis-timeout", help="Wait for it at start.", rich_help_panel=CONNECTION)
     ] = "30s",
+    followers: Annotated[
+        str | None,
+        typer.Option(
+            "--followers",
+            metavar="HOST:PORT,...",
+            help="The followers this leader waits for before it makes replicated topics.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
+    followers_timeout: Annotated[
+        str | None,
+        typer.Option("--followers-timeout", help="Wait so long for them.  [30s]", rich_help_panel=CONNECTION),
+    ] = None,
     lease_time: Annotated[
         str | None,
-        typer.Option("--lease-time", help="How long the controller's lease lasts.", rich_help_panel=CONNECTION),
+        typer.Option("--lease-time", help="A broker silent for so long is replaced.  [6s]", rich_help_panel=CONNECTION),
     ] = None,
     renew_interval: Annotated[
         str | None,
-        typer.Option("--renew-interval", help="How often it is renewed.  [lease/3]", rich_help_panel=CONNECTION),
+        typer.Option("--renew-interval", help="How often it says that it lives.  [0.5s]", rich_help_panel=CONNECTION),
     ] = None,
     ready_file: Annotated[
         str | None,
@@ -101,15 +129,19 @@ def serve(
         ServeFlags(
             role=role,
             node_id=node_id,
+            rack=rack,
             data_dir=data_dir or [],
             configs=configs or [],
             properties=properties,
             min_insync_replicas=min_insync_replicas,
+            default_replication_factor=default_replication_factor,
             host=host,
             port=port,
             advertised=advertised,
             redis_url=redis_url,
             redis_timeout=redis_timeout,
+            followers=followers,
+            followers_timeout=followers_timeout,
             lease_time=lease_time,
             renew_interval=renew_interval,
             ready_file=ready_file,

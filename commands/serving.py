@@ -23,15 +23,19 @@ class ServeFlags:
 
     role: str | None = None
     node_id: str | None = None
+    rack: str | None = None
     data_dir: list[str] = field(default_factory=list)
     configs: list[str] = field(default_factory=list)
     properties: str | None = None
     min_insync_replicas: str | None = None
+    default_replication_factor: str | None = None
     host: str | None = None
     port: str | None = None
     advertised: str | None = None
     redis_url: str | None = None
     redis_timeout: str = "30s"
+    followers: str | None = None
+    followers_timeout: str | None = None
     lease_time: str | None = None
     renew_interval: str | None = None
     ready_file: str | None = None
@@ -87,17 +91,27 @@ def run(g: Globals, flags: ServeFlags) -> None:
             {
                 "role": flags.role,
                 "node_id": flags.node_id,
+                "rack": flags.rack,
                 "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
                 "host": flags.host,
                 "port": flags.port,
                 "redis_url": flags.redis_url,
+                "followers": flags.followers,
+                "followers_timeout_seconds": flags.followers_timeout,
                 "lease_time_seconds": flags.lease_time,
                 "renew_interval_seconds": flags.renew_interval,
                 "log_format": flags.log_format,
                 "log_level": flags.log_level,
             },
         )
-        resolved.take_configs(flags.properties, flags.configs, flags.min_insync_replicas)
+        resolved.take_configs(
+            flags.properties,
+            flags.configs,
+            {
+                "min.insync.replicas": flags.min_insync_replicas,
+                "default.replication.factor": flags.default_replication_factor,
+            },
+        )
         options = resolved.options(flags.advertised, flags.redis_timeout, flags.ready_file)
     g.out.warn_once(g.settings.warnings)
     if flags.dry_run:
@@ -123,8 +137,11 @@ class Resolution:
         self.configs: dict[str, tuple[str, str]] = {}
         self.values: list[Resolved] = []
 
-    def take_configs(self, properties: str | None, pairs: list[str], min_insync_replicas: str | None) -> None:
-        """Read the broker configs. Raises UsageError (`config-file`, `bad-config`)."""
+    def take_configs(self, properties: str | None, pairs: list[str], short: dict[str, str | None]) -> None:
+        """Read the broker configs; `short` are those that have a flag of their own name.
+
+        Raises UsageError (`config-file`, `bad-config`).
+        """
         if properties is not None:
             for name, value in _read_properties(properties).items():
                 self.configs[name] = (value, f"file {properties}")
@@ -138,8 +155,9 @@ class Resolution:
                     try_=("yak serve -c num.partitions=6",),
                 )
             self.configs[name.strip()] = (value.strip(), "flag -c")
-        if min_insync_replicas is not None:
-            self.configs["min.insync.replicas"] = (min_insync_replicas, "flag --min-insync-replicas")
+        for name, given in short.items():
+            if given is not None:
+                self.configs[name] = (given, f"flag --{name.replace('.', '-')}")
         self._take_names_of_ours()
 
     def _take_names_of_ours(self) -> None:
@@ -160,6 +178,7 @@ class Resolution:
         for name, setting in (
             ("node.id", "node_id"),
             ("broker.id", "node_id"),
+            ("broker.rack", "rack"),
             ("log.dirs", "data_dir"),
             ("log.dir", "data_dir"),
         ):
@@ -184,13 +203,12 @@ class Resolution:
         """All together. Raises UsageError for what cannot be."""
         from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
-        from yak.server.options import LEASE_MS_DEFAULT, ServeOptions, split_address
+        from yak.server.options import ServeOptions, parse_followers, split_address
 
         if advertised is not None:
             advertised_host, advertised_port = split_address(advertised, "--advertised")
             self._flags["advertised_host"] = advertised_host or None
             self._flags["advertised_port"] = advertised_port
-        lease = self._g.settings.get("lease_time_seconds", self._flags["lease_time_seconds"])
         renew_seconds = self.value("renew_interval_seconds")
         options = ServeOptions(
             node_id=self.value("node_id"),
@@ -202,14 +220,16 @@ class Resolution:
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
             data_dirs=tuple(part.strip() for part in str(self.value("data_dir")).split(",") if part.strip()),
-            lease_ms=LEASE_MS_DEFAULT if lease.origin == "default" else round(lease.value * 1000),
+            rack=self.value("rack"),
+            followers=parse_followers(str(self.value("followers"))),
+            followers_timeout_ms=round(self.value("followers_timeout_seconds") * 1000),
+            lease_ms=round(self.value("lease_time_seconds") * 1000),
             renew_ms=None if renew_seconds is None else round(renew_seconds * 1000),
             log_format=self.value("log_format"),
             log_level=self.value("log_level"),
             configs={name: value for name, (value, _) in self.configs.items() if name not in _SAID_BY_OPTIONS},
             ready_file=ready_file,
         )
-        self.values.append(type(lease)("lease_time_seconds", options.lease_ms / 1000, lease.origin))
         for warning in options.check():
             self._g.out.warn_once([warning])
         BrokerConfig.from_settings(options.broker_settings(options.port))
@@ -217,7 +237,7 @@ class Resolution:
 
 
 _ADVERTISED = ("advertised_host", "advertised_port")
-_SAID_BY_OPTIONS = ("node.id", "broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
+_SAID_BY_OPTIONS = ("node.id", "broker.id", "broker.rack", "listeners", "advertised.listeners", "log.dirs", "log.dir")
 
 
 def _read_properties(path: str) -> dict[str, str]:
@@ -238,6 +258,7 @@ def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -
         "renew_interval_seconds": options.renew_interval_ms / 1000,
         "advertised_host": host,
         "advertised_port": port,
+        "followers": ",".join(options.followers),
     }
     rows = [
         {"name": each.name, "value": shown.get(each.name, each.value), "origin": each.origin}

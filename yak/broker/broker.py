@@ -48,6 +48,9 @@ class Parts:
     image: Image
     image_log: ImageLog
     dice: Dice
+    expected_followers: tuple[str, ...] = ()
+    """host:port of the followers that a leader-role broker waits for before it makes replicated topics."""
+    followers_timeout_ms: int = 30_000
 
 
 class Broker:

@@ -95,17 +95,22 @@ def make_broker(
         directories=tuple(id_to_text(each) for each in opened.log_store.directory_ids()),
         host=advertised[0],
         port=advertised[1],
+        rack=config.broker_rack,
         role=options.role,
         cluster_id=opened.log_store.cluster_id,
     )
     parts = Parts(
         identity=identity,
         config=config,
-        membership=MembershipSettings(lease_ms=options.lease_ms, lease_renew_ms=options.renew_interval_ms),
+        membership=MembershipSettings(
+            session_timeout_ms=options.lease_ms, heartbeat_interval_ms=options.renew_interval_ms
+        ),
         log_store=opened.log_store,
         image=opened.image,
         image_log=opened.image_log,
         dice=dice,
+        expected_followers=options.followers if options.role == "leader" else (),
+        followers_timeout_ms=options.followers_timeout_ms,
     )
     return Broker(parts, clock.now_ms())
 

@@ -8,9 +8,13 @@ from yak.errors import UsageError
 
 Role = Literal["leader", "follower"]
 ROLES: Final[tuple[Role, ...]] = ("leader", "follower")
-LEASE_MS_DEFAULT: Final = 10_000
-"""As `yak.cluster.member_state.MembershipSettings`; far above any delay of a busy loop."""
+LEASE_MS_DEFAULT: Final = 6_000
+"""As `session_timeout_ms` of `yak.cluster.member_state.MembershipSettings`; far above any delay of a busy loop."""
+RENEW_MS_DEFAULT: Final = 500
+FOLLOWERS_TIMEOUT_MS_DEFAULT: Final = 30_000
 _RENEWALS_PER_LEASE: Final = 3
+_RENEWALS_PER_LEASE_MIN: Final = 2
+_KAFKA_PORT: Final = 9092
 _ANY_ADDRESS: Final = ("0.0.0.0", "::", "[::]", "", "*")  # noqa: S104 - these are refused, not bound
 _LOOPBACK: Final = ("127.", "::1", "[::1]", "localhost")
 
@@ -28,7 +32,13 @@ class ServeOptions:
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_timeout_ms: int = 30_000
     data_dirs: tuple[str, ...] = ("./yak-data",)
+    rack: str | None = None
+    followers: tuple[str, ...] = ()
+    """Addresses (host:port) of the followers that this leader waits for, up to the timeout, before it makes replicated
+    topics."""
+    followers_timeout_ms: int = FOLLOWERS_TIMEOUT_MS_DEFAULT
     lease_ms: int = LEASE_MS_DEFAULT
+    """How long a broker may be silent before it is fenced, and the controller before its office is taken."""
     renew_ms: int | None = None
     log_format: str = "text"
     log_level: str = "info"
@@ -38,8 +48,10 @@ class ServeOptions:
 
     @property
     def renew_interval_ms(self) -> int:
-        """How often the lease is renewed; a third of the lease when not said."""
-        return self.lease_ms // _RENEWALS_PER_LEASE if self.renew_ms is None else self.renew_ms
+        """How often the broker says that it lives; when not said 0.5 s, or a third of a short lease."""
+        if self.renew_ms is not None:
+            return self.renew_ms
+        return min(RENEW_MS_DEFAULT, self.lease_ms // _RENEWALS_PER_LEASE)
 
     def advertised(self, bound_port: int) -> tuple[str, int]:
         """Where clients are told to connect, once the port is bound."""
@@ -48,8 +60,10 @@ class ServeOptions:
     def broker_settings(self, bound_port: int) -> dict[str, str]:
         """The broker configs as they are in force: those given, and what the flags say in Kafka's words."""
         host, port = self.advertised(bound_port)
+        rack = {} if self.rack is None else {"broker.rack": self.rack}
         return {
             **self.configs,
+            **rack,
             "node.id": str(self.node_id),
             "listeners": f"PLAINTEXT://{bracketed(self.host)}:{bound_port}",
             "advertised.listeners": f"PLAINTEXT://{bracketed(host)}:{port}",
@@ -59,7 +73,7 @@ class ServeOptions:
     def check(self) -> tuple[str, ...]:
         """Warnings about what works, but probably not as meant.
 
-        Raises UsageError: `bad-node-id`, `bad-role`, `lease-config`, `bad-advertised`, `data-dir`.
+        Raises UsageError: `bad-node-id`, `bad-role`, `lease-config`, `bad-advertised`, `bad-followers`, `data-dir`.
         """
         if self.role not in ROLES:
             raise UsageError(
@@ -83,20 +97,37 @@ class ServeOptions:
                 try_=("yak serve --data-dir ./yak-data",),
             )
         self._check_lease()
-        return self._check_advertised()
+        return self._check_advertised() + self._check_followers()
 
     def _check_lease(self) -> None:
         renew_ms = self.renew_interval_ms
-        if 0 < renew_ms < self.lease_ms:
+        if 0 < renew_ms * _RENEWALS_PER_LEASE_MIN <= self.lease_ms:
             return
+        renew, lease = f"renew {renew_ms / 1000:g} s", f"lease {self.lease_ms / 1000:g} s"
+        why = "the renew interval must be above 0"
+        if renew_ms >= self.lease_ms:
+            why = f"{renew} >= {lease} would flap"
+        elif renew_ms > 0:
+            why = f"{renew} is more than half of {lease}: one renewal that is late would end it"
+        renew_at_most = max(self.lease_ms, RENEW_MS_DEFAULT) / _RENEWALS_PER_LEASE / 1000
         raise UsageError(
             "lease-config",
             "refusing to start",
-            why=f"renew {renew_ms / 1000:g} s >= lease {self.lease_ms / 1000:g} s would flap"
-            if renew_ms > 0
-            else "the renew interval must be above 0",
-            try_=(f"yak serve --renew-interval {self.lease_ms / _RENEWALS_PER_LEASE / 1000:g}s",),
+            why=why,
+            try_=(f"yak serve --renew-interval {renew_at_most:.2g}s",),
         )
+
+    def _check_followers(self) -> tuple[str, ...]:
+        if self.followers_timeout_ms < 0:
+            raise bad_followers(f"--followers-timeout {self.followers_timeout_ms} ms", "it is below 0")
+        host, port = self.advertised(self.port)
+        own = {f"{bracketed(host)}:{port}", f"{bracketed(self.host)}:{self.port}"}
+        for follower in self.followers:
+            if follower in own:
+                raise bad_followers(follower, "it is this broker's own address; name the others")
+        if self.followers and self.role != "leader":
+            return ("--followers is for brokers of role leader: this one waits for nobody",)
+        return ()
 
     def _check_advertised(self) -> tuple[str, ...]:
         host = self.advertised_host or self.host
@@ -115,6 +146,35 @@ class ServeOptions:
 def bracketed(host: str) -> str:
     """A host as it stands in front of `:port`."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def parse_followers(text: str) -> tuple[str, ...]:
+    """`host:port,host:port`, in the order given; a port that is not said is 9092. Raises UsageError (`bad-followers`)."""
+    addresses: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        if not part:
+            continue
+        try:
+            host, port = split_address(part, "--followers")
+        except UsageError as error:
+            raise bad_followers(part, error.why) from None
+        if not host or port == 0:
+            raise bad_followers(part, "it names no host" if not host else "nobody can be reached at port 0")
+        address = f"{bracketed(host)}:{_KAFKA_PORT if port is None else port}"
+        if address in addresses:
+            raise bad_followers(address, "it is named twice")
+        addresses.append(address)
+    return tuple(addresses)
+
+
+def bad_followers(what: str, why: str) -> UsageError:
+    """The error for an address in `--followers` that cannot be one."""
+    return UsageError(
+        "bad-followers",
+        f"{what} cannot be used as a follower",
+        why=why,
+        try_=("yak serve --followers HOST:9093,HOST:9094",),
+    )
 
 
 def split_address(text: str, what: str) -> tuple[str, int | None]:

@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from yak.commands.main import run
 def _clean_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     logger = logging.getLogger("yak")
     before = (logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions)
-    for name in ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "YAK_NODE_ID", "YAK_PORT"):
+    aliases = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
+    for name in (*aliases, *(name for name in os.environ if name.startswith("YAK_"))):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -54,6 +56,30 @@ def test_a_dry_run_shows_each_value_with_its_origin(
     assert shown["role"] == {"value": "leader", "origin": "default"}
 
 
+def test_what_replication_is_told_comes_with_its_origins(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = dry_run(capsys)
+    assert shown["lease_time_seconds"] == {"value": 6.0, "origin": "default"}
+    assert shown["renew_interval_seconds"] == {"value": 0.5, "origin": "default"}
+    assert shown["followers"] == {"value": "", "origin": "default"}
+    assert shown["followers_timeout_seconds"] == {"value": 30.0, "origin": "default"}
+    assert shown["rack"] == {"value": None, "origin": "default"}
+    monkeypatch.setenv("YAK_FOLLOWERS", "b2:9093, b3")
+    monkeypatch.setenv("LEASE_TIME_SECONDS", "10")
+    monkeypatch.setenv("RENEW_INTERVAL_SECONDS", "5")
+    monkeypatch.setenv("YAK_RACK", "zone-a")
+    shown = dry_run(capsys, "--followers-timeout", "90", "--default-replication-factor", "3")
+    assert shown["followers"] == {"value": "b2:9093,b3:9092", "origin": "env YAK_FOLLOWERS"}
+    assert shown["followers_timeout_seconds"] == {"value": 90.0, "origin": "flag --followers-timeout"}
+    assert shown["lease_time_seconds"] == {"value": 10.0, "origin": "env LEASE_TIME_SECONDS=10"}
+    assert shown["renew_interval_seconds"]["value"] == 5.0
+    assert shown["rack"] == {"value": "zone-a", "origin": "env YAK_RACK"}
+    assert shown["default.replication.factor"] == {"value": "3", "origin": "flag --default-replication-factor"}
+    monkeypatch.delenv("YAK_RACK")
+    assert dry_run(capsys, "-c", "broker.rack=zone-b")["rack"] == {"value": "zone-b", "origin": "flag -c"}
+
+
 @pytest.mark.parametrize(("name", "number"), [("7", 7), ("broker-2", 2), ("follower", None)])
 def test_a_node_name_is_numbered_the_same_everywhere(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, number: int | None
@@ -68,6 +94,9 @@ def test_a_node_name_is_numbered_the_same_everywhere(
     ("words", "slug"),
     [
         (("--lease-time", "1s", "--renew-interval", "1s"), "lease-config"),
+        (("--lease-time", "10", "--renew-interval", "6"), "lease-config"),
+        (("--followers", "b2:9093,b2:9093"), "bad-followers"),
+        (("--followers", "127.0.0.1:9092"), "bad-followers"),
         (("--host", "0.0.0.0"), "bad-advertised"),
         (("-c", "num.partition=4"), "bad-config"),
         (("-c", "num.partitions=many"), "bad-config"),

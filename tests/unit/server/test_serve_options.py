@@ -2,13 +2,13 @@ import pytest
 
 from yak.config.broker_configs import BrokerConfig
 from yak.errors import UsageError
-from yak.server.options import ServeOptions, parse_properties_file, split_address
+from yak.server.options import ServeOptions, parse_followers, parse_properties_file, split_address
 
 
 def test_the_defaults_can_be_served() -> None:
     options = ServeOptions()
     assert options.check() == ()
-    assert options.renew_interval_ms * 3 <= options.lease_ms
+    assert (options.lease_ms, options.renew_interval_ms) == (6_000, 500)
     config = BrokerConfig.from_settings(options.broker_settings(19092))
     assert config.node_id == 1
     assert config.advertised_listeners == ("PLAINTEXT://127.0.0.1:19092",)
@@ -19,6 +19,11 @@ def test_the_defaults_can_be_served() -> None:
     [
         (ServeOptions(lease_ms=1000, renew_ms=1000), "lease-config"),
         (ServeOptions(lease_ms=1000, renew_ms=0), "lease-config"),
+        (ServeOptions(lease_ms=1000, renew_ms=501), "lease-config"),
+        (ServeOptions(lease_ms=2), "lease-config"),
+        (ServeOptions(followers=("127.0.0.1:9092",)), "bad-followers"),
+        (ServeOptions(advertised_host="me.example", followers=("me.example:9092",)), "bad-followers"),
+        (ServeOptions(followers_timeout_ms=-1), "bad-followers"),
         (ServeOptions(host="0.0.0.0"), "bad-advertised"),
         (ServeOptions(advertised_host="::"), "bad-advertised"),
         (ServeOptions(node_id=-1), "bad-node-id"),
@@ -31,6 +36,40 @@ def test_what_cannot_work_is_refused(options: ServeOptions, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         options.check()
     assert (caught.value.code, caught.value.exit_code) == (slug, 2)
+
+
+def test_a_short_lease_is_renewed_more_often() -> None:
+    assert ServeOptions(lease_ms=900).renew_interval_ms == 300
+    assert ServeOptions(lease_ms=60_000).renew_interval_ms == 500
+    assert ServeOptions(lease_ms=10_000, renew_ms=5_000).check() == ()
+
+
+def test_a_renewal_that_is_too_slow_says_why_and_what_would_do() -> None:
+    for renew_ms, words in ((10_000, "renew 10 s >= lease 10 s"), (6_000, "more than half of lease 10 s")):
+        with pytest.raises(UsageError) as caught:
+            ServeOptions(lease_ms=10_000, renew_ms=renew_ms).check()
+        assert words in caught.value.why
+        assert caught.value.try_ == ("yak serve --renew-interval 3.3s",)
+
+
+def test_followers_are_addresses_each_named_once() -> None:
+    assert parse_followers("") == ()
+    assert parse_followers(" a:1, b ,[::1]:3,PLAINTEXT://c:4,") == ("a:1", "b:9092", "[::1]:3", "c:4")
+    for text in ("a:x", "a:0", ":9092", "a:1,a:1", "a,a:9092", "http://a:8081"):
+        with pytest.raises(UsageError) as caught:
+            parse_followers(text)
+        assert caught.value.code == "bad-followers"
+        assert caught.value.why
+
+
+def test_a_follower_that_is_given_followers_is_warned() -> None:
+    assert len(ServeOptions(role="follower", followers=("a:1",)).check()) == 1
+    assert ServeOptions(followers=("a:1",)).check() == ()
+
+
+def test_the_rack_is_said_in_kafkas_words() -> None:
+    assert ServeOptions(rack="zone-a").broker_settings(1)["broker.rack"] == "zone-a"
+    assert "broker.rack" not in ServeOptions().broker_settings(1)
 
 
 def test_an_advertised_loopback_behind_an_open_listener_is_warned_of() -> None:
