@@ -14,11 +14,15 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = NEVER
     flush_ms: int = NEVER
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
     max_message_bytes: int = 1_048_588
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = NEVER
     message_timestamp_after_max_ms: int = 3_600_000
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
     min_insync_replicas: int = 1
     retention_bytes: int = -1
     retention_ms: int = 604_800_000

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 _LOG_FIELDS: Final = tuple((field.name, TOPIC_CONFIGS[field.name.replace("_", ".")]) for field in fields(LogConfig))
+_TUPLES: Final = {field.name for field in fields(LogConfig) if isinstance(field.default, tuple)}
 assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that nobody can set"
 
 
@@ -51,8 +52,14 @@ def resolve_log_config(
     for field_name, definition in _LOG_FIELDS:
         value = _first_valid(definition, topic_overrides, broker)
         if value is not None:
-            values[field_name] = value[0] if isinstance(value, list) else value
+            values[field_name] = _as_field(field_name, value)
     return LogConfig(**values)
+
+
+def _as_field(field_name: str, value: Value) -> object:
+    if not isinstance(value, list):
+        return value
+    return tuple(filter(None, value)) if field_name in _TUPLES else value[0]
 
 
 def topic_config_value(definition: ConfigDef, broker: Mapping[str, str]) -> str | None:

@@ -107,6 +107,13 @@ def test_throttled_replicas_are_all_or_a_list(value):
         validate_topic_config(f"{side}.replication.throttled.replicas", value)
 
 
+def test_throttled_replicas_come_as_they_are_named():
+    name = "leader.replication.throttled.replicas"
+    assert resolve_log_config({}, {}, {}, {}).leader_replication_throttled_replicas == ()
+    assert resolve_log_config({name: "0:1, 2:3,"}, {}, {}, {}).leader_replication_throttled_replicas == ("0:1", "2:3")
+    assert resolve_log_config({name: "*"}, {}, {}, {}).leader_replication_throttled_replicas == ("*",)
+
+
 def test_what_has_no_effect_may_be_set_to_its_default():
     validate_topic_config("min.cleanable.dirty.ratio", "0.50")
     validate_topic_config("preallocate", "FALSE")
