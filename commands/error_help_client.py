@@ -190,6 +190,12 @@ CLIENT: dict[str, Explanation] = {
         "Old metadata records are folded into a snapshot; the state is known from there on.",
         "yak log",
     ),
+    "no-cluster-in-store": explain(
+        "The metadata store answered, but holds no cluster.",
+        "It is another Redis than the brokers use, another database of it, or it was emptied.",
+        "yak isr --from-redis --redis-url redis://HOST:PORT/0",
+        "yak log --data-dir DIR",
+    ),
     "no-leader": explain(
         "A partition has no leader now.",
         "Its brokers are down or just starting; nothing can be written to it or read from it meanwhile.",

@@ -3,18 +3,15 @@
 Version 1 is asked for: the last without tagged fields; Kafka 1.0 to 4 answer it.
 """
 
-import socket
 import struct
 from collections.abc import Iterator
 
 from yak.client.metadata import ClusterMetadata
-from yak.client.reach import split_address
+from yak.client.raw_connection import RawConnection
 
 API_KEY = 35
 VERSION = 1
-CLIENT_ID = b"yak"
-ALL_TOPICS = -1
-ANSWER_BYTES_MAX = 256 << 20
+ALL_TOPICS = struct.pack(">i", -1)
 
 
 def replica_sizes(metadata: ClusterMetadata, *, timeout_s: float) -> dict[int, dict[tuple[str, int], int]]:
@@ -30,23 +27,8 @@ def replica_sizes(metadata: ClusterMetadata, *, timeout_s: float) -> dict[int, d
 
 
 def _ask(address: str, timeout_s: float) -> bytes:
-    body = struct.pack(">hhih", API_KEY, VERSION, 1, len(CLIENT_ID)) + CLIENT_ID + struct.pack(">i", ALL_TOPICS)
-    with socket.create_connection(split_address(address), timeout=timeout_s) as connection:
-        connection.sendall(struct.pack(">i", len(body)) + body)
-        (length,) = struct.unpack(">i", _exactly(connection, 4))
-        if not 4 <= length <= ANSWER_BYTES_MAX:
-            raise OSError(f"an answer of {length} bytes")
-        return _exactly(connection, length)[4:]
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    received = bytearray()
-    while len(received) < count:
-        piece = connection.recv(min(count - len(received), 1 << 16))
-        if not piece:
-            raise ConnectionResetError("closed in the middle of an answer")
-        received += piece
-    return bytes(received)
+    with RawConnection(address, timeout_s=timeout_s) as connection:
+        return connection.ask(API_KEY, VERSION, ALL_TOPICS, is_flexible=False)
 
 
 class _Reader:

@@ -56,7 +56,8 @@ class RedisSource:
         head, at, rest = self.url.rpartition("@")
         return f"{head.split('://', 1)[0]}://{rest}" if at else self.url
 
-    def _client(self) -> Any:
+    def connect(self) -> Any:
+        """A connection that answered; close it. Raises Unreachable (`log-source`)."""
         import redis
 
         try:
@@ -78,7 +79,7 @@ class RedisSource:
 
     def base(self) -> TailedRecord | None:
         """The snapshot that was kept when the stream was trimmed."""
-        client = self._client()
+        client = self.connect()
         try:
             found = client.hgetall(SNAPSHOT_KEY)
         finally:
@@ -90,7 +91,7 @@ class RedisSource:
 
     def records(self) -> Iterator[TailedRecord]:
         """The stream."""
-        client = self._client()
+        client = self.connect()
         try:
             after = "-"
             while page := client.xrange(LOG_KEY, min=after, count=PAGE_RECORDS):
@@ -101,7 +102,7 @@ class RedisSource:
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
         """Waits in Redis for what comes."""
-        client = self._client()
+        client = self.connect()
         try:
             while True:
                 found = client.xread({LOG_KEY: f"{after}-0"}, count=PAGE_RECORDS, block=BLOCK_MS)

@@ -1,0 +1,206 @@
+"""`yak isr`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command
+from yak.commands.completing import complete_topic
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.client.replica_offsets import ClusterReplicas
+    from yak.client.replication import PartitionReplicas
+
+_FROM_REDIS = "yak isr --from-redis" + " " * 11 + "read the metadata store instead"
+
+
+@command(
+    examples=(
+        "yak isr",
+        "yak isr orders --watch",
+        "yak isr --check --max-lag 1000",
+        "yak isr --under-replicated -o json",
+        "yak isr --from-redis",
+    )
+)
+def isr(
+    g: Globals,
+    topic: Annotated[
+        str | None,
+        typer.Argument(help="Only this topic.", metavar="TOPIC", autocompletion=complete_topic, show_default=False),
+    ] = None,
+    under_replicated: Annotated[
+        bool,
+        typer.Option(
+            "--under-replicated",
+            help="Only partitions with a replica out of sync.",
+            rich_help_panel=WHAT,
+        ),
+    ] = False,
+    unavailable: Annotated[
+        bool,
+        typer.Option(
+            "--unavailable",
+            help="Only partitions without leader or below min ISR.",
+            rich_help_panel=WHAT,
+        ),
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Return 4 when something is out of sync.", rich_help_panel=WHAT)
+    ] = False,
+    max_lag: Annotated[
+        int | None,
+        typer.Option(
+            "--max-lag", help="More records behind than this is out of sync too.", metavar="N", min=0,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look again and again; without a terminal print changes.",
+                           rich_help_panel=OUTPUT)
+    ] = False,
+    interval: Annotated[
+        str, typer.Option("--interval", help="Between two looks.", metavar="DURATION", rich_help_panel=OUTPUT)
+    ] = "1s",
+    count: Annotated[
+        int | None, typer.Option("--count", help="Stop after N looks.", metavar="N", rich_help_panel=STOP, min=1)
+    ] = None,
+    from_redis: Annotated[
+        bool, typer.Option("--from-redis", help="Read the metadata store, not the brokers.", rich_help_panel=CONNECTION)
+    ] = False,
+    redis_url: Annotated[
+        str | None,
+        typer.Option("--redis-url", help="The metadata store.", metavar="URL", rich_help_panel=CONNECTION),
+    ] = None,
+    data_dir: Annotated[
+        str | None,
+        typer.Option("--data-dir", help="Of yak up: find its brokers and its store.", metavar="DIR",
+                     rich_help_panel=CONNECTION),
+    ] = None,
+) -> int | None:  # fmt: skip
+    """Show leader, in-sync replicas and lag of each partition.
+
+    Read from the brokers. The partition epoch is not in Kafka's protocol: it is shown when the metadata store is known.
+    """
+    from yak.commands.isr_view import problems, show, summary
+
+    reader = _reader(g, topic, from_redis=from_redis, redis_url=redis_url, data_dir=data_dir)
+
+    def chosen(found: "ClusterReplicas") -> "tuple[PartitionReplicas, ...]":
+        return tuple(
+            each
+            for each in found.partitions
+            if not (under_replicated or unavailable)
+            or (under_replicated and problems(each, max_lag=max_lag))
+            or (unavailable and each.health in ("no leader", "below min ISR"))
+        )
+
+    if watch:
+        from yak.commands.isr_watch import Watch
+        from yak.commands.units import parse_duration_ms
+
+        return Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)
+    found = reader()
+    shown = chosen(found)
+    show(g, shown, max_lag=max_lag)
+    lines, colour = summary(found.partitions, max_lag=max_lag)
+    _say(g, found, shown, lines, colour, from_redis=from_redis)
+    return 4 if check and len(lines) > 1 else None
+
+
+def _say(
+    g: Globals,
+    found: "ClusterReplicas",
+    shown: "tuple[PartitionReplicas, ...]",
+    lines: list[str],
+    colour: str,
+    *,
+    from_redis: bool,
+) -> None:
+    """On stderr: what is out of sync, who did not answer, and where the figures are from."""
+    if not found.partitions:
+        g.out.note("No topics. yak topics create NAME makes one.")
+        return
+    if not shown:
+        g.out.note("No such partitions.")
+    g.out.stdout.flush()
+    for line in lines:
+        g.out.note(g.out.paint(line, colour) if colour else line)
+    if from_redis:
+        g.out.note("offsets as the leaders last reported them to the metadata store")
+        return
+    for node, reason in found.silent.items():
+        g.out.note(f"broker {node} at {found.brokers[node].address} did not answer: {reason}")
+
+
+def _reader(
+    g: Globals, topic: str | None, *, from_redis: bool, redis_url: str | None, data_dir: str | None
+) -> "Callable[[], ClusterReplicas]":
+    """What reads the cluster once; it raises YakError."""
+    from yak.commands.local_cluster import find_local, known_redis
+    from yak.errors import Unreachable, UsageError
+
+    local = find_local(g, data_dir)
+    if from_redis:
+        url = known_redis(g, redis_url, local) or str(g.settings.value("redis_url"))
+        return lambda: _known_topic(_from_redis(g, url, topic), topic)
+    if data_dir is not None and local is None:
+        raise UsageError("no-cluster", f"no cluster was started in {data_dir}", try_=(f"yak up --data-dir {data_dir}",))
+    servers = local.bootstrap if local is not None and local.bootstrap else g.bootstrap_servers
+    url_if_known = known_redis(g, redis_url, local)
+    latest = [servers]
+
+    def read() -> "ClusterReplicas":
+        from yak.client.replica_offsets import read_cluster
+
+        try:
+            found = read_cluster(latest[0], timeout_s=g.timeout_ms / 1000, topic=topic)
+        except Unreachable as error:
+            raise Unreachable(error.code, error.message, why=error.why, try_=(_FROM_REDIS, *error.try_)) from None
+        latest[0] = _all_addresses(latest[0], found.bootstrap)
+        _known_topic(found, topic)
+        return _with_partition_epochs(g, found, url_if_known)
+
+    return read
+
+
+def _all_addresses(asked: str, found: str) -> str:
+    """Those that were asked, then those that the cluster named: a later look needs any one of them."""
+    return ",".join(dict.fromkeys([*asked.split(","), *found.split(",")]).keys()).strip(",")
+
+
+def _from_redis(g: Globals, url: str, topic: str | None) -> "ClusterReplicas":
+    from yak.local.replicas_in_redis import read_cluster
+
+    return read_cluster(url, timeout_s=min(3.0, g.timeout_ms / 1000), topic=topic)
+
+
+def _known_topic(found: "ClusterReplicas", topic: str | None) -> "ClusterReplicas":
+    """The same. Raises YakError (`unknown-topic`) when the topic that was asked for is not there."""
+    from yak.client.metadata import unknown_topic
+
+    if topic is not None and not found.partitions:
+        raise unknown_topic(topic, found.topics)
+    return found
+
+
+def _with_partition_epochs(g: Globals, found: "ClusterReplicas", url: str | None) -> "ClusterReplicas":
+    """With the store's partition epoch wherever the store has the same leader epoch as the brokers."""
+    from dataclasses import replace
+
+    from yak.ids import TopicPartition
+    from yak.local.replicas_in_redis import partition_epochs
+
+    if url is None:
+        return found
+    known = partition_epochs(url, found.cluster_id, timeout_s=min(1.0, g.timeout_ms / 1000))
+    partitions = tuple(
+        replace(each, partition_epoch=epochs.partition_epoch)
+        if (epochs := known.get(TopicPartition(each.topic, each.partition))) is not None
+        and epochs.leader_epoch == each.leader_epoch
+        else each
+        for each in found.partitions
+    )
+    return replace(found, partitions=partitions)

@@ -1,0 +1,31 @@
+"""The cluster that `yak up` keeps on this machine, for commands that are about it or know more because of it."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from yak.commands.options import Globals
+    from yak.local.status import ClusterStatus
+
+
+def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
+    """The local cluster that is meant: that of --data-dir, or that of the settings when no brokers were named.
+
+    None when there is none, or when the brokers to ask were named and are not its own.
+    """
+    from yak.local.cluster import LocalCluster
+
+    status = LocalCluster(str(g.settings.value("data_dir", flag=data_dir))).status()
+    if not status.brokers:
+        return None
+    if data_dir is not None or g.settings.get("bootstrap_servers").origin == "default":
+        return status
+    own = {broker.address for broker in status.brokers}
+    return status if own & set(g.bootstrap_servers.split(",")) else None
+
+
+def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -> str | None:
+    """The metadata store that was named, else the local cluster's; None when nobody said."""
+    found = g.settings.get("redis_url", flag=flag)
+    if found.origin != "default":
+        return str(found.value)
+    return local.redis_url if local is not None else None

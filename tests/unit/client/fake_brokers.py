@@ -1,0 +1,53 @@
+"""Brokers that only answer what a test put into them, over real sockets and with kio's own codec."""
+
+import contextlib
+import io
+import socket
+import struct
+import threading
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+
+class FakeBroker:
+    """Answers each request by `answers[api key](request)`, a kio response, or closes when that gives None."""
+
+    def __init__(self, answers):
+        self.answers = answers
+        self.asked = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, contextlib.suppress(OSError, struct.error):
+            while True:
+                (length,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+                frame = connection.recv(length, socket.MSG_WAITALL)
+                key, version, correlation, name_length = struct.unpack_from(">hhih", frame)
+                if key == 18:  # the probe before everything
+                    connection.sendall(struct.pack(">iihi", 10, correlation, 0, 0))
+                    continue
+                schema = load_request_schema(key, version)
+                request, _ = entity_reader(schema)(frame, 10 + name_length + schema.__flexible__)
+                self.asked.append(request)
+                answer = self.answers[key](request)
+                if answer is None:
+                    return
+                body = io.BytesIO()
+                response = load_response_schema(key, version)
+                entity_writer(response)(body, answer)
+                tags = b"\0" if response.__flexible__ else b""
+                answer = struct.pack(">i", correlation) + tags + body.getvalue()
+                connection.sendall(struct.pack(">i", len(answer)) + answer)

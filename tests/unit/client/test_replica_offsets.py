@@ -1,0 +1,168 @@
+"""High watermarks and log ends asked of several brokers, one of which may be gone."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import pytest
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v7.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kio.schema.metadata.v12 import response as metadata
+from kio.static.primitive import i8, i32, i32Timedelta, i64
+
+from yak.client.raw_connection import RawConnection
+from yak.client.replica_offsets import read_cluster
+from yak.errors import Unreachable
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+AT_ONCE = i32Timedelta.parse(dt.timedelta())
+ENDS = {1: 100, 2: 90}
+MARK = 90
+
+
+class Cluster:
+    """Two brokers that answer and a third that the metadata names."""
+
+    def __init__(self):
+        self.brokers = {node: FakeBroker(self.answers(node)) for node in (1, 2)}
+        self.ports = {**{node: broker.port for node, broker in self.brokers.items()}, 3: 1}
+
+    def answers(self, node):
+        return {3: lambda _: self.metadata(), 32: self.configs, 2: lambda request: self.offsets(node, request)}
+
+    def metadata(self):
+        partition = metadata.MetadataResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=i32(0),
+            leader_id=1,
+            leader_epoch=i32(7),
+            replica_nodes=(1, 2, 3),
+            isr_nodes=(1, 2),
+            offline_replicas=(3,),
+        )
+        topics = tuple(
+            metadata.MetadataResponseTopic(
+                error_code=ErrorCode.none,
+                name=name,
+                topic_id=None,
+                partitions=(partition,),
+                topic_authorized_operations=i32(0),
+            )
+            for name in ("orders", "audit")
+        )
+        brokers = tuple(
+            metadata.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=i32(port))
+            for node, port in self.ports.items()
+        )
+        return metadata.MetadataResponse(
+            throttle_time=AT_ONCE, brokers=brokers, cluster_id="c", controller_id=2, topics=topics
+        )
+
+    @staticmethod
+    def configs(request):
+        return DescribeConfigsResponse(
+            throttle_time=AT_ONCE,
+            results=tuple(
+                DescribeConfigsResult(
+                    error_code=ErrorCode.none,
+                    error_message=None,
+                    resource_type=i8(2),
+                    resource_name=each.resource_name,
+                    configs=(
+                        DescribeConfigsResourceResult(
+                            name="min.insync.replicas",
+                            value="2",
+                            read_only=False,
+                            is_sensitive=False,
+                            synonyms=(),
+                            documentation=None,
+                        ),
+                    ),
+                )
+                for each in request.resources
+            ),
+        )
+
+    @staticmethod
+    def offsets(node, request):
+        return ListOffsetsResponse(
+            throttle_time=AT_ONCE,
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        ListOffsetsPartitionResponse(
+                            partition_index=each.partition_index,
+                            error_code=ErrorCode.none,
+                            offset=i64(ENDS[node] if request.replica_id == -2 else MARK),
+                        )
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            ),
+        )
+
+    @property
+    def servers(self):
+        return ",".join(broker.address for broker in self.brokers.values())
+
+
+@pytest.fixture
+def cluster():
+    made = Cluster()
+    yield made
+    for broker in made.brokers.values():
+        broker.close()
+
+
+def test_each_broker_tells_its_own_end_and_the_leader_the_high_watermark(cluster):
+    found = read_cluster(cluster.servers, timeout_s=5)
+    assert [each.topic for each in found.partitions] == ["audit", "orders"]
+    orders = found.partitions[1]
+    assert orders.log_end_offsets == {1: 100, 2: 90, 3: None}
+    assert (orders.high_watermark, orders.leader_epoch, orders.min_isr) == (90, 7, 2)
+    assert orders.away == {3: "no answer"}
+    assert found.controller_id == 2
+    assert list(found.silent) == [3]
+
+
+def test_only_the_leader_is_asked_for_high_watermarks(cluster):
+    read_cluster(cluster.servers, timeout_s=5)
+    asked = {
+        node: [each.replica_id for each in broker.asked if hasattr(each, "replica_id")]
+        for node, broker in cluster.brokers.items()
+    }
+    assert asked == {1: [-1, -2], 2: [-2]}
+
+
+def test_one_topic_is_asked_for_alone(cluster):
+    found = read_cluster(cluster.servers, timeout_s=5, topic="orders")
+    assert [each.topic for each in found.partitions] == ["orders"]
+    assert found.topics == ("audit", "orders")
+
+
+def test_nobody_at_all_is_an_error_that_says_so():
+    with pytest.raises(Unreachable):
+        read_cluster("127.0.0.1:1", timeout_s=0.2)
+
+
+def test_an_answer_that_makes_no_sense_is_an_error_of_the_connection(cluster):
+    from yak.client.replica_offsets import list_offsets_request
+    from yak.ids import TopicPartition
+
+    broker = cluster.brokers[1]
+    broker.answers[2] = lambda request: None
+    with RawConnection(broker.address, timeout_s=2) as connection, pytest.raises(OSError, match="closed"):
+        connection.call(list_offsets_request([TopicPartition("orders", 0)], -2))

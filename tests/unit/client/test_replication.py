@@ -1,0 +1,60 @@
+"""How well a partition is, and how far its replicas are behind."""
+
+import pytest
+
+from yak.client.replication import PartitionReplicas
+
+
+def partition(**fields):
+    given = {
+        "topic": "orders",
+        "partition": 0,
+        "leader": 1,
+        "leader_epoch": 7,
+        "partition_epoch": 9,
+        "replicas": (1, 2, 3),
+        "isr": (1, 2, 3),
+        "high_watermark": 90,
+        "log_end_offsets": {1: 100, 2: 90, 3: None},
+        "min_isr": 2,
+    }
+    return PartitionReplicas(**(given | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "health"),
+    [
+        ({}, "in sync"),
+        ({"isr": (1, 2)}, "under-replicated"),
+        ({"isr": (1,)}, "below min ISR"),
+        ({"isr": (1,), "leader": -1}, "no leader"),
+        ({"isr": (), "leader": -1}, "no leader"),
+        ({"isr": (1,), "replicas": (1,)}, "in sync"),
+    ],
+)
+def test_health_is_the_worst_that_is_true(fields, health):
+    assert partition(**fields).health == health
+
+
+def test_lag_is_counted_from_the_leaders_end_and_is_never_negative():
+    found = partition()
+    assert [found.lag(node) for node in (1, 2, 3)] == [0, 10, None]
+    assert partition(log_end_offsets={1: 90, 2: 95, 3: 90}).lag(2) == 0
+    assert partition(log_end_offsets={1: None, 2: 95, 3: 90}).lag(2) is None
+    assert partition(leader=-1).lag(2) is None
+
+
+def test_the_json_contract_has_these_keys_in_this_order():
+    assert list(partition().as_json()) == [
+        "topic",
+        "partition",
+        "leader",
+        "leader_epoch",
+        "partition_epoch",
+        "replicas",
+        "isr",
+        "high_watermark",
+        "log_end_offsets",
+    ]
+    assert partition(leader=-1).as_json()["leader"] is None
+    assert partition().as_json()["log_end_offsets"] == {"1": 100, "2": 90, "3": None}

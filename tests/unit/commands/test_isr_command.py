@@ -1,0 +1,161 @@
+"""`yak isr`: marking rules, tables, JSON, exit codes, and what a watch prints."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from yak.client.metadata import Broker
+from yak.client.replica_offsets import ClusterReplicas
+from yak.client.replication import PartitionReplicas
+from yak.commands import isr_watch
+from yak.commands.isr_view import BAD, GOOD, WARN, changes, problems, replica_rows
+from yak.errors import Unreachable
+
+
+def partition(number=0, **fields):
+    given = {
+        "topic": "orders",
+        "partition": number,
+        "leader": 1,
+        "leader_epoch": 7,
+        "partition_epoch": None,
+        "replicas": (1, 2, 3),
+        "isr": (1, 2, 3),
+        "high_watermark": 1841,
+        "log_end_offsets": {1: 1841, 2: 1841, 3: 1841},
+        "min_isr": 2,
+    }
+    return PartitionReplicas(**(given | fields))
+
+
+WELL = partition()
+BEHIND = partition(1, isr=(1, 2), log_end_offsets={1: 612004, 2: 612004, 3: 1702}, high_watermark=612004)
+BELOW = partition(2, isr=(2,), leader=2, log_end_offsets={1: None, 2: 9, 3: 9}, away={1: "no answer"})
+GONE = partition(
+    3, isr=(3,), leader=-1, log_end_offsets=dict.fromkeys((1, 2, 3)), away=dict.fromkeys((1, 2, 3), "no answer")
+)
+DYING = partition(4, leader=2, log_end_offsets={1: None, 2: 5, 3: 5}, high_watermark=5, away={1: "no answer"})
+CLUSTER = ClusterReplicas(
+    "c",
+    1,
+    {node: Broker(node, "127.0.0.1", 9090 + node) for node in (1, 2, 3)},
+    (WELL, BEHIND, BELOW, GONE, DYING),
+    ("orders",),
+    {1: "connection refused"},
+)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """What the brokers say; a test may put another list of answers in it, the last of which stays."""
+    answers = [CLUSTER]
+
+    def read(servers, *, timeout_s, topic=None):
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(found, Exception):
+            raise found
+        return found if topic is None else replace(found, partitions=found.of_topic(topic))
+
+    monkeypatch.setattr("yak.client.replica_offsets.read_cluster", read)
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("found", "states"),
+    [
+        (WELL, [("leader", GOOD), ("in sync", GOOD), ("in sync", GOOD)]),
+        (BEHIND, [("leader", GOOD), ("in sync", GOOD), ("OUT OF SYNC", BAD)]),
+        (BELOW, [("OUT OF SYNC, no answer", BAD), ("leader", GOOD), ("OUT OF SYNC", BAD)]),
+        (DYING, [("in sync, no answer", WARN), ("leader", GOOD), ("in sync", GOOD)]),
+    ],
+)
+def test_each_replica_is_marked_in_words_and_colour(found, states):
+    assert [(row.state, row.colour) for row in replica_rows(found)] == states
+
+
+def test_too_far_behind_is_out_of_sync_when_a_limit_was_given():
+    slow = partition(log_end_offsets={1: 100, 2: 90, 3: None})
+    assert problems(slow) == []
+    assert problems(slow, max_lag=9) == ["2 is 10 behind", "nobody knows how far 3 is"]
+    assert replica_rows(slow, max_lag=9)[1].state == "in sync, BEHIND"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("isr", ["isr"]),
+        ("isr-wide", ["isr", "-o", "wide"]),
+        ("isr-csv", ["isr", "-o", "csv"]),
+        ("isr-json", ["isr", "-o", "json"]),
+        ("isr-under-replicated", ["isr", "orders", "--under-replicated"]),
+        ("isr-unavailable", ["isr", "--unavailable"]),
+    ],
+)
+def test_the_output_is_as_agreed(yak, golden, cluster, name, words):
+    ran = yak(*words)
+    assert ran.code == 0, ran.err
+    golden(f"tables/{name}.txt", ran.out)
+    golden("tables/isr-summary.txt", ran.err)
+
+
+def test_check_returns_4_and_says_what_is_wrong_and_0_when_all_is_well(yak, cluster):
+    ran = yak("isr", "--check")
+    assert ran.code == 4
+    assert "orders-2: below min ISR (1 of 2): acks=all is refused; out of sync: 1,3" in ran.err
+    cluster[:] = [replace(CLUSTER, partitions=(WELL,), silent={})]
+    ran = yak("isr", "--check", "--max-lag", "0")
+    assert (ran.code, ran.err) == (0, "1 of 1 partition in sync\n")
+    cluster[:] = [replace(CLUSTER, partitions=(replace(WELL, log_end_offsets={1: 9, 2: 8, 3: 9}),), silent={})]
+    assert yak("isr", "--check").code == 0
+    assert yak("isr", "--check", "--max-lag", "0").code == 4
+
+
+def test_a_broker_that_nobody_reaches_is_an_error_that_names_the_way_around(yak, cluster):
+    cluster[:] = [Unreachable("unreachable", "no broker answered at h:1", why="refused", try_=("yak doctor",))]
+    ran = yak("isr", "-o", "json")
+    assert ran.code == 3
+    assert json.loads(ran.err)["error"]["try"][0].startswith("yak isr --from-redis")
+
+
+def test_a_topic_that_is_not_there_gets_the_closest_name(yak, cluster):
+    ran = yak("isr", "ordes")
+    assert ran.code == 1
+    assert "error[unknown-topic]" in ran.err
+    assert 'closest: "orders"' in ran.err
+
+
+def test_a_watch_without_a_terminal_prints_changes_only(yak, cluster):
+    later = replace(WELL, leader=2, leader_epoch=8, isr=(2, 3), away={1: "no answer"})
+    nobody = Unreachable("unreachable", "no broker answered", why="refused")
+    both = [replace(CLUSTER, partitions=(each,)) for each in (WELL, WELL, later)]
+    cluster[:] = [*both[:2], nobody, nobody, both[2]]
+    ran = yak("isr", "--watch", "--count", "6", "--interval", "1ms")
+    assert ran.code == 0, ran.err
+    lines = [line.split("  ", 1)[1] for line in ran.out.splitlines()]
+    assert lines == [
+        "orders-0  leader 1, epoch 7, ISR 1,2,3 of 1,2,3",
+        "orders-0  leader 1 -> 2, epoch 7 -> 8; ISR 1,2,3 -> 2,3; 1: no answer",
+    ]
+    assert ran.err.count("no broker answered") == 1
+
+
+def test_a_watch_in_json_is_a_document_a_line(yak, cluster):
+    ran = yak("isr", "--watch", "--count", "1", "-o", "json")
+    documents = [json.loads(line) for line in ran.out.splitlines()]
+    assert [each["partition"] for each in documents] == [0, 1, 2, 3, 4]
+    assert all(each["time"].endswith("Z") for each in documents)
+
+
+def test_offsets_are_no_change():
+    assert changes(WELL, replace(WELL, high_watermark=1, log_end_offsets={})) == []
+    assert changes(BELOW, replace(BELOW, away={})) == ["1: answers again"]
+
+
+def test_a_long_table_is_cut_to_the_terminals_rows():
+    table = [(f"line {number}", "") for number in range(50)]
+    shown = isr_watch.fitted([("head", "")], table, [("", ""), ("summary", "")], rows=10)
+    assert len(shown) == 10
+    assert shown[-3][0] == "and 44 lines more: name a topic, or --under-replicated"
+    assert shown[-1][0] == "summary"
+    assert len(isr_watch.fitted([("head", "")], table[:3], [("", "")], rows=10)) == 5

@@ -1,0 +1,73 @@
+"""One connection to one broker, for the requests that librdkafka has no call for: asked one after another.
+
+`RawConnection.ask` moves bodies as bytes; `call` encodes and decodes them with kio.
+"""
+
+import io
+import socket
+import struct
+from typing import Any, Final, Self
+
+from yak.client.reach import split_address
+
+CLIENT_ID: Final = b"yak"
+ANSWER_BYTES_MAX: Final = 256 << 20
+_HEADER = struct.Struct(">hhih")
+_LENGTH = struct.Struct(">i")
+_NO_TAGS = b"\x00"
+
+
+class RawConnection:
+    """A connection and a context manager. Every method raises OSError when the broker is gone or too slow."""
+
+    def __init__(self, address: str, *, timeout_s: float) -> None:
+        self.address = address
+        self._socket = socket.create_connection(split_address(address), timeout=timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
+        """Send one request and wait for the body of its answer; `is_flexible` versions have tags in both headers."""
+        self._correlation_id += 1
+        head = _HEADER.pack(api_key, version, self._correlation_id, len(CLIENT_ID)) + CLIENT_ID
+        frame = head + (_NO_TAGS if is_flexible else b"") + body
+        self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if not _LENGTH.size + is_flexible <= length <= ANSWER_BYTES_MAX:
+            raise OSError(f"an answer of {length} bytes")
+        answer = self._exactly(length)
+        if _LENGTH.unpack_from(answer)[0] != self._correlation_id:
+            raise OSError("an answer to another request")
+        return answer[_LENGTH.size + is_flexible :]
+
+    def call(self, request: Any) -> Any:
+        """Send one of kio's requests and wait for its answer; OSError also for an answer that makes no sense."""
+        from kio.index import load_response_schema
+        from kio.serial import entity_reader, entity_writer
+        from kio.serial.errors import SerialError
+
+        api_key, version = int(request.__api_key__), int(request.__version__)
+        body = io.BytesIO()
+        entity_writer(type(request))(body, request)
+        schema = load_response_schema(api_key, version)
+        answer = self.ask(api_key, version, body.getvalue(), is_flexible=schema.__flexible__)
+        try:
+            decoded, _ = entity_reader(schema)(answer, 0)
+        except (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error) as error:
+            raise OSError(f"an answer that is no {schema.__name__}: {error}") from None
+        return decoded
+
+    def _exactly(self, count: int) -> bytes:
+        received = bytearray()
+        while len(received) < count:
+            piece = self._socket.recv(min(count - len(received), 1 << 16))
+            if not piece:
+                raise ConnectionResetError("closed in the middle of an answer")
+            received += piece
+        return bytes(received)

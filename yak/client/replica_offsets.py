@@ -1,0 +1,221 @@
+"""Reads how far each replica is from the brokers themselves, which librdkafka has no call for.
+
+Metadata (key 3) tells leader, leader epoch, replicas and ISR. Then every broker is asked at once, in a thread each, for
+the high watermarks it leads and for the log end offsets of all its replicas: ListOffsets (key 2) with replica id -2,
+Kafka's debugging consumer, is answered by any replica with its own end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from yak.client.metadata import Broker
+from yak.client.raw_connection import RawConnection
+from yak.client.reach import BUDGET_S, require_kafka
+from yak.client.replication import NO_ANSWER, NO_LEADER, PartitionReplicas
+from yak.errors import Unreachable
+from yak.ids import NodeId, Offset, TopicPartition
+
+LATEST: Final = -1
+CONSUMER: Final = -1
+DEBUGGING_CONSUMER: Final = -2
+MIN_ISR: Final = "min.insync.replicas"
+ASK_AT_ONCE: Final = 16
+ANSWER_SECONDS: Final = 3.0
+_TOPIC_RESOURCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReplicas:
+    """All partitions by topic and number, and who answered. `silent` has the brokers that did not, with the reason."""
+
+    cluster_id: str
+    controller_id: NodeId
+    brokers: dict[NodeId, Broker]
+    partitions: tuple[PartitionReplicas, ...]
+    topics: tuple[str, ...] = ()
+    silent: dict[NodeId, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers, to ask next time."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    def of_topic(self, topic: str) -> tuple[PartitionReplicas, ...]:
+        """The partitions of one topic."""
+        return tuple(each for each in self.partitions if each.topic == topic)
+
+
+def read_cluster(servers: str, *, timeout_s: float, topic: str | None = None) -> ClusterReplicas:
+    """Ask the brokers; of one topic only when it is named. Raises Unreachable when no broker answers."""
+    found = read_metadata(servers, timeout_s=timeout_s)
+    if topic is not None:
+        found = replace(found, partitions=found.of_topic(topic))
+    wanted = {node: _to_ask(node, found.partitions) for node in found.brokers}
+    patience = min(ANSWER_SECONDS, timeout_s)
+    silent: dict[NodeId, str] = {}
+    ends: dict[NodeId, dict[TopicPartition, Offset]] = {}
+    marks: dict[TopicPartition, Offset] = {}
+    asked = [node for node in found.brokers if wanted[node].replicas]
+    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(asked)))) as pool:
+        answers = pool.map(lambda node: _ask_broker(found.brokers[node].address, wanted[node], patience), asked)
+        for node, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, OSError):
+                silent[node] = str(answer) or type(answer).__name__
+                continue
+            marks.update(answer[0])
+            ends[node] = answer[1]
+    partitions = tuple(_with_offsets(each, marks, ends) for each in found.partitions)
+    return replace(found, partitions=partitions, silent=silent)
+
+
+def read_metadata(servers: str, *, timeout_s: float) -> ClusterReplicas:
+    """Everything but offsets, from the first broker that answers. Raises Unreachable when none does."""
+    first = require_kafka(servers, budget_s=min(BUDGET_S, timeout_s))
+    addresses = [first, *(each for each in servers.split(",") if each != first)]
+    failures: list[str] = []
+    for address in addresses:
+        try:
+            with RawConnection(address, timeout_s=min(ANSWER_SECONDS, timeout_s)) as connection:
+                return _metadata(connection)
+        except OSError as error:
+            failures.append(f"{address}: {error}")
+    raise Unreachable(
+        "unreachable", f"no broker answered at {servers}", why="; ".join(failures), try_=(f"yak doctor -b {servers}",)
+    )
+
+
+def _metadata(connection: RawConnection) -> ClusterReplicas:
+    from kio.schema.metadata.v12.request import MetadataRequest
+
+    answer = connection.call(
+        MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    )
+    brokers = {int(each.node_id): Broker(int(each.node_id), each.host, int(each.port)) for each in answer.brokers}
+    names = sorted(str(topic.name) for topic in answer.topics if not int(topic.error_code))
+    least = min_isr_of(connection, names)
+    partitions = [
+        PartitionReplicas(
+            topic=str(topic.name),
+            partition=int(each.partition_index),
+            leader=int(each.leader_id),
+            leader_epoch=int(each.leader_epoch),
+            partition_epoch=None,
+            replicas=tuple(map(int, each.replica_nodes)),
+            isr=tuple(map(int, each.isr_nodes)),
+            high_watermark=None,
+            log_end_offsets=dict.fromkeys(map(int, each.replica_nodes)),
+            min_isr=least.get(str(topic.name), 1),
+        )
+        for topic in answer.topics
+        if not int(topic.error_code)
+        for each in topic.partitions
+    ]
+    partitions.sort(key=lambda each: (each.topic, each.partition))
+    controller = int(answer.controller_id)
+    return ClusterReplicas(
+        answer.cluster_id or "", controller, dict(sorted(brokers.items())), tuple(partitions), tuple(names)
+    )
+
+
+def min_isr_of(connection: RawConnection, topics: Sequence[str]) -> dict[str, int]:
+    """min.insync.replicas of each topic, in one request (DescribeConfigs, key 32)."""
+    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+    from kio.static.primitive import i8
+
+    if not topics:
+        return {}
+    answer = connection.call(
+        DescribeConfigsRequest(
+            resources=tuple(
+                DescribeConfigsResource(
+                    resource_type=i8(_TOPIC_RESOURCE), resource_name=name, configuration_keys=(MIN_ISR,)
+                )
+                for name in topics
+            )
+        )
+    )
+    return {
+        each.resource_name: int(config.value)
+        for each in answer.results
+        for config in each.configs
+        if config.name == MIN_ISR and (config.value or "").isdigit()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What one broker is asked: the high watermarks it leads, and its ends."""
+
+    leads: tuple[TopicPartition, ...]
+    replicas: tuple[TopicPartition, ...]
+
+
+def _to_ask(node: NodeId, partitions: Iterable[PartitionReplicas]) -> _Wanted:
+    mine = [each for each in partitions if node in each.replicas]
+    return _Wanted(
+        tuple(TopicPartition(each.topic, each.partition) for each in mine if each.leader == node),
+        tuple(TopicPartition(each.topic, each.partition) for each in mine),
+    )
+
+
+_Offsets = dict[TopicPartition, Offset]
+
+
+def _ask_broker(address: str, wanted: _Wanted, timeout_s: float) -> tuple[_Offsets, _Offsets] | OSError:
+    """High watermarks and ends, or why there are none."""
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            marks = _list_offsets(connection, wanted.leads, CONSUMER)
+            return marks, _list_offsets(connection, wanted.replicas, DEBUGGING_CONSUMER)
+    except OSError as error:
+        return error
+
+
+def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], replica_id: int) -> _Offsets:
+    """The latest offset of each partition that the broker can tell."""
+    if not wanted:
+        return {}
+    answer = connection.call(list_offsets_request(wanted, replica_id))
+    return {
+        TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)
+        for topic in answer.topics
+        for each in topic.partitions
+        if not int(each.error_code) and each.offset >= 0
+    }
+
+
+def list_offsets_request(wanted: Sequence[TopicPartition], replica_id: int) -> Any:
+    """ListOffsets of the latest offsets, as a consumer (-1) or as the debugging consumer (-2)."""
+    from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+    from kio.schema.types import BrokerId, TopicName
+    from kio.static.primitive import i8, i32, i64
+
+    by_topic: dict[str, list[int]] = {}
+    for each in wanted:
+        by_topic.setdefault(each.topic, []).append(each.partition)
+    return ListOffsetsRequest(
+        replica_id=BrokerId(replica_id),
+        isolation_level=i8(0),
+        topics=tuple(
+            ListOffsetsTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    ListOffsetsPartition(partition_index=i32(number), timestamp=i64(LATEST)) for number in numbers
+                ),
+            )
+            for topic, numbers in by_topic.items()
+        ),
+    )
+
+
+def _with_offsets(partition: PartitionReplicas, marks: _Offsets, ends: Mapping[NodeId, _Offsets]) -> PartitionReplicas:
+    key = TopicPartition(partition.topic, partition.partition)
+    known = {node: ends.get(node, {}).get(key) for node in partition.replicas}
+    return replace(
+        partition,
+        high_watermark=marks.get(key) if partition.leader != NO_LEADER else None,
+        log_end_offsets=known,
+        away={node: NO_ANSWER for node, end in known.items() if end is None},
+    )

@@ -1,0 +1,74 @@
+"""How far each replica of each partition is, as values: what `yak isr` shows, wherever it was read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from yak.ids import LeaderEpoch, NodeId, Offset, PartitionEpoch
+
+NO_LEADER = -1
+NO_ANSWER = "no answer"
+
+PartitionHealth = Literal["in sync", "under-replicated", "below min ISR", "no leader"]
+"""From good to bad; `below min ISR` refuses what is written with acks=all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReplicas:
+    """One partition. `leader` is -1 when there is none; what nobody told is None.
+
+    `log_end_offsets` has every replica; `away` says in a word why one of them could not be asked.
+    """
+
+    topic: str
+    partition: int
+    leader: NodeId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch | None
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    high_watermark: Offset | None
+    log_end_offsets: Mapping[NodeId, Offset | None]
+    min_isr: int = 1
+    away: Mapping[NodeId, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`orders-0`."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def needed(self) -> int:
+        """How many members the ISR needs for a write with acks=all: a topic with fewer replicas needs fewer."""
+        return min(self.min_isr, len(self.replicas))
+
+    @property
+    def health(self) -> PartitionHealth:
+        """The worst that is true of it."""
+        if self.leader == NO_LEADER:
+            return "no leader"
+        if len(self.isr) < self.needed:
+            return "below min ISR"
+        return "in sync" if len(self.isr) >= len(self.replicas) else "under-replicated"
+
+    def lag(self, node: NodeId) -> Offset | None:
+        """Records that a replica is behind the leader; None when one of the two ends is not known.
+
+        The ends are not read in one moment, so a follower can seem to be ahead: that counts as 0.
+        """
+        end, leads_to = self.log_end_offsets.get(node), self.log_end_offsets.get(self.leader)
+        return None if end is None or leads_to is None else max(leads_to - end, 0)
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `yak isr -o json`: these keys stay."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "leader": None if self.leader == NO_LEADER else self.leader,
+            "leader_epoch": self.leader_epoch,
+            "partition_epoch": self.partition_epoch,
+            "replicas": list(self.replicas),
+            "isr": list(self.isr),
+            "high_watermark": self.high_watermark,
+            "log_end_offsets": {str(node): self.log_end_offsets.get(node) for node in self.replicas},
+        }

@@ -1,0 +1,163 @@
+"""How far each replica is, straight from the metadata store: for when no broker answers, and for partition epochs.
+
+Epochs and ISR are the store's own, compared and set there. High watermarks and log end offsets are what the leaders
+last reported to it, about once a second, and stay behind when a leader dies.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.client.metadata import Broker
+from yak.client.replica_offsets import MIN_ISR, ClusterReplicas
+from yak.client.replication import NO_LEADER, PartitionReplicas
+from yak.cluster.payload import parse_isr, parse_nodes
+from yak.cluster.records import BrokerState
+from yak.errors import Unreachable, YakError
+from yak.ids import LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
+from yak.local.metadata_log import RedisSource
+
+PREFIX: Final = "{y}:"
+CLUSTER_KEY: Final = f"{PREFIX}cluster"
+PAGE_KEYS: Final = 500
+
+
+def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> ClusterReplicas:
+    """All partitions, or those of one topic. Raises Unreachable when the store does not answer, YakError when there is
+    no cluster in it.
+    """
+    import redis
+
+    source = RedisSource(url, timeout_s)
+    client = source.connect()
+    try:
+        return _read(client, source.name, topic)
+    except redis.RedisError as error:
+        raise Unreachable("log-source", f"the metadata store at {source.name} failed", why=str(error)) from None
+    finally:
+        client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEpochs:
+    """The store's epochs of one partition."""
+
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+
+
+def partition_epochs(url: str, cluster_id: str, *, timeout_s: float) -> dict[TopicPartition, PartitionEpochs]:
+    """The epochs of each partition; none when the store does not answer or holds another cluster."""
+    try:
+        found = read_cluster(url, timeout_s=timeout_s)
+    except YakError:
+        return {}
+    if found.cluster_id != cluster_id:
+        return {}
+    return {
+        TopicPartition(each.topic, each.partition): PartitionEpochs(each.leader_epoch, each.partition_epoch)
+        for each in found.partitions
+        if each.partition_epoch is not None
+    }
+
+
+def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:
+    cluster = client.hgetall(CLUSTER_KEY)
+    if not cluster:
+        raise YakError(
+            "no-cluster-in-store",
+            f"there is no cluster in the metadata store at {name}",
+            why=f"it has no key {CLUSTER_KEY}",
+            try_=("yak isr --from-redis --redis-url redis://HOST:PORT/0",),
+        )
+    known: dict[str, str] = dict(sorted(client.hgetall(f"{PREFIX}tn").items()))
+    ids = {name: each for name, each in known.items() if topic in (None, name)}
+    topics = dict(zip(ids, _hashes(client, [f"{PREFIX}t:{each}" for each in ids.values()]), strict=True))
+    places = [(each, number) for each in ids for number in range(int(topics[each].get("made", 0)))]
+    hashes = _hashes(client, [f"{PREFIX}p:{ids[each]}:{number}" for each, number in places])
+    marks, ends = client.hgetall(f"{PREFIX}hw"), client.hgetall(f"{PREFIX}leo")
+    configs = client.hgetall(f"{PREFIX}configs")
+    brokers = _brokers(client)
+    away = {node: state.lower() for node, (_, state) in brokers.items() if state != BrokerState.ACTIVE}
+    partitions = tuple(
+        _partition(
+            TopicPartition(each, number),
+            fields,
+            marks.get(f"{ids[each]}:{number}"),
+            ends.get(f"{ids[each]}:{number}"),
+            min_isr=_min_isr(configs, each),
+            away=away,
+        )
+        for (each, number), fields in zip(places, hashes, strict=True)
+        if fields
+    )
+    return ClusterReplicas(
+        cluster.get("cluster_id", ""),
+        int(cluster.get("ctl_id", -1)),
+        {node: broker for node, (broker, _) in brokers.items()},
+        partitions,
+        tuple(known),
+        {node: state for node, state in away.items() if state != "stopping"},
+    )
+
+
+def _hashes(client: Any, keys: list[str]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    for start in range(0, len(keys), PAGE_KEYS):
+        with client.pipeline(transaction=False) as pipe:
+            for key in keys[start : start + PAGE_KEYS]:
+                pipe.hgetall(key)
+            found += pipe.execute()
+    return found
+
+
+def _brokers(client: Any) -> dict[NodeId, tuple[Broker, str]]:
+    nodes = sorted(int(node) for node in client.smembers(f"{PREFIX}brokers"))
+    hashes = _hashes(client, [f"{PREFIX}b:{node}" for node in nodes])
+    return {
+        node: (Broker(node, each.get("host", ""), int(each.get("port", 0))), each.get("state", ""))
+        for node, each in zip(nodes, hashes, strict=True)
+        if each
+    }
+
+
+def _min_isr(configs: Mapping[str, str], topic: str) -> int:
+    for name in (f"topic:{topic}", "broker:"):
+        value = json.loads(configs.get(name, "{}")).get(MIN_ISR)
+        if value is not None:
+            return int(value)
+    return 1
+
+
+def _partition(
+    place: TopicPartition,
+    fields: Mapping[str, str],
+    mark: str | None,
+    ends: str | None,
+    *,
+    min_isr: int,
+    away: Mapping[NodeId, str],
+) -> PartitionReplicas:
+    replicas = parse_nodes(fields["replicas"])
+    return PartitionReplicas(
+        topic=place.topic,
+        partition=place.partition,
+        leader=int(fields.get("leader", NO_LEADER)),
+        leader_epoch=int(fields.get("leader_epoch", 0)),
+        partition_epoch=int(fields.get("partition_epoch", 0)),
+        replicas=replicas,
+        isr=tuple(member.node_id for member in parse_isr(fields.get("isr", ""))),
+        high_watermark=None if mark is None else int(mark.partition(":")[2]),
+        log_end_offsets=_reported_ends(replicas, ends),
+        min_isr=min_isr,
+        away={node: away[node] for node in replicas if node in away},
+    )
+
+
+def _reported_ends(replicas: Iterable[NodeId], text: str | None) -> dict[NodeId, Offset | None]:
+    """`{"le":3,"leo":{"1":100}}` by replica; a leader that knows an end of -1 does not know it."""
+    reported = json.loads(text).get("leo") if text else None
+    known = reported if isinstance(reported, dict) else {}
+    ends = {node: known.get(str(node)) for node in replicas}
+    return {node: int(end) if end is not None and int(end) >= 0 else None for node, end in ends.items()}
