@@ -1,7 +1,8 @@
 """One simulated broker: the shipped `Broker` on a simulated disk, its effects carried out as things to come.
 
 A crash loses power: what was not synced may be gone. A kill ends the process alone. Either way every job, call and
-connection of that life is void: things still on their way carry the number of the life they belong to.
+connection of that life is void: things still on their way carry the number of the life they belong to. A pause stops
+the process (SIGSTOP): time goes on, and what comes meanwhile waits for it.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
+from yak.sim.peers import Peers
+from yak.sim.store_line import StoreLine
 from yak.sim.world import World
 from yak.storage.log_store import LogStore
 
 if TYPE_CHECKING:
+    from yak.sim.line import Line
+    from yak.sim.network import Network
     from yak.sim.store import SimStore
 
 DATA_DIRECTORY = "/data"
 IMAGE_FOLDER = "__yak_metadata"
+PORT = 9092
 
 
 class SimNode:
-    """A broker that can be started, killed, crashed and stopped, and whose connections the network drives."""
+    """A broker that can be started, killed, crashed, paused and stopped, and whose connections the network drives."""
 
     def __init__(
         self,
@@ -40,16 +45,28 @@ class SimNode:
         node_id: int,
         settings: dict[str, str],
         directories: tuple[str, ...] = (DATA_DIRECTORY,),
+        membership: MembershipSettings | None = None,
+        network: Network | None = None,
+        role: str = "leader",
+        rack: str | None = None,
     ) -> None:
         self.world = world
         self.node_id = node_id
+        self.party = f"n{node_id}"
+        self.host, self.port = f"node{node_id}", PORT
         self.directories = directories
         self.disk = SimDisk()
         self.disk.make_directory("/")
         self.job_delays_us: dict[str, int] = {}
         """How long the jobs of a kind take, instead of what the dice say."""
+        self.skew_ms = 0
+        """How far this broker's clock is from the world's; only changed while it does not run."""
         self.broker: Broker | None = None
         self.is_ready = False
+        self.is_paused = False
+        self.is_powered = True
+        self.is_lossy = False
+        """Whether its next registration has to say that it may have lost records."""
         self.starts_count = 0
         self.crashes_count = 0
         self.notices: list[events.Notice] = []
@@ -57,15 +74,34 @@ class SimNode:
         self.on_close: Callable[[int], None] = lambda _connection: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_stopped: Callable[[], None] = lambda: None
-        self.bug: BaseException | None = None
+        self.on_refused: Callable[[events.Refused], None] = _cannot_join
+        self.after_step: Callable[[], None] = lambda: None
+        self.membership = membership or MembershipSettings()
+        self.boot_id = ""
+        self.store_line = StoreLine(
+            world, dice, store, self.post, party=self.party if network is not None else "", network=network
+        )
         self._dice = dice
-        self._store = store
         self._settings = settings
+        self._role = role
+        self._rack = rack
+        self._network = network
+        self._peers = Peers(self, network)
+        self._lines: dict[int, Line] = {}
+        self._held: list[Callable[[], object]] = []
         self._life = 0
         self._next_connection = 0
         self._timer_at: int | None = None
-        self._tail: Callable[[], None] | None = None
-        self._store_is_up = True
+
+    @property
+    def now_ms(self) -> int:
+        """This broker's clock."""
+        return self.world.now_ms + self.skew_ms
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the kernel accepts connections for it; also while the process is paused."""
+        return self.broker is not None and self.is_ready
 
     # -------------------------------------------------------------------------------------------------- its life
 
@@ -74,8 +110,10 @@ class SimNode:
         assert self.broker is None, "the node runs already"
         self._life += 1
         self.starts_count += 1
+        if not self.is_powered:
+            self.is_powered = True
         config = BrokerConfig.from_settings(self._settings)
-        disk, dice, now_ms = self.disk, self._dice, self.world.now_ms
+        disk, dice, now_ms = self.disk, self._dice, self.now_ms
         for directory in self.directories:
             disk.make_directory(directory)
         image_log, image = ImageLog.open(disk, f"{self.directories[0]}/{IMAGE_FOLDER}")
@@ -90,21 +128,23 @@ class SimNode:
             )
 
         log_store = LogStore.open(disk, self.directories, self.node_id, dice.uuid4, now_ms, config_for)
+        self.boot_id = str(dice.uuid4())
         identity = Identity(
             node_id=self.node_id,
-            boot_id=str(dice.uuid4()),
+            boot_id=self.boot_id,
             directories=tuple(str(directory_id) for directory_id in log_store.directory_ids()),
-            host="sim",
-            port=9092,
-            rack=None,
-            role="leader",
+            host=self.host,
+            port=self.port,
+            rack=self._rack,
+            role=self._role,
             cluster_id=log_store.cluster_id,
+            lossy=self.is_lossy,
         )
         self.broker = Broker(
             Parts(
                 identity=identity,
                 config=config,
-                membership=MembershipSettings(),
+                membership=self.membership,
                 log_store=log_store,
                 image=image,
                 image_log=image_log,
@@ -112,14 +152,17 @@ class SimNode:
             ),
             now_ms,
         )
-        self.world.say(f"node {self.node_id} starts, life {self._life}")
-        if self._store_is_up:
-            self._later(self._delay(), lambda: self.post(events.StoreConnected(self._store.process_id, ())))
+        self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if self.is_lossy else ''}")
+        self.store_line.start()
         self._arm_timer()
 
-    def crash(self) -> None:
-        """Lose power."""
+    def crash(self, *, is_lossy: bool = False) -> None:
+        """Lose power. `is_lossy` is what the next start tells the cluster, until it is registered."""
         self.world.say(f"node {self.node_id} loses power")
+        self.is_lossy = self.is_lossy or is_lossy
+        self.is_powered = False
+        if self._network is not None:
+            self._network.power_lost(self.party)
         self._end()
         self.crashes_count += 1
         self.disk.crash(self._dice)
@@ -127,83 +170,121 @@ class SimNode:
     def kill(self) -> None:
         """End the process; the page cache lives on."""
         self.world.say(f"node {self.node_id} is killed")
-        self._end()
-        self.disk.kill()
+        self._end_process()
 
     def stop(self) -> None:
         """Ask for an orderly stop; `on_stopped` follows."""
         self.world.say(f"node {self.node_id} is asked to stop")
         self.post(events.StopRequested())
 
+    def wipe(self) -> None:
+        """Empty the data directories. Only while it does not run."""
+        assert self.broker is None, "the node runs"
+        self.world.say(f"node {self.node_id}: its data directories are emptied")
+        self.disk.remove_tree("/data")
+        for directory in self.directories:
+            self.disk.remove_tree(directory)
+
+    def pause(self) -> None:
+        """Stop the process where it is; nothing ends, nothing happens."""
+        self.world.say(f"node {self.node_id} is paused")
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Go on, with all that came meanwhile."""
+        self.world.say(f"node {self.node_id} goes on")
+        self.is_paused = False
+        held, self._held = self._held, []
+        for action in held:
+            self.enter(action)
+
+    def _end_process(self) -> None:
+        if self._network is not None:
+            self._network.process_ended(self.party)
+        self._end()
+        self.disk.kill()
+
     def _end(self) -> None:
         self._life += 1
         self.broker = None
         self.is_ready = False
-        self._tail = None
+        self.is_paused = False
+        self._held.clear()
         self._timer_at = None
+        self._lines.clear()
+        self._peers.end()
+        self.store_line.end()
 
     # ---------------------------------------------------------------------------------------------- connections
 
     def connect(self) -> int | None:
         """A new connection, None while the node does not listen."""
-        if self.broker is None or not self.is_ready:
-            return None
+        return self._open(None) if self.is_listening else None
+
+    def accept(self, line: Line) -> int:
+        """A connection comes over the network."""
+        return self._open(line)
+
+    def _open(self, line: Line | None) -> int:
         self._next_connection += 1
+        if line is not None:
+            self._lines[self._next_connection] = line
         self.post(events.ConnectionOpened(self._next_connection, f"client:{self._next_connection}"))
         return self._next_connection
 
     def receive(self, connection_id: int, frames: list[bytes]) -> None:
         """One read's frames arrive."""
-        if self.broker is None:
-            return
+        self.enter(lambda: self._receive(connection_id, frames))
+
+    def _receive(self, connection_id: int, frames: list[bytes]) -> None:
         for frame in frames:
-            self.world.trace("request", frame)
-            self._step(events.FrameReceived(connection_id, memoryview(frame)))
             if self.broker is None:
                 return
-        self.post(events.TurnEnd())
+            self.world.trace("request", frame)
+            self._step(events.FrameReceived(connection_id, memoryview(frame)))
+        if self.broker is not None:
+            self._post(events.TurnEnd())
 
     def disconnect(self, connection_id: int) -> None:
-        """The client went away."""
-        if self.broker is not None:
-            self.post(events.ConnectionClosed(connection_id))
+        """The other end went away."""
+        self._lines.pop(connection_id, None)
+        self.post(events.ConnectionClosed(connection_id))
 
     # ---------------------------------------------------------------------------------------------------- store
 
     def store_goes_down(self) -> None:
         """The metadata store stops answering this node."""
         self.world.say("the metadata store goes down")
-        self._store_is_up = False
-        self._tail = None
-        if self.broker is not None:
-            self.post(events.StoreLost("simulated outage"))
+        self.store_line.block()
 
     def store_comes_up(self) -> None:
         """It answers again."""
         self.world.say("the metadata store is back")
-        self._store_is_up = True
-        if self.broker is not None:
-            self.post(events.StoreConnected(self._store.process_id, ()))
-
-    def tail_moves(self) -> None:
-        """The metadata log may have new records: bring them."""
-        if self._tail is not None:
-            self._tail()
+        self.store_line.unblock()
 
     # --------------------------------------------------------------------------------------------------- effects
 
     def post(self, event: events.Event) -> None:
         """Step the broker, then end the turn."""
-        if self.broker is None:
-            return
+        self.enter(lambda: self._post(event))
+
+    def enter(self, action: Callable[[], object]) -> None:
+        """Let something reach the process: now, or when it goes on."""
+        if self.is_paused:
+            self._held.append(action)
+        elif self.broker is not None:
+            action()
+
+    def _post(self, event: events.Event) -> None:
         self._step(event)
         if self.broker is not None and type(event) is not events.TurnEnd:
             self._step(events.TurnEnd())
         self._arm_timer()
+        self.after_step()
 
     def _step(self, event: events.Event) -> None:
         assert self.broker is not None
-        for effect in self.broker.step(event, self.world.now_ms):
+        for effect in self.broker.step(event, self.now_ms):
             self._carry_out(effect)
             if self.broker is None:
                 return
@@ -211,32 +292,50 @@ class SimNode:
     def _carry_out(self, effect: events.Effect) -> None:
         match effect:
             case events.Reply(connection_id, parts):
-                frame = b"".join(bytes(part) for part in parts)
-                self.world.trace("answer", frame)
-                self.on_reply(connection_id, frame)
+                self._reply(connection_id, b"".join(bytes(part) for part in parts))
+            case events.SendPeer(peer_id, parts):
+                self._peers.send(peer_id, b"".join(bytes(part) for part in parts))
+            case events.ConnectPeer(peer_id, host, port):
+                self._peers.connect(peer_id, host, port)
+            case events.ClosePeer(peer_id):
+                self._peers.close(peer_id)
             case events.CloseConnection(connection_id, reason):
-                self.world.trace("close", reason.encode())
-                self.world.say(f"closes connection {connection_id}: {reason}")
-                self.on_close(connection_id)
-                self.disconnect(connection_id)
+                self._close(connection_id, reason)
             case events.RunJob(job_id, kind, run):
                 self._later(self._job_delay(kind), lambda: self._run_job(job_id, run))
             case events.CallStore(nonce, request):
-                self._later(self._delay(), lambda: self._call_store(nonce, request))
+                self.store_line.call(nonce, request)
             case events.TailStore(after):
-                self._start_tail(after)
+                self.store_line.tail(after)
             case events.Notice():
                 self.notices.append(effect)
-                self.world.say(f"{effect.level} {effect.event} {effect.fields}")
+                self.world.say(f"n{self.node_id} {effect.level} {effect.event} {effect.fields}")
             case events.Ready():
                 self.is_ready = True
                 self.on_ready()
-            case events.Refused(code, message, why, _):
-                raise AssertionError(f"the broker refused to join: {code}: {message} ({why})")
+            case events.Refused():
+                self.on_refused(effect)
             case events.Stopped():
-                self._end()
-                self.disk.kill()
+                self._end_process()
                 self.on_stopped()
+
+    def _reply(self, connection_id: int, frame: bytes) -> None:
+        self.world.trace("answer", frame)
+        line = self._lines.get(connection_id)
+        if line is not None:
+            line.reply(frame)
+        else:
+            self.on_reply(connection_id, frame)
+
+    def _close(self, connection_id: int, reason: str) -> None:
+        self.world.trace("close", reason.encode())
+        self.world.say(f"n{self.node_id} closes connection {connection_id}: {reason}")
+        line = self._lines.get(connection_id)
+        if line is not None:
+            line.node_closes()
+        else:
+            self.on_close(connection_id)
+        self.disconnect(connection_id)
 
     def _run_job(self, job_id: int, run: Callable[[], object]) -> None:
         result: object = None
@@ -245,32 +344,7 @@ class SimNode:
             result = run()
         except Exception as raised:  # noqa: BLE001  (whatever a job raises goes to the core, as in the shell)
             error = raised
-        self._later(self._delay(), lambda: self.post(events.JobDone(job_id, result, error)))
-
-    def _call_store(self, nonce: int, request: StoreRequest) -> None:
-        if not self._store_is_up:
-            return
-        outcome = self._store.call(request, self.world.now_ms)
-        self.world.trace("store", f"{request.script} {outcome.code} {outcome.offset}".encode())
-        self._later(self._delay(), lambda: self._store_answers(nonce, outcome))
-        self._later(self._delay(), self.tail_moves)
-
-    def _store_answers(self, nonce: int, outcome: StoreOutcome) -> None:
-        if self._store_is_up:
-            self.post(events.StoreReplied(nonce, outcome))
-
-    def _start_tail(self, after: int) -> None:
-        position = after
-
-        def bring() -> None:
-            nonlocal position
-            records = self._store.records_after(position)
-            if records and self._store_is_up:
-                position = records[-1].offset
-                self.post(events.RecordsTailed(records))
-
-        self._tail = bring
-        self._later(self._delay(), self.tail_moves)
+        self._later(self._dice.between(20, 2_000), lambda: self._post(events.JobDone(job_id, result, error)))
 
     def _arm_timer(self) -> None:
         if self.broker is None:
@@ -279,24 +353,21 @@ class SimNode:
         if due_ms is None or (self._timer_at is not None and self._timer_at <= due_ms):
             return
         self._timer_at = due_ms
-        self._later(due_ms * 1000 - self.world.now_us, lambda: self._timer_fires(due_ms))
+        self._later((due_ms - self.skew_ms) * 1000 - self.world.now_us, lambda: self._timer_fires(due_ms))
 
     def _timer_fires(self, due_ms: int) -> None:
         if self._timer_at == due_ms:
             self._timer_at = None
-        self.post(events.TimerDue())
+        self._post(events.TimerDue())
 
     def _later(self, delay_us: int, action: Callable[[], object]) -> None:
         life = self._life
 
         def happen() -> None:
             if self._life == life:
-                action()
+                self.enter(action)
 
         self.world.after(delay_us, happen)
-
-    def _delay(self) -> int:
-        return self._dice.between(20, 2_000)
 
     def _job_delay(self, kind: str) -> int:
         if kind in self.job_delays_us:
@@ -305,3 +376,7 @@ class SimNode:
         if kind == "flush":
             return self._dice.between(100, 200_000 if slow else 4_000)
         return self._dice.between(50, 50_000 if slow else 1_000)
+
+
+def _cannot_join(refused: events.Refused) -> None:
+    raise AssertionError(f"the broker refused to join: {refused.code}: {refused.message} ({refused.why})")

@@ -1,0 +1,103 @@
+"""One broker's connections to other brokers: the peer effects carried out, and what comes back as events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker import events
+
+if TYPE_CHECKING:
+    from yak.sim.line import Line
+    from yak.sim.network import Dial, Network
+    from yak.sim.node import SimNode
+
+
+class Peers:
+    """The connections of one life of a broker."""
+
+    def __init__(self, node: SimNode, network: Network | None) -> None:
+        self._node = node
+        self._network = network
+        self._peers: dict[int, _Peer] = {}
+        self._last_id = 0
+
+    def connect(self, peer_id: int, host: str, port: int) -> None:
+        """Open a connection."""
+        assert self._network is not None, "a broker without a network has no peers"
+        assert peer_id > self._last_id, f"peer id {peer_id} comes after {self._last_id}"
+        self._last_id = peer_id
+        self._node.world.trace("dial", f"{peer_id} {host}:{port}".encode())
+        peer = self._peers[peer_id] = _Peer(self, self._node, peer_id)
+        peer.dial = self._network.connect(self._node.party, host, port, peer)
+
+    def send(self, peer_id: int, frame: bytes) -> None:
+        """One whole request with its length prefix; nothing happens when the peer is lost."""
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4, "the request's length prefix is wrong"
+        self._node.world.trace("ask", frame)
+        peer = self._peers.get(peer_id)
+        if peer is not None:
+            assert peer.line is not None, "sent before the peer was connected"
+            peer.line.send(frame[4:])
+
+    def close(self, peer_id: int) -> None:
+        """Close; nothing follows."""
+        peer = self._peers.pop(peer_id, None)
+        if peer is not None and peer.dial is not None:
+            peer.dial.close()
+
+    def forget(self, peer_id: int) -> None:
+        """It is lost."""
+        self._peers.pop(peer_id, None)
+
+    def end(self) -> None:
+        """The process is gone; its connections were told already."""
+        for peer in self._peers.values():
+            if peer.dial is not None:
+                peer.dial.is_abandoned = True
+        self._peers.clear()
+        self._last_id = 0
+
+    def is_open(self, peer: _Peer) -> bool:
+        """Whether the core still wants to hear of it."""
+        return self._peers.get(peer.peer_id) is peer
+
+
+class _Peer:
+    """The calling end of one connection."""
+
+    def __init__(self, peers: Peers, node: SimNode, peer_id: int) -> None:
+        self.peer_id = peer_id
+        self.dial: Dial | None = None
+        self.line: Line | None = None
+        self._peers = peers
+        self._node = node
+
+    def connected(self, line: Line) -> None:
+        """Accepted."""
+
+        def tell() -> None:
+            if self._peers.is_open(self):
+                self.line = line
+                self._node.post(events.PeerConnected(self.peer_id))
+
+        self._node.enter(tell)
+
+    def answered(self, frames: list[bytes]) -> None:
+        """Answers came."""
+
+        def tell() -> None:
+            for frame in frames:
+                if self._peers.is_open(self):
+                    self._node.post(events.PeerAnswered(self.peer_id, memoryview(frame)[4:]))
+
+        self._node.enter(tell)
+
+    def lost(self, how: events.PeerEnd, reason: str) -> None:
+        """Ended, or never made."""
+
+        def tell() -> None:
+            if self._peers.is_open(self):
+                self._peers.forget(self.peer_id)
+                self._node.post(events.PeerLost(self.peer_id, how, reason))
+
+        self._node.enter(tell)

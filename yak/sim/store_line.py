@@ -1,0 +1,292 @@
+"""One broker's way to the metadata store: calls and their answers in order, and the tail of the log.
+
+As in `yak/server/redis_store.py`: when a call is not answered for five seconds, or the store goes away, the broker is told
+`StoreLost`, and connecting begins again with growing pauses. A call that was on its way then may be executed all the
+same, later, from a socket that nobody reads any more (reliability F18); its answer is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from yak.broker import events
+from yak.sim.dice import SeededDice
+from yak.sim.world import World
+
+if TYPE_CHECKING:
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.network import Network
+    from yak.sim.store import SimStore
+
+STORE = "store"
+CALL_TIMEOUT_US = 5_000_000
+FIRST_PAUSE_US = 20_000
+LONGEST_PAUSE_US = 2_000_000
+LATE_US = 8_000_000
+
+
+class StoreLine:
+    """Connects, calls and tails for one broker. `party` names the broker in `network`, if there is one."""
+
+    def __init__(
+        self,
+        world: World,
+        dice: SeededDice,
+        store: SimStore,
+        post: Callable[[events.Event], None],
+        *,
+        party: str = "",
+        network: Network | None = None,
+    ) -> None:
+        self.late_percent = 0
+        """How many of the calls that are on their way when a connection ends are executed all the same."""
+        self.slow_us = 0
+        """How much longer a call takes at most."""
+        self.is_blocked = False
+        """The store does not answer this broker, and it is told at once when that changes."""
+        self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: self.store_moved()
+        """Told of each call that was executed; whoever tails the log has to be told in turn."""
+        self._world = world
+        self._dice = dice
+        self._store = store
+        self._post = post
+        self._party = party
+        self._network = network
+        self._runs = False
+        self._connection: _Connection | None = None
+        self._pause_us = FIRST_PAUSE_US
+        self._attempts = 0
+        if network is not None:
+            network.on_heal.append(self._way_healed)
+
+    # -------------------------------------------------------------------------------------------- what the node does
+
+    def start(self) -> None:
+        """The process starts: connect."""
+        self._runs = True
+        self._pause_us = FIRST_PAUSE_US
+        self._connect_later(self.delay())
+
+    def end(self) -> None:
+        """The process is gone."""
+        self._runs = False
+        self._attempts += 1
+        if self._connection is not None:
+            self._connection.end()
+            self._connection = None
+
+    def call(self, nonce: int, request: StoreRequest) -> None:
+        """Send a call; without a connection `StoreLost` was told already."""
+        if self._connection is not None:
+            self._connection.call(nonce, request)
+
+    def tail(self, after: int) -> None:
+        """(Re)start tailing after this offset."""
+        if self._connection is not None:
+            self._connection.tail(after)
+
+    # ------------------------------------------------------------------------------------------ what the world does
+
+    def block(self) -> None:
+        """The store stops answering this broker, which is told."""
+        self.is_blocked = True
+        self.lose("simulated outage")
+
+    def unblock(self) -> None:
+        """It answers again."""
+        self.is_blocked = False
+        if self._runs and self._connection is None:
+            self._attempt(self._attempts)
+
+    def lose(self, reason: str) -> None:
+        """The connection ends; the broker tries again by itself."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.end()
+        if self._runs:
+            self._pause_us = FIRST_PAUSE_US
+            self._connect_later(self._pause())
+            self._post(events.StoreLost(reason))
+
+    def store_moved(self) -> None:
+        """The metadata log has new records."""
+        if self._connection is not None:
+            self._connection.bring_later()
+
+    # ------------------------------------------------------------------------------------------------------- inside
+
+    def reaches(self) -> bool:
+        """Whether a connection can be made now."""
+        return self._store.up and not self.is_blocked and not self.is_cut_there() and not self.is_cut_back()
+
+    def is_cut_there(self) -> bool:
+        """Whether nothing gets from the broker to the store."""
+        return self._network is not None and self._network.is_cut((self._party, STORE))
+
+    def is_cut_back(self) -> bool:
+        """Whether nothing gets from the store to the broker."""
+        return self._network is not None and self._network.is_cut((STORE, self._party))
+
+    def delay(self) -> int:
+        """How long one way takes, in µs."""
+        delay_us = self._dice.between(20, 2_000)
+        return delay_us + self._dice.between(0, self.slow_us) if self.slow_us else delay_us
+
+    def _pause(self) -> int:
+        pause_us = self._dice.between(self._pause_us // 2, self._pause_us)
+        self._pause_us = min(self._pause_us * 2, LONGEST_PAUSE_US)
+        return pause_us
+
+    def _connect_later(self, delay_us: int) -> None:
+        self._attempts += 1
+        number = self._attempts
+        self._world.after(delay_us, lambda: self._attempt(number))
+
+    def _attempt(self, number: int) -> None:
+        if number != self._attempts or not self._runs or self._connection is not None:
+            return
+        if not self.reaches():
+            if not self.is_blocked:
+                self._connect_later(self._pause())
+                self._post(events.StoreLost("simulated: cannot connect"))
+            return
+        self._connection = _Connection(self, self._world, self._dice, self._store, self._post)
+        self._post(events.StoreConnected(self._store.process_id, ()))
+
+    def timed_out(self, connection: _Connection) -> None:
+        """A call was not answered in time."""
+        if connection is self._connection:
+            self.lose("simulated: no answer in time")
+
+    def _way_healed(self) -> None:
+        if self._connection is not None:
+            self._connection.go_on()
+
+
+class _Connection:
+    """One pair of connections, until it ends."""
+
+    def __init__(
+        self,
+        line: StoreLine,
+        world: World,
+        dice: SeededDice,
+        store: SimStore,
+        post: Callable[[events.Event], None],
+    ) -> None:
+        self.is_open = True
+        self._line = line
+        self._world = world
+        self._dice = dice
+        self._store = store
+        self._post = post
+        self._there_us = self._back_us = 0
+        self._held_calls: list[tuple[int, StoreRequest]] = []
+        self._held_answers: list[tuple[int, StoreOutcome]] = []
+        self._position: int | None = None
+        self._tails = 0
+        self._is_bringing = False
+
+    def call(self, nonce: int, request: StoreRequest) -> None:
+        self._there_us = max(self._there_us, self._world.now_us + self._line.delay())
+        wait_us = self._there_us - self._world.now_us
+        self._world.after(wait_us, lambda: self._arrive(nonce, request))
+        if wait_us > CALL_TIMEOUT_US:
+            self._time_out()
+
+    def _time_out(self) -> None:
+        self._world.after(CALL_TIMEOUT_US, lambda: self._line.timed_out(self))
+
+    def _arrive(self, nonce: int, request: StoreRequest) -> None:
+        if not self.is_open:
+            self._too_late(request)
+        elif self._line.is_cut_there() or self._held_calls:
+            if not self._held_calls:
+                self._time_out_unless_healed()
+            self._held_calls.append((nonce, request))
+        elif self._store.up:
+            outcome = self._execute(request)
+            self._answer(nonce, outcome)
+
+    def _time_out_unless_healed(self) -> None:
+        """A cut that heals in time costs only the time."""
+
+        def look() -> None:
+            if self._held_calls or self._held_answers:
+                self._line.timed_out(self)
+
+        self._world.after(CALL_TIMEOUT_US, look)
+
+    def _too_late(self, request: StoreRequest) -> None:
+        """The connection ended while the call was on its way: it is executed late, or never."""
+        if self._dice.chance(self._line.late_percent):
+
+            def execute() -> None:
+                if self._store.up and not self._line.is_cut_there():
+                    self._world.say(f"a call arrives late: {request.script}")
+                    self._execute(request)
+
+            self._world.after(self._dice.between(0, LATE_US if self._dice.chance(30) else LATE_US // 100), execute)
+
+    def _execute(self, request: StoreRequest) -> StoreOutcome:
+        outcome = self._store.call(request, self._world.now_ms)
+        self._world.trace("store", f"{request.script} {outcome.code} {outcome.offset}".encode())
+        self._line.on_call(request, outcome)
+        return outcome
+
+    def _answer(self, nonce: int, outcome: StoreOutcome) -> None:
+        self._back_us = max(self._back_us, self._world.now_us + self._line.delay())
+        self._world.after(self._back_us - self._world.now_us, lambda: self._answered(nonce, outcome))
+
+    def _answered(self, nonce: int, outcome: StoreOutcome) -> None:
+        if not self.is_open:
+            return
+        if self._line.is_cut_back() or self._held_answers:
+            if not self._held_answers:
+                self._time_out_unless_healed()
+            self._held_answers.append((nonce, outcome))
+        else:
+            self._post(events.StoreReplied(nonce, outcome))
+
+    def end(self) -> None:
+        """Closed: what a cut held back may still get through."""
+        self.is_open = False
+        held_calls, self._held_calls = self._held_calls, []
+        for _nonce, request in held_calls:
+            self._too_late(request)
+
+    def go_on(self) -> None:
+        """A cut healed: what it held goes on."""
+        if not self._line.is_cut_there():
+            held_calls, self._held_calls = self._held_calls, []
+            for nonce, request in held_calls:
+                self.call(nonce, request)
+        if not self._line.is_cut_back():
+            held_answers, self._held_answers = self._held_answers, []
+            for nonce, outcome in held_answers:
+                self._answer(nonce, outcome)
+            self.bring_later()
+
+    def tail(self, after: int) -> None:
+        self._position = after
+        self._tails += 1
+        self._is_bringing = False
+        self.bring_later()
+
+    def bring_later(self) -> None:
+        if self._position is not None and not self._is_bringing:
+            self._is_bringing = True
+            number = self._tails
+            self._world.after(self._line.delay(), lambda: self._bring(number))
+
+    def _bring(self, number: int) -> None:
+        if number != self._tails:
+            return
+        self._is_bringing = False
+        if not self.is_open or self._position is None or not self._store.up or self._line.is_cut_back():
+            return
+        records = self._store.records_after(self._position)
+        if records:
+            self._position = records[-1].offset
+            self._post(events.RecordsTailed(records))
