@@ -205,6 +205,14 @@ _WITH_EFFECT: Final = (
         at_least(1),
         (Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR_MS)),
     ),
+    ConfigDef(
+        "unclean.leader.election.enable",
+        _BOOLEAN,
+        "false",
+        "Whether a replica that is not in sync may become leader when no other can, losing records.",
+        None,
+        _from("unclean.leader.election.enable"),
+    ),
 )
 
 
@@ -293,14 +301,6 @@ _WITHOUT_EFFECT: Final = (
     _without_effect("remote.log.copy.disable", _BOOLEAN, "false", "Stop copying segments of a tiered topic."),
     _without_effect("remote.log.delete.on.disable", _BOOLEAN, "false", "Delete remote segments when tiering ends."),
     _without_effect("remote.storage.enable", _BOOLEAN, "false", "Whether old segments move to remote storage."),
-    _without_effect(
-        "unclean.leader.election.enable",
-        _BOOLEAN,
-        "false",
-        "Whether a replica that is not in sync may become leader, losing records.",
-        None,
-        "unclean.leader.election.enable",
-    ),
 )
 
 TOPIC_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(_WITH_EFFECT + _WITHOUT_EFFECT)

@@ -1,15 +1,17 @@
-"""What waits until clients are served: freezing what lives for ever, rare message schemas, half-deleted folders."""
+"""What waits until clients are served: boot marks, freezing what lives for ever, rare message schemas, half-deleted
+folders."""
 
 import gc
-from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
 
 from yak.broker import apis
+from yak.errors import LogDirectoryFailure
 from yak.protocol import codec
 from yak.server import log
 from yak.server.shell import Shell
+from yak.storage.log_store import LogStore
 
 _SETTLE_SECONDS: Final = 1.0
 _BETWEEN_SCHEMAS_SECONDS: Final = 0.05
@@ -20,11 +22,15 @@ _GC_THRESHOLDS: Final = (50_000, 20, 50)
 """The core makes no reference cycles on its hot path: rarer collections cost nothing and stop the loop less often."""
 
 
-async def after_ready(shell: Shell, leftovers: Sequence[Callable[[], None]]) -> None:
-    """Run once, after the first client could connect."""
+async def after_ready(shell: Shell, log_store: LogStore) -> None:
+    """Run once, after the first client could connect: the broker is registered, so what its start found is known."""
+    try:
+        await trio.to_thread.run_sync(log_store.renew_boot_marks)
+    except LogDirectoryFailure as failure:  # the old mark says less good of us than is true, which harms nobody
+        log.write("warning", "boot-mark-not-written", {"error": str(failure)})
     freeze()
     await trio.sleep(_SETTLE_SECONDS)
-    for remove in leftovers:
+    for remove in log_store.report.leftovers:
         try:
             await trio.to_thread.run_sync(remove)
         except Exception as error:  # noqa: BLE001 - what is left over can stay until the next start

@@ -28,6 +28,8 @@ from yak.storage.log_store import LogStore
 
 METADATA_FOLDER: Final = "__yak_metadata"
 """Below the first data directory; no topic can have this name, for it has no partition number."""
+_KERNEL_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+"""Linux makes it anew at each start of the machine (random(4))."""
 _PROGRESS_EVERY_SECONDS: Final = 1.0
 _HOT_NEWEST: Final = {18: 2, 3: 2, 22: 1}
 """How many of the newest versions of ApiVersions, Metadata and InitProducerId are prepared before the first request: what
@@ -66,7 +68,14 @@ def open_data(
 
     try:
         log_store = LogStore.open(
-            disk, directories, options.node_id, SystemDice().uuid4, clock.now_ms(), config_for, progress
+            disk,
+            directories,
+            options.node_id,
+            SystemDice().uuid4,
+            clock.now_ms(),
+            config_for,
+            progress,
+            kernel_boot_id=kernel_boot_id(),
         )
     except (LogDirectoryFailure, OSError) as error:
         raise _cannot_open(str(error), options) from error
@@ -98,12 +107,16 @@ def make_broker(
         rack=config.broker_rack,
         role=options.role,
         cluster_id=opened.log_store.cluster_id,
+        lossy=opened.log_store.report.lossy,
     )
     parts = Parts(
         identity=identity,
         config=config,
         membership=MembershipSettings(
-            session_timeout_ms=options.lease_ms, heartbeat_interval_ms=options.renew_interval_ms
+            session_timeout_ms=options.lease_ms,
+            heartbeat_interval_ms=options.renew_interval_ms,
+            auto_leader_rebalance=config.auto_leader_rebalance_enable,
+            leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
         ),
         log_store=opened.log_store,
         image=opened.image,
@@ -113,6 +126,15 @@ def make_broker(
         followers_timeout_ms=options.followers_timeout_ms,
     )
     return Broker(parts, clock.now_ms())
+
+
+def kernel_boot_id(path: str = _KERNEL_BOOT_ID) -> str | None:
+    """What tells one start of this machine from the next; None where the system does not say."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def preload_hot() -> None:

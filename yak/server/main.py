@@ -180,7 +180,7 @@ class Server:
             self._stderr.writelines(_banner(options, listening, address, epoch))
             self._stderr.flush()
         log.write("info", "ready", {"node_id": options.node_id, "listening": listening, "advertised": address})
-        shell.nursery.start_soon(after_ready, shell, opened.log_store.report.leftovers)
+        shell.nursery.start_soon(after_ready, shell, opened.log_store)
         with self._accepting:
             await listener.Listener(shell, self._sockets).run()
 

@@ -21,6 +21,7 @@ from yak.storage.checkpoints import (
     parse_properties,
 )
 from yak.storage.names import (
+    BOOT_MARK,
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
@@ -49,8 +50,11 @@ class LogDirectory:
         self.failure: OSError | None = None
         self.clean_epoch: BrokerEpoch | None = None
         """Broker epoch of the clean stop before this start; None when the stop was not clean."""
+        self.machine_restarted = False
+        """Whether the stop was not clean and the machine was started anew since: what was not synced may be gone."""
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
+        self._boot_to_mark: str | None = None
         self._written: dict[str, bytes] = {}
         self._pointed: set[TopicPartition] = set()
         self._being_pointed: set[TopicPartition] = set()
@@ -200,6 +204,27 @@ class LogDirectory:
             self.clean_epoch = parse_clean_shutdown(self.disk.read_file(path))
             self.disk.remove(path)
             self.disk.sync_directory(self.path)
+
+    def take_boot_mark(self, kernel_boot_id: str) -> None:
+        """Learn whether the machine was started anew since a stop that was not clean; before `take_clean_mark`.
+
+        Where nothing follows from it the mark is renewed at once. Else it stays until `renew_boot_mark`, so that a crash
+        before the cluster was told cannot hide what this start found. Raises OSError.
+        """
+        path = self.file(BOOT_MARK)
+        marked = self.disk.read_file(path).decode("ascii", "replace").strip() if self.disk.exists(path) else ""
+        if marked == kernel_boot_id:
+            return
+        self._boot_to_mark = kernel_boot_id
+        self.machine_restarted = bool(marked) and not self.disk.exists(self.file(CLEAN_SHUTDOWN))
+        if not self.machine_restarted:
+            self.renew_boot_mark()
+
+    def renew_boot_mark(self) -> None:
+        """Note durably under which start of the machine this directory is used, if it is not. Raises OSError."""
+        if self._boot_to_mark is not None:
+            self.disk.write_file(self.file(BOOT_MARK), f"{self._boot_to_mark}\n".encode())
+            self._boot_to_mark = None
 
     def write_clean_mark(self, broker_epoch: BrokerEpoch) -> None:
         """Mark the stop as clean, durably; the last write of all. Raises OSError."""

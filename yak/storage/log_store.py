@@ -69,17 +69,19 @@ class LogStore:
         progress: Callable[[int, int], None] | None = None,
         *,
         cluster_id: str | None = None,
+        kernel_boot_id: str | None = None,
     ) -> "LogStore":
         """Lock, check and load everything; blocks, before serving begins.
 
-        `progress` is called with (logs done, logs in all). Raises StartRefused, with nothing touched when the directories
+        `progress` is called with (logs done, logs in all). `kernel_boot_id` is other after each start of the machine; None
+        where nobody can tell, and then no restart of it is noticed. Raises StartRefused, with nothing touched when the directories
         are not ours.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
         store_opening.claim(found, node_id, make_uuid, cluster_id)
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
-            store_opening.load_all(store, config_for, progress, now_ms)
+            store_opening.load_all(store, config_for, progress, now_ms, kernel_boot_id)
         except BaseException:
             store.release()
             raise
@@ -114,6 +116,17 @@ class LogStore:
         for directory in self.online():
             try:
                 directory.set_cluster_id(cluster_id)
+            except OSError as error:
+                raise LogDirectoryFailure(directory.path, error) from error
+
+    def renew_boot_marks(self) -> None:
+        """Note under which start of the machine the directories are used, once the cluster knows what that cost.
+
+        Waits for the device. Raises LogDirectoryFailure.
+        """
+        for directory in self.online():
+            try:
+                directory.renew_boot_mark()
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
 

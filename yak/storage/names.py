@@ -29,6 +29,8 @@ RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+BOOT_MARK = "boot.yak"
+"""In a log directory: under which start of the machine it was last used. Ours, not Kafka's."""
 META_PROPERTIES = "meta.properties"
 LOCK = ".lock"
 

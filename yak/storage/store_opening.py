@@ -96,14 +96,19 @@ def load_all(
     config_for: Callable[[str], LogConfig],
     progress: Callable[[int, int], None] | None,
     now_ms: int,
+    kernel_boot_id: str | None,
 ) -> None:
     """Load every partition of every directory into the store. Raises StartRefused when no directory can be used."""
     work: list[tuple[LogDirectory, _Checkpoints, list[str]]] = []
     for directory in store.directories:
         try:
+            if kernel_boot_id is not None:
+                directory.take_boot_mark(kernel_boot_id)
             directory.take_clean_mark()
             checkpoints = _Checkpoints(store, directory)
-            work.append((directory, checkpoints, _folders(store, directory)))
+            folders = _folders(store, directory)
+            _judge_restart(store, directory, folders, config_for)
+            work.append((directory, checkpoints, folders))
         except OSError as error:
             _fail(store, directory, error)
         if directory.clean_epoch is None:
@@ -132,6 +137,27 @@ def load_all(
             why="every one of them failed while it was being opened",
             try_=(f"ls -l {first.path}", "look at the system's log for disk errors"),
         )
+
+
+def _judge_restart(
+    store: LogStore, directory: LogDirectory, folders: Sequence[str], config_for: Callable[[str], LogConfig]
+) -> None:
+    """After the machine went down under us only logs that are synced at every record still have all of them."""
+    if not directory.machine_restarted:
+        return
+    places = (parse_partition_folder(folder) for folder in folders)
+    if all(config_for(place.topic).flush_messages == 1 for place in places if place is not None):
+        directory.renew_boot_mark()
+        return
+    store.report.lossy = True
+    _note(
+        store,
+        "warning",
+        "machine-restarted",
+        directory=directory.path,
+        reason="the last stop was not clean: records that were not synced may be gone, so this broker counts as out of "
+        "sync until it caught up",
+    )
 
 
 class _Checkpoints:

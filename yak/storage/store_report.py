@@ -24,9 +24,13 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class OpenReport:
-    """What `LogStore.open` found and did. `leftovers` are jobs that remove what a stop left half deleted."""
+    """What `LogStore.open` found and did. `leftovers` are jobs that remove what a stop left half deleted.
+
+    `lossy`: the machine went down without a clean stop, and records that were not synced one by one may be gone.
+    """
 
     was_clean: bool = True
+    lossy: bool = False
     logs: int = 0
     recovered_logs: int = 0
     truncated_bytes: int = 0

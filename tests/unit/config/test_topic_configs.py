@@ -87,6 +87,7 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
         ("min.cleanable.dirty.ratio", "0.7", "no effect"),
         ("remote.storage.enable", "true", "no effect"),
         ("compression.gzip.level", "5", "no effect"),
+        ("unclean.leader.election.enable", "perhaps", "true nor false"),
         ("compression.gzip.level", "0", "between"),
         ("flush.messages", "0", "below 1"),
         ("leader.replication.throttled.replicas", "0", "PARTITION:NODE"),
@@ -118,6 +119,10 @@ def test_what_has_no_effect_may_be_set_to_its_default():
     validate_topic_config("min.cleanable.dirty.ratio", "0.50")
     validate_topic_config("preallocate", "FALSE")
     validate_topic_config("cleanup.policy", " delete ")
+
+
+def test_a_topic_may_prefer_any_leader_to_none():
+    validate_topic_config("unclean.leader.election.enable", "true")
 
 
 def test_types_are_kafkas_numbers():

@@ -1,0 +1,120 @@
+"""A start after the machine went down: what was not synced may be gone, and the broker must say so."""
+
+import errno
+import uuid
+
+import pytest
+
+from yak.config.log_config import LogConfig
+from yak.errors import LogDirectoryFailure
+from yak.ids import TopicPartition
+from yak.sim.disk import SimDisk
+from yak.storage.log_store import LogStore
+
+MARK = "/data/boot.yak"
+
+
+class Machine:
+    """One data directory and the starts of the machine and of the broker."""
+
+    def __init__(self, **config):
+        self.disk = SimDisk()
+        self.config = LogConfig(**config)
+        self.boot_id = "boot-1"
+        self.ids = iter(uuid.UUID(int=number) for number in range(1, 100))
+
+    def start(self, directories=("/data",)):
+        store = LogStore.open(
+            self.disk, directories, 1, self.ids.__next__, 0, lambda _topic: self.config, kernel_boot_id=self.boot_id
+        )
+        self.store = store
+        return store
+
+    def fill(self):
+        self.store.create(TopicPartition("t", 0), uuid.UUID(int=7), self.config)
+        return self
+
+    def goes_down(self):
+        """Power loss of the machine; the clean mark is not written."""
+        self.disk.kill()
+        self.boot_id += "1"
+        return self
+
+    def mark(self):
+        return self.disk.read_file(MARK)
+
+
+@pytest.fixture
+def machine():
+    machine = Machine()
+    machine.start()
+    return machine.fill()
+
+
+def test_the_first_start_marks_the_directory_and_loses_nothing():
+    machine = Machine()
+    assert not machine.start().report.lossy
+    assert machine.mark() == b"boot-1\n"
+
+
+def test_a_crash_of_the_process_alone_is_not_lossy(machine):
+    machine.disk.kill()
+    assert not machine.start().report.lossy
+
+
+def test_a_restart_of_the_machine_without_a_clean_stop_is_lossy(machine):
+    report = machine.goes_down().start().report
+    assert report.lossy
+    assert [(event.level, event.event) for event in report.events] == [("warning", "machine-restarted")]
+
+
+def test_a_restart_of_the_machine_after_a_clean_stop_is_not(machine):
+    machine.store.close_plan(3)()
+    assert not machine.goes_down().start().report.lossy
+    assert machine.mark() == b"boot-11\n"
+    machine.disk.kill()
+    assert not machine.start().report.lossy, "the process crashed since, the machine did not"
+
+
+def test_it_is_lossy_again_until_the_cluster_was_told(machine):
+    assert machine.goes_down().start().report.lossy
+    machine.disk.kill()
+    assert machine.start().report.lossy, "it may have ended before it registered"
+    machine.store.renew_boot_marks()
+    machine.disk.kill()
+    assert not machine.start().report.lossy
+
+
+def test_logs_that_are_synced_at_every_record_lose_nothing():
+    machine = Machine(flush_messages=1)
+    machine.start()
+    machine.fill().goes_down()
+    assert not machine.start().report.lossy
+    assert machine.mark() == b"boot-11\n"
+
+
+def test_where_the_system_does_not_say_nothing_is_noticed_nor_marked():
+    machine = Machine()
+    machine.boot_id = None
+    machine.start()
+    machine.fill()
+    machine.disk.kill()
+    assert not machine.start().report.lossy
+    assert not machine.disk.exists(MARK)
+
+
+def test_one_directory_of_two_is_enough():
+    machine = Machine()
+    machine.start(("/data", "/more"))
+    machine.fill()
+    machine.disk.remove("/more/boot.yak")
+    assert machine.goes_down().start(("/data", "/more")).report.lossy
+    machine.store.renew_boot_marks()
+    assert machine.disk.read_file("/more/boot.yak") == machine.mark() == b"boot-11\n"
+
+
+def test_a_mark_that_cannot_be_written_is_told(machine):
+    machine.goes_down().start()
+    machine.disk.fail_next("write_file", errno.EIO, path_contains=MARK)
+    with pytest.raises(LogDirectoryFailure):
+        machine.store.renew_boot_marks()
