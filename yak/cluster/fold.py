@@ -1,7 +1,7 @@
 """Folding records into an image: one pass, each map copied at its first change, each topic rebuilt once at the end."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,7 @@ class Fold:
     def __init__(self, image: Image) -> None:
         self._take(image)
         self._topics_changed: dict[str, None] = {}
+        self._partitions_changed: dict[str, dict[int, None]] = {}
         self._topics_removed: list[tuple[str, uuid.UUID]] = []
         self._brokers_changed: dict[NodeId, None] = {}
         self._configs_changed: dict[tuple[str, str], None] = {}
@@ -82,8 +83,16 @@ class Fold:
         )
         removed = tuple(self._topics_removed)
         changed = tuple(name for name in self._topics_changed if name in image.topics)
+        partitions = {
+            name: tuple(sorted(self._partitions_changed[name])) for name in changed if name in self._partitions_changed
+        }
         delta = Delta(
-            changed, removed, tuple(self._brokers_changed), tuple(self._configs_changed), self._controller_changed
+            changed,
+            removed,
+            tuple(self._brokers_changed),
+            tuple(self._configs_changed),
+            self._controller_changed,
+            partitions,
         )
         return image, delta
 
@@ -138,13 +147,15 @@ class Fold:
         self._close_topic(pending.name)
         old: TopicInfo | None = self._get("topics").get(pending.name)
         configs = pending.configs
+        present = 0
         if old is not None and old.topic_id == pending.topic_id:
             configs = old.configs
+            present = len(old.partitions)
             partitions = partitions | {p.partition: p for p in old.partitions}
         ordered = tuple(partitions[number] for number in sorted(partitions))
         self._map("topics")[pending.name] = TopicInfo(pending.name, pending.topic_id, ordered, configs)
         self._map("topic_names")[pending.topic_id] = pending.name
-        self._topics_changed[pending.name] = None
+        self._note_partitions(pending.name, range(present, len(ordered)))
 
     def remove_topic(self, record: RemoveTopic) -> None:
         """A topic goes, complete or not."""
@@ -155,6 +166,7 @@ class Fold:
         if old is None or old.topic_id != record.topic_id:
             return
         self._open.pop(record.name, None)
+        self._partitions_changed.pop(record.name, None)
         del self._map("topics")[record.name]
         del self._map("topic_names")[record.topic_id]
         self._topics_removed.append((record.name, record.topic_id))
@@ -174,7 +186,11 @@ class Fold:
                 partitions = self._open[name] = list(self._get("topics")[name].partitions)
             if change.partition < len(partitions):
                 partitions[change.partition] = _changed(partitions[change.partition], change)
-                self._topics_changed[name] = None
+                self._note_partitions(name, (change.partition,))
+
+    def _note_partitions(self, name: str, numbers: Iterable[int]) -> None:
+        self._topics_changed[name] = None
+        self._partitions_changed.setdefault(name, {}).update(dict.fromkeys(numbers))
 
     def _growing_partitions(self, topic_id: uuid.UUID) -> dict[int, PartitionInfo] | None:
         if topic_id in self._growing:
@@ -207,7 +223,8 @@ class Fold:
     def register(self, record: RegisterBroker) -> None:
         """A broker boots."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
-        lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
+        # As in the store: a node id that is new counts for nothing that it was a member of before it was unregistered.
+        lossy_epoch = record.broker_epoch if record.lossy or old is None else old.lossy_epoch
         self._map("brokers")[record.node_id] = BrokerInfo(
             node_id=record.node_id,
             broker_epoch=record.broker_epoch,
@@ -268,7 +285,9 @@ class Fold:
         for name, topic in before_topics.items():
             if image.topics.get(name) is None or image.topics[name].topic_id != topic.topic_id:
                 self._topics_removed.append((name, topic.topic_id))
-        self._topics_changed |= dict.fromkeys(image.topics)
+        self._partitions_changed.clear()
+        for name, topic in image.topics.items():
+            self._note_partitions(name, range(len(topic.partitions)))
         self._brokers_changed |= dict.fromkeys([*before_brokers, *image.brokers])
         self._configs_changed[("broker", "")] = None
         self._configs_changed |= dict.fromkeys(("broker", str(node_id)) for node_id in image.broker_configs)
@@ -295,7 +314,7 @@ def _changed(old: PartitionInfo, change: ChangedPartition) -> PartitionInfo:
     elr, elr_epochs = _split(change.elr)
     return PartitionInfo(
         old.partition,
-        old.replicas,
+        old.replicas if change.replicas is None else change.replicas,
         isr,
         isr_epochs,
         elr,
@@ -303,6 +322,8 @@ def _changed(old: PartitionInfo, change: ChangedPartition) -> PartitionInfo:
         change.leader,
         change.leader_epoch,
         change.partition_epoch,
+        change.adding,
+        change.removing,
     )
 
 

@@ -28,7 +28,10 @@ class ChainBroken(Exception):
 
 @dataclass(slots=True, frozen=True)
 class BrokerInfo:
-    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0."""
+    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged.
+
+    A node id that was not registered before (or was unregistered) begins with its first boot.
+    """
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -47,7 +50,8 @@ class PartitionInfo:
     """A partition's state. `leader` is -1 when there is none.
 
     `isr_epochs` and `elr_epochs` have the broker epoch of each member of `isr` and of `elr` (the eligible leaders that
-    left an ISR too small to commit anything since, KIP-966).
+    left an ISR too small to commit anything since, KIP-966). While a reassignment is under way, `replicas` are the target
+    and then the ones that will go (KIP-455).
     """
 
     partition: int
@@ -59,6 +63,8 @@ class PartitionInfo:
     leader: NodeId
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
+    adding_replicas: tuple[NodeId, ...] = ()
+    removing_replicas: tuple[NodeId, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,13 +90,18 @@ class PendingTopic:
 
 @dataclass(slots=True, frozen=True)
 class Delta:
-    """What a run of records changed. Topics that appeared are in `topics_changed`."""
+    """What a run of records changed.
+
+    `topics_changed` are the topics that appeared or changed in any way; `partitions_changed` has, for those of which
+    partitions appeared or changed, the numbers of just these, in order. A topic that only has other configs is not there.
+    """
 
     topics_changed: tuple[str, ...] = ()
     topics_removed: tuple[tuple[str, uuid.UUID], ...] = ()
     brokers_changed: tuple[NodeId, ...] = ()
     configs_changed: tuple[tuple[str, str], ...] = ()
     controller_changed: bool = False
+    partitions_changed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

@@ -57,7 +57,10 @@ class Cluster:
 
 @dataclass(slots=True, frozen=True)
 class RegisterBroker:
-    """One boot of a broker; its broker epoch is this record's offset. It starts FENCED."""
+    """One boot of a broker, or its return after it was fenced; its broker epoch is this record's offset.
+
+    It starts FENCED. `lossy` is the store's verdict: what the broker had acknowledged before may be gone.
+    """
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -130,7 +133,7 @@ class Partitions:
 
 @dataclass(slots=True, frozen=True)
 class ChangedPartition:
-    """The new leader, ISR and epochs of a partition."""
+    """The new leader, ISR and epochs of a partition, and its replicas, which are None in old records: unchanged."""
 
     topic_id: uuid.UUID
     partition: int
@@ -140,6 +143,9 @@ class ChangedPartition:
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     unclean: bool
+    replicas: tuple[NodeId, ...] | None = None
+    adding: tuple[NodeId, ...] = ()
+    removing: tuple[NodeId, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -277,6 +283,9 @@ def _partition_change(f: Fields) -> Record:
             leader_epoch=p.integer("leader_epoch"),
             partition_epoch=p.integer("partition_epoch"),
             unclean=p.flag("unclean"),
+            replicas=p.nodes("replicas") if p.has("replicas") else None,
+            adding=p.nodes("adding"),
+            removing=p.nodes("removing"),
         )
         for p in f.items("changes")
     )

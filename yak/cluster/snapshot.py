@@ -120,7 +120,7 @@ def _members(nodes: tuple[int, ...], epochs: tuple[int, ...]) -> tuple[IsrMember
 
 
 def _write_partition(partition: PartitionInfo) -> dict[str, object]:
-    return {
+    written: dict[str, object] = {
         "partition": partition.partition,
         "replicas": format_nodes(partition.replicas),
         "isr": format_isr(_members(partition.isr, partition.isr_epochs)),
@@ -129,6 +129,12 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": partition.partition_epoch,
     }
+    # Few partitions are being reassigned, and a snapshot may hold very many.
+    if partition.adding_replicas:
+        written["adding"] = format_nodes(partition.adding_replicas)
+    if partition.removing_replicas:
+        written["removing"] = format_nodes(partition.removing_replicas)
+    return written
 
 
 def _read_partition(f: Fields) -> PartitionInfo:
@@ -143,4 +149,6 @@ def _read_partition(f: Fields) -> PartitionInfo:
         leader=f.integer("leader", minimum=NO_LEADER),
         leader_epoch=f.integer("leader_epoch"),
         partition_epoch=f.integer("partition_epoch"),
+        adding_replicas=f.nodes("adding"),
+        removing_replicas=f.nodes("removing"),
     )

@@ -8,13 +8,14 @@ import copy
 import hashlib
 import json
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.sim.store_checks import Refused
 from yak.sim.store_scripts import SCRIPTS
 
-_NOT_JOURNALLED = frozenset({"verify", "heartbeat", "report_hw"})
+_NOT_JOURNALLED = frozenset({"verify", "report_hw"})
 
 
 @dataclass(slots=True)
@@ -22,7 +23,6 @@ class StoreState:
     """All that the store holds: the same as the keys in Redis."""
 
     cluster: dict[str, Any] = field(default_factory=dict)
-    lease: dict[str, Any] = field(default_factory=dict)
     brokers: dict[int, dict[str, Any]] = field(default_factory=dict)
     heartbeats: dict[int, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -30,6 +30,7 @@ class StoreState:
     partitions: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     high_watermarks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    log_end_offsets: dict[tuple[str, int], tuple[int, dict[str, int]]] = field(default_factory=dict)
     log: list[TailedRecord] = field(default_factory=list)
     snapshot: TailedRecord | None = None
 
@@ -50,6 +51,15 @@ class StoreState:
         return self.log[offset - self.log[0].offset]
 
 
+@dataclass(slots=True, frozen=True)
+class _Done:
+    """A call that was done, and the log's end after it."""
+
+    request: StoreRequest
+    now_ms: int
+    offset: int
+
+
 class SimStore:
     """The store. `call` is what a script call is in Redis: it happens whole, or is refused and changes nothing."""
 
@@ -58,7 +68,7 @@ class SimStore:
         self.up = True
         self.unsafe: tuple[str, ...] = ()
         self._boots = 1
-        self._journal: list[tuple[StoreRequest, int]] = []
+        self._journal: list[_Done] = []
 
     @property
     def process_id(self) -> str:
@@ -70,7 +80,7 @@ class SimStore:
         assert self.up, "the caller knows that the store is down"
         outcome = _run(self.state, request, now_ms)
         if outcome.code == "OK" and request.script not in _NOT_JOURNALLED:
-            self._journal.append((request, now_ms))
+            self._journal.append(_Done(request, now_ms, outcome.offset))
         return outcome
 
     def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
@@ -85,32 +95,28 @@ class SimStore:
         start = max(0, offset + 1 - first)
         return state.log[start : start + limit]
 
-    def saved(self) -> tuple[StoreState, list[tuple[StoreRequest, int]]]:
+    def saved(self) -> tuple[StoreState, list[_Done]]:
         """A copy of all it holds, for `bring_back`."""
         return copy.deepcopy(self.state), list(self._journal)
 
-    def bring_back(self, saved: tuple[StoreState, list[tuple[StoreRequest, int]]]) -> None:
+    def bring_back(self, saved: tuple[StoreState, list[_Done]]) -> None:
         """Start again with what was saved (an operator's restore)."""
         self.state, self._journal = saved
         self.restart()
 
     def restart(self) -> None:
-        """Another process with the same data; leases and counters stand in the data too."""
+        """Another process with the same data; the counters stand in the data too."""
         self._boots += 1
         self.up = True
 
     def lose_last(self, count: int) -> None:
         """Roll back at least the newest `count` records; a call that wrote several goes as a whole."""
         target = max(0, self.state.cluster.get("mo", 0) - count)
-        journal, self._journal = self._journal, []
+        self._journal = list(takewhile(lambda done: done.offset <= target, self._journal))
         self.state = StoreState()
-        for request, now_ms in journal:
-            attempt = copy.deepcopy(self.state)
-            _run(attempt, request, now_ms)
-            if attempt.cluster["mo"] > target:
-                break
-            self.state = attempt
-            self._journal.append((request, now_ms))
+        for done in self._journal:
+            again = _run(self.state, done.request, done.now_ms)
+            assert (again.code, again.offset) == ("OK", done.offset), "the same calls have the same effects"
         self._boots += 1
 
     def flush_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: the cluster, its brokers, the controller's office, producer ids, trimming."""
+"""Scripts of the store in memory: the cluster, its brokers, producer ids, trimming."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.seams.metadata_store import TailedRecord
-from yak.sim.store_checks import Refused, Value, check_broker, check_controller, target_broker
+from yak.sim.store_checks import (
+    Refused,
+    Value,
+    change_broker,
+    check_broker,
+    check_controller,
+    may_fence_fast,
+    target_broker,
+)
+from yak.sim.store_lease import note_acted
 
 if TYPE_CHECKING:
     from yak.sim.store import StoreState
@@ -34,6 +43,7 @@ def bootstrap(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "ctl_id": -1,
         "ctl_epoch": 0,
         "ctl_broker_epoch": 0,
+        "lease_n": 0,
         "next_pid": 0,
         "format": 0,
     }
@@ -54,78 +64,50 @@ def verify(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # no
 
 
 def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """A boot of a broker gets its epoch, and starts FENCED."""
+    """A boot of a broker gets its epoch, and starts FENCED; so does a broker that renews after it was fenced."""
     old = state.brokers.get(a["node_id"])
     if old is not None and old["state"] != "CLOSED":
-        if old["boot_id"] == a["boot_id"]:
-            return {"broker_epoch": old["broker_epoch"]}
-        counter = state.heartbeats.get(a["node_id"], 0)
-        shared = set(old["directories"].split(",")) & set(a["directories"].split(","))
-        if not shared and a.get("observed_heartbeat") != counter:
-            where = {k: old[k] for k in ("host", "port", "boot_id")}
-            raise Refused("NODE_ID_IN_USE", heartbeat=counter, **where)
+        # Without an epoch, or with one that is gone by now, a renewal is the repeat of one that was done.
+        renews = a.get("renew") and a["broker_epoch"] in (0, old["broker_epoch"])
+        if old["boot_id"] == a["boot_id"] and not renews:
+            return {"broker_epoch": old["broker_epoch"], "lossy": old["lossy"]}
+        if old["boot_id"] != a["boot_id"]:
+            _check_takeover(state, a, old)
     epoch = state.cluster["mo"] + 1
     named = {k: a[k] for k in ("boot_id", "directories", "host", "port", "rack", "role")}
-    lossy_epoch = epoch if a["lossy"] else (old["lossy_epoch"] if old else 0)
+    lossy = bool(a["lossy"]) or (old is not None and _lost_something(a, old))
     state.brokers[a["node_id"]] = named | {
         "broker_epoch": epoch,
         "state": "FENCED",
-        "lossy_epoch": lossy_epoch,
+        "lossy": lossy,
+        # A broker that was unregistered left nothing: what it was a member of before does not count for it.
+        "lossy_epoch": epoch if lossy or old is None else old["lossy_epoch"],
+        "acted_epoch": old["acted_epoch"] if old is not None else 0,
+        "fast_fenced_ms": 0,
         "persisted": 0,
     }
-    record = named | {"node_id": a["node_id"], "broker_epoch": epoch, "lossy": a["lossy"]}
+    record = named | {"node_id": a["node_id"], "broker_epoch": epoch, "lossy": lossy}
     state.append("RegisterBroker", record, now_ms)
-    return {"broker_epoch": epoch}
+    return {"broker_epoch": epoch, "lossy": lossy}
 
 
-def heartbeat(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Count up; the controller gets everyone's counters."""
-    broker = check_broker(state, a)
-    state.heartbeats[a["node_id"]] = state.heartbeats.get(a["node_id"], 0) + 1
-    broker["persisted"] = a["persisted"]
-    cluster = state.cluster
-    value: Value = {"state": broker["state"], "controller_id": cluster["ctl_id"]}
-    value |= {"controller_epoch": cluster["ctl_epoch"], "lease_ms": _lease_left(state, now_ms)}
-    if cluster["ctl_id"] == a["node_id"]:
-        value["heartbeats"] = {str(node_id): count for node_id, count in state.heartbeats.items()}
-    return value
+def _directories(text: str) -> list[str]:
+    return [directory for directory in text.split(",") if directory]
 
 
-def _lease_left(state: StoreState, now_ms: int) -> int:
-    return max(0, state.lease["expires_ms"] - now_ms) if state.lease else 0
+def _check_takeover(state: StoreState, a: Mapping[str, Any], old: dict[str, Any]) -> None:
+    """Another boot has this node id. A shared directory proves that it is dead: its lock was free."""
+    counter = state.heartbeats.get(a["node_id"], 0)
+    shared = set(_directories(old["directories"])) & set(_directories(a["directories"]))
+    if not shared and a.get("observed_heartbeat") != counter:
+        where = {k: old[k] for k in ("host", "port", "boot_id")}
+        raise Refused("NODE_ID_IN_USE", heartbeat=counter, **where)
 
 
-def acquire_lease(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Take the controller's office when nobody alive has it; a repeat by its holder changes nothing."""
-    check_broker(state, a)
-    cluster = state.cluster
-    mine = cluster["ctl_id"] == a["node_id"] and cluster["ctl_broker_epoch"] == a["broker_epoch"]
-    left_ms = _lease_left(state, now_ms)
-    if left_ms > 0 and not mine:
-        holder = state.brokers.get(cluster["ctl_id"])
-        alive = holder is not None and holder["broker_epoch"] == cluster["ctl_broker_epoch"]
-        if holder is not None and alive and holder["state"] != "CLOSED":
-            raise Refused("LEASE_HELD", controller_id=cluster["ctl_id"], ttl_ms=left_ms)
-    if not mine:
-        cluster["ctl_epoch"] += 1
-        cluster |= {"ctl_id": a["node_id"], "ctl_broker_epoch": a["broker_epoch"]}
-        record = {"controller_id": a["node_id"], "controller_epoch": cluster["ctl_epoch"]}
-        state.append("ControllerChange", record | {"broker_epoch": a["broker_epoch"]}, now_ms)
-    state.lease = {"expires_ms": now_ms + a["lease_ms"]}
-    return {"controller_epoch": cluster["ctl_epoch"]}
-
-
-def renew_lease(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Keep the office; a lease that ran out but was not taken is still ours."""
-    check_controller(state, a)
-    state.lease = {"expires_ms": now_ms + a["lease_ms"]}
-    return {}
-
-
-def _change_broker(state: StoreState, node_id: int, new: str, now_ms: int) -> None:
-    broker = state.brokers[node_id]
-    broker["state"] = new
-    state.append("BrokerChange", {"node_id": node_id, "broker_epoch": broker["broker_epoch"], "state": new}, now_ms)
+def _lost_something(a: Mapping[str, Any], old: dict[str, Any]) -> bool:
+    """Whether a directory is missing, or the disk is from before the newest boot that may have acknowledged records."""
+    missing = set(_directories(old["directories"])) - set(_directories(a["directories"]))
+    return bool(missing) or a.get("last_epoch", 0) < old["acted_epoch"]
 
 
 def unfence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
@@ -135,15 +117,21 @@ def unfence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     if a["target_id"] != a["node_id"] and broker["persisted"] < broker["broker_epoch"]:
         raise Refused("NOT_CAUGHT_UP")
     if broker["state"] == "FENCED":
-        _change_broker(state, a["target_id"], "ACTIVE", now_ms)
+        change_broker(state, a["target_id"], "ACTIVE", now_ms)
+    note_acted(broker)
     return {}
 
 
 def fence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """A broker that is not heard from loses its say."""
+    """A broker that is not heard from loses its say; on mere suspicion (`fast`) only so many of them in a while."""
     check_controller(state, a)
-    if target_broker(state, a)["state"] in ("ACTIVE", "STOPPING"):
-        _change_broker(state, a["target_id"], "FENCED", now_ms)
+    broker = target_broker(state, a)
+    if broker["state"] in ("ACTIVE", "STOPPING"):
+        if a.get("fast"):
+            if not may_fence_fast(state, a["target_id"], now_ms):
+                raise Refused("TOO_MANY_FENCED")
+            broker["fast_fenced_ms"] = now_ms
+        change_broker(state, a["target_id"], "FENCED", now_ms)
     return {}
 
 
@@ -154,10 +142,8 @@ def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         raise Refused("BAD_REQUEST", message="state")
     if a["state"] == "CLOSED":
         state.heartbeats.pop(a["node_id"], None)
-        if state.cluster["ctl_id"] == a["node_id"]:
-            state.lease = {}
     if broker["state"] != a["state"]:
-        _change_broker(state, a["node_id"], a["state"], now_ms)
+        change_broker(state, a["node_id"], a["state"], now_ms)
     return {}
 
 

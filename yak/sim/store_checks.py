@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.cluster.payload import IsrMember, format_isr, parse_isr
+from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 
 if TYPE_CHECKING:
     from yak.sim.store import StoreState
 
 MAX_PARTITIONS = 200
+MIN_ISR = "min.insync.replicas"
+FAST_FENCES_WINDOW_MS = 10_000
 Value = dict[str, Any]
 
 
@@ -38,6 +40,12 @@ def check_controller(state: StoreState, a: Mapping[str, Any]) -> None:
         raise Refused("FENCED_CONTROLLER", controller_id=state.cluster["ctl_id"])
 
 
+def check_size(a: Mapping[str, Any]) -> None:
+    """Refuses a call of no partitions, or of more than a script should hold the store for."""
+    if not 0 < len(a["partitions"]) <= MAX_PARTITIONS:
+        raise Refused("BAD_REQUEST", message="a call takes 1 to 200 partitions")
+
+
 def target_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
     """The broker a controller's call is about; refuses when it has booted since."""
     broker = state.brokers.get(a["target_id"])
@@ -46,32 +54,74 @@ def target_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
     return broker
 
 
+def change_broker(state: StoreState, node_id: int, new: str, now_ms: int) -> None:
+    """Another state for a broker, and its record."""
+    broker = state.brokers[node_id]
+    broker["state"] = new
+    state.append("BrokerChange", {"node_id": node_id, "broker_epoch": broker["broker_epoch"], "state": new}, now_ms)
+
+
+def may_fence_fast(state: StoreState, target_id: int, now_ms: int) -> bool:
+    """Whether one more broker may be fenced on suspicion: never more than half of them within ten seconds."""
+    registered = {node_id: broker for node_id, broker in state.brokers.items() if broker["state"] != "CLOSED"}
+    lately = sum(
+        node_id != target_id
+        and broker["fast_fenced_ms"] > 0
+        and now_ms - broker["fast_fenced_ms"] < FAST_FENCES_WINDOW_MS
+        for node_id, broker in registered.items()
+    )
+    return len(registered) == 1 or (lately + 1) * 2 <= len(registered)
+
+
 def is_current(state: StoreState, member: IsrMember, *states: str) -> bool:
     """Whether a member of an ISR is that broker's present boot, in one of the states."""
     broker = state.brokers.get(member.node_id)
     return broker is not None and broker["broker_epoch"] == member.broker_epoch and broker["state"] in states
 
 
-def _min_isr(state: StoreState, topic_id: str) -> int:
-    name = "min.insync.replicas"
-    topic = state.configs.get("topic:" + state.topics[topic_id]["name"], {})
-    return int(topic.get(name) or state.configs.get("broker:", {}).get(name) or 1)
+def kept_all(state: StoreState, member: IsrMember) -> bool:
+    """Whether the broker still has all that it had as this member: no boot since may have lost anything."""
+    broker = state.brokers.get(member.node_id)
+    return broker is not None and member.broker_epoch >= broker["lossy_epoch"]
 
 
-def next_elr(state: StoreState, partition: dict[str, Any], topic_id: str, isr: list[IsrMember]) -> str:
-    """The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since."""
-    if len(isr) >= _min_isr(state, topic_id):
+def has_node(members: Iterable[IsrMember], node_id: int) -> bool:
+    """Whether a node is among the members, in whatever epoch."""
+    return any(member.node_id == node_id for member in members)
+
+
+def min_isr(state: StoreState, topic_id: str, leader: int, replicas: tuple[int, ...]) -> int:
+    """How large an ISR may commit under this leader: the configs in the store, and no more than there are replicas."""
+    names = ("topic:" + state.topics[topic_id]["name"], f"broker:{leader}", "broker:")
+    set_values = (state.configs.get(name, {}).get(MIN_ISR) for name in names)
+    return min(int(next((value for value in set_values if value), 1)), len(replicas))
+
+
+def next_elr(state: StoreState, partition: Mapping[str, Any], isr: Iterable[IsrMember], minimum: int) -> str:
+    """The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since.
+
+    `partition` still has the ISR and ELR of before, and already the leader and replicas of after. `minimum` must not be
+    above what the leader goes by: a former member is eligible only while nothing could be committed without it.
+    """
+    isr = list(isr)
+    if len(isr) >= minimum:
         return ""
-    inside = {member.node_id for member in isr}
-    kept: dict[int, IsrMember] = {}
-    for member in [*parse_isr(partition["elr"]), *parse_isr(partition["isr"])]:
-        broker = state.brokers.get(member.node_id)
-        if member.node_id not in inside and broker is not None and member.broker_epoch >= broker["lossy_epoch"]:
-            kept[member.node_id] = member
+    replicas = parse_nodes(partition["replicas"])
+    kept = {
+        member.node_id: member
+        for member in [*parse_isr(partition["elr"]), *parse_isr(partition["isr"])]
+        if member.node_id in replicas and not has_node(isr, member.node_id) and kept_all(state, member)
+    }
     return format_isr(tuple(kept[node_id] for node_id in sorted(kept)))
 
 
-def change_of(topic_id: str, partition: dict[str, Any], *, unclean: bool = False) -> dict[str, Any]:
+def change_of(topic_id: str, partition: Mapping[str, Any], *, unclean: bool = False) -> dict[str, Any]:
     """A partition's entry in a PartitionChange record."""
-    names = ("partition", "isr", "elr", "leader", "leader_epoch", "partition_epoch")
+    names = ("partition", "replicas", "adding", "removing", "isr", "elr", "leader", "leader_epoch", "partition_epoch")
     return {"topic_id": topic_id, "unclean": unclean} | {name: partition[name] for name in names}
+
+
+def append_changes(state: StoreState, changes: list[dict[str, Any]], now_ms: int) -> None:
+    """PartitionChange records for these, if any, of a bounded size each."""
+    for start in range(0, len(changes), MAX_PARTITIONS):
+        state.append("PartitionChange", {"changes": changes[start : start + MAX_PARTITIONS]}, now_ms)

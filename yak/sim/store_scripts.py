@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.sim import store_brokers, store_partitions, store_topics
+from yak.sim import store_brokers, store_configs, store_lease, store_partitions, store_reassignments, store_topics
 from yak.sim.store_checks import Value
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         store_brokers.bootstrap,
         store_brokers.verify,
         store_brokers.register,
-        store_brokers.heartbeat,
-        store_brokers.acquire_lease,
-        store_brokers.renew_lease,
+        store_lease.heartbeat,
+        store_lease.acquire_lease,
         store_brokers.unfence,
         store_brokers.fence,
         store_brokers.begin_stop,
@@ -32,9 +31,11 @@ SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         store_topics.create_topic,
         store_topics.create_partitions,
         store_topics.delete_topic,
-        store_topics.alter_configs,
+        store_topics.undo_half_made,
+        store_configs.alter_configs,
         store_partitions.elect,
         store_partitions.alter_isr,
+        store_reassignments.alter_replicas,
         store_partitions.barrier,
         store_partitions.report_hw,
         store_brokers.alloc_pid,

@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: topics, their partitions' number, and configs."""
+"""Scripts of the store in memory: topics, and how many partitions they have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_nodes
-from yak.sim.store_checks import MAX_PARTITIONS, Refused, Value, change_of, check_broker, is_current
+from yak.sim.store_checks import Refused, Value, check_broker, check_controller, check_size, is_current
 
 if TYPE_CHECKING:
     from yak.sim.store import StoreState
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The slice's partitions that are not there yet, checked."""
-    if not 0 < len(a["partitions"]) <= MAX_PARTITIONS:
-        raise Refused("BAD_REQUEST", message="a call takes 1 to 200 partitions")
+    check_size(a)
+    if len({item["partition"] for item in a["partitions"]}) < len(a["partitions"]):
+        raise Refused("BAD_REQUEST", message="a partition is named twice")
     new = []
     for item in a["partitions"]:
         if not 0 <= item["partition"] < a["total"]:
@@ -46,9 +47,18 @@ def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, A
 def _add_partitions(state: StoreState, topic_id: str, new: list[dict[str, Any]], now_ms: int) -> None:
     if new:
         for item in new:
-            state.partitions[topic_id, item["partition"]] = dict(item) | {"elr": "", "nonce": ""}
-        state.topics[topic_id]["made"] += len(new)
+            more = {"adding": "", "removing": "", "elr": "", "nonce": ""}
+            state.partitions[topic_id, item["partition"]] = dict(item) | more
+        topic = state.topics[topic_id]
+        topic["made"] += len(new)
+        topic["complete"] = topic["complete"] or topic["made"] >= topic["total"]
         state.append("Partition", {"topic_id": topic_id, "partitions": new}, now_ms)
+
+
+def _is_abandoned(state: StoreState, topic: dict[str, Any]) -> bool:
+    """Whether its creator died between two slices, so that nobody has ever seen it whole."""
+    creator = IsrMember(topic["creator_id"], topic["creator_epoch"])
+    return not topic["complete"] and not is_current(state, creator, "ACTIVE", "FENCED", "STOPPING")
 
 
 def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
@@ -59,20 +69,18 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     if held == a["topic_id"]:
         return {"created": False}
     if held is not None:
-        topic = state.topics[held]
-        creator = IsrMember(topic["creator_id"], topic["creator_epoch"])
-        if topic["made"] >= topic["total"] or is_current(state, creator, "ACTIVE", "FENCED", "STOPPING"):
+        if not _is_abandoned(state, state.topics[held]):
             raise Refused("TOPIC_EXISTS", message=f"topic {a['name']} exists")
         half_made = held
     new = _new_partitions(state, a)
     if half_made is not None:
-        # Its creator died between two slices; nobody has seen it.
         _remove(state, half_made, now_ms)
     state.topic_ids[a["name"]] = a["topic_id"]
     state.topics[a["topic_id"]] = {
         "name": a["name"],
         "total": a["total"],
         "made": 0,
+        "complete": False,
         "creator_id": a["node_id"],
         "creator_epoch": a["broker_epoch"],
     }
@@ -106,6 +114,7 @@ def _remove(state: StoreState, topic_id: str, now_ms: int) -> None:
     for number in range(topic["total"]):
         state.partitions.pop((topic_id, number), None)
         state.high_watermarks.pop((topic_id, number), None)
+        state.log_end_offsets.pop((topic_id, number), None)
     state.topic_ids.pop(topic["name"])
     state.configs.pop("topic:" + topic["name"], None)
     state.append("RemoveTopic", {"name": topic["name"], "topic_id": topic_id}, now_ms)
@@ -120,41 +129,16 @@ def delete_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     return {"removed": removed}
 
 
-def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Set and remove configs of a topic, a broker, or all brokers."""
-    check_broker(state, a)
-    if a["resource_type"] == "topic" and a["resource_name"] not in state.topic_ids:
-        raise Refused("NO_TOPIC")
-    key = f"{a['resource_type']}:{a['resource_name']}"
-    old = state.configs.get(key, {})
-    new = {} if a["replace"] else dict(old)
-    for name, value in a["changes"]:
-        if value is None:
-            new.pop(name, None)
-        else:
-            new[name] = value
-    if new == old:
-        return {}
-    if new:
-        state.configs[key] = new
-    else:
-        state.configs.pop(key, None)
-    names = {"resource_type": a["resource_type"], "resource_name": a["resource_name"]}
-    state.append("Config", names | {"configs": new}, now_ms)
-    min_isr = "min.insync.replicas"
-    if a["resource_type"] == "topic" and old.get(min_isr) != new.get(min_isr):
-        _clear_elr(state, state.topic_ids[a["resource_name"]], now_ms)
-    return {}
-
-
-def _clear_elr(state: StoreState, topic_id: str, now_ms: int) -> None:
-    """The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change."""
-    changes = []
-    for number in range(state.topics[topic_id]["total"]):
-        partition = state.partitions.get((topic_id, number))
-        if partition is not None:
-            partition["elr"] = ""
-            partition["partition_epoch"] += 1
-            changes.append(change_of(topic_id, partition))
-    for start in range(0, len(changes), MAX_PARTITIONS):
-        state.append("PartitionChange", {"changes": changes[start : start + MAX_PARTITIONS]}, now_ms)
+def undo_half_made(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Remove a topic that its dead creator left half made; of one that stopped growing, say what is missing."""
+    check_controller(state, a)
+    topic = state.topics.get(a["topic_id"])
+    if topic is None or topic["made"] >= topic["total"]:
+        return {"removed": False}
+    if topic["complete"]:
+        missing = [n for n in range(topic["total"]) if (a["topic_id"], n) not in state.partitions]
+        return {"removed": False, "missing": missing, "total": topic["total"]}
+    removed = _is_abandoned(state, topic)
+    if removed:
+        _remove(state, a["topic_id"], now_ms)
+    return {"removed": removed}

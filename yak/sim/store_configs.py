@@ -1,0 +1,55 @@
+"""Scripts of the store in memory: configs of topics and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from yak.sim.store_checks import MIN_ISR, Refused, Value, append_changes, change_of, check_broker
+
+if TYPE_CHECKING:
+    from yak.sim.store import StoreState
+
+
+def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Set and remove configs of a topic, a broker, or all brokers."""
+    check_broker(state, a)
+    kind, resource = a["resource_type"], a["resource_name"]
+    if kind == "topic" and resource not in state.topic_ids:
+        raise Refused("NO_TOPIC")
+    key = f"{kind}:{resource}"
+    old = state.configs.get(key, {})
+    new = {} if a["replace"] else dict(old)
+    for name, value in a["changes"]:
+        if value is None:
+            new.pop(name, None)
+        else:
+            new[name] = value
+    if new == old:
+        return {}
+    if new:
+        state.configs[key] = new
+    else:
+        state.configs.pop(key, None)
+    state.append("Config", {"resource_type": kind, "resource_name": resource, "configs": new}, now_ms)
+    if old.get(MIN_ISR) != new.get(MIN_ISR):
+        _clear_elrs(state, kind, resource, now_ms)
+    return {}
+
+
+def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> None:
+    """The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change."""
+    names = [resource] if kind == "topic" else sorted(state.topic_ids)
+    changes = []
+    for name in names:
+        if kind != "topic" and MIN_ISR in state.configs.get("topic:" + name, {}):
+            continue
+        topic_id = state.topic_ids[name]
+        for number in range(state.topics[topic_id]["total"]):
+            partition = state.partitions.get((topic_id, number))
+            # What is set on one broker counts where it leads.
+            if partition is not None and (kind == "topic" or resource in ("", str(partition["leader"]))):
+                partition |= {"elr": "", "nonce": ""}
+                partition["partition_epoch"] += 1
+                changes.append(change_of(topic_id, partition))
+    append_changes(state, changes, now_ms)

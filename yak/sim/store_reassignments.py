@@ -1,0 +1,138 @@
+"""Scripts of the store in memory: other replicas for a partition (KIP-455).
+
+While a reassignment is under way, `replicas` are the target and then those that will go; `adding` and `removing` say
+which are which. It is complete once every target replica is in the ISR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import IsrMember, format_isr, format_nodes, parse_isr, parse_nodes
+from yak.sim.store_checks import (
+    Value,
+    append_changes,
+    change_of,
+    check_broker,
+    check_size,
+    has_node,
+    is_current,
+    min_isr,
+    next_elr,
+)
+
+if TYPE_CHECKING:
+    from yak.sim.store import StoreState
+
+
+def complete(state: StoreState, partition: dict[str, Any]) -> None:
+    """End a reassignment when every target replica is a live member of the ISR and one of them can lead."""
+    if not partition["adding"] and not partition["removing"]:
+        return
+    removing = parse_nodes(partition["removing"])
+    target = tuple(node_id for node_id in parse_nodes(partition["replicas"]) if node_id not in removing)
+    isr = _limited(partition, target)
+    live = [member for member in isr if is_current(state, member, "ACTIVE", "STOPPING")]
+    if len(live) < len(target):
+        return
+    leader = _leader_of(state, partition, target, isr)
+    if leader is None:
+        return
+    _lead(partition, leader)
+    # As many as there are replicas: enough to commit by any minimum, so nobody outside may be eligible.
+    partition |= {"replicas": format_nodes(target), "isr": format_isr(tuple(isr)), "elr": ""}
+    partition |= {"adding": "", "removing": ""}
+
+
+def _limited(partition: dict[str, Any], replicas: tuple[int, ...]) -> list[IsrMember]:
+    return [member for member in parse_isr(partition["isr"]) if member.node_id in replicas]
+
+
+def _leader_of(
+    state: StoreState, partition: dict[str, Any], replicas: tuple[int, ...], isr: list[IsrMember]
+) -> int | None:
+    """Who leads when only these are replicas: the leader if it stays, else the first ACTIVE member; None for nobody."""
+    if partition["leader"] in replicas:
+        return int(partition["leader"])
+    active = [member for member in isr if is_current(state, member, "ACTIVE")]
+    return next((node_id for node_id in replicas if has_node(active, node_id)), None)
+
+
+def _lead(partition: dict[str, Any], leader: int) -> None:
+    if leader != partition["leader"]:
+        partition["leader"] = leader
+        partition["leader_epoch"] += 1
+
+
+def alter_replicas(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Begin, replace or cancel reassignments, each by compare and set; `codes` has what came of each."""
+    check_broker(state, a)
+    check_size(a)
+    codes, changes = [], []
+    for item in a["partitions"]:
+        partition = state.partitions.get((item["topic_id"], item["partition"]))
+        code, changed = "NO_TOPIC", False
+        if partition is not None:
+            code, changed = _alter(state, item, partition)
+        codes.append(code)
+        if partition is not None and changed:
+            changes.append(change_of(item["topic_id"], partition))
+    append_changes(state, changes, now_ms)
+    return {"codes": codes}
+
+
+def _alter(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
+    """The item's code, and whether anything was changed."""
+    present, adding = parse_nodes(partition["replicas"]), parse_nodes(partition["adding"])
+    removing = parse_nodes(partition["removing"])
+    target = None if item["replicas"] is None else parse_nodes(item["replicas"])
+    if target is None and not adding and not removing:
+        return "NO_REASSIGNMENT", False
+    aimed_at = tuple(node_id for node_id in present if node_id not in removing)
+    if partition["partition_epoch"] != item["partition_epoch"]:
+        repeated = partition["partition_epoch"] == item["partition_epoch"] + 1 and target == aimed_at
+        return "OK" if repeated else "INVALID_UPDATE_VERSION", False
+    if target is not None and not _may_hold(state, target):
+        return "INELIGIBLE_BROKER", False
+    if target == aimed_at:
+        return "OK", False
+    old = tuple(node_id for node_id in present if node_id not in adding)
+    if target is None:
+        new = {"replicas": format_nodes(old), "adding": "", "removing": ""}
+    else:
+        removing = tuple(node_id for node_id in old if node_id not in target)
+        adding = tuple(node_id for node_id in target if node_id not in old)
+        new = {
+            "replicas": format_nodes(target + removing),
+            "adding": format_nodes(adding),
+            "removing": format_nodes(removing),
+        }
+    return _change_replicas(state, item["topic_id"], partition, new)
+
+
+def _may_hold(state: StoreState, target: tuple[int, ...]) -> bool:
+    return bool(target) and len(set(target)) == len(target) and all(node_id in state.brokers for node_id in target)
+
+
+def _change_replicas(
+    state: StoreState, topic_id: str, partition: dict[str, Any], new: dict[str, str]
+) -> tuple[str, bool]:
+    replicas = parse_nodes(new["replicas"])
+    isr = _limited(partition, replicas)
+    leader = partition["leader"]
+    if len(isr) < len(parse_isr(partition["isr"])):
+        # Replicas of an earlier target go. They may have what nobody else has, unless a live member stays.
+        if not any(is_current(state, member, "ACTIVE", "STOPPING") for member in isr):
+            return "INELIGIBLE_REPLICA", False
+        stays = _leader_of(state, partition, replicas, isr)
+        if stays is None and leader != -1:
+            return "INELIGIBLE_REPLICA", False
+        leader = leader if stays is None else stays
+    partition |= new
+    elr = next_elr(state, partition, isr, min_isr(state, topic_id, leader, replicas))
+    _lead(partition, leader)
+    partition |= {"isr": format_isr(tuple(isr)), "elr": elr, "nonce": ""}
+    partition["partition_epoch"] += 1
+    complete(state, partition)
+    return "OK", True
