@@ -51,7 +51,7 @@ def append_batch(
     config = log.config
     header = check_batch(records, version, config.max_message_bytes)
     assert records is not None
-    if acks == appending.ACKS_ALL and len(partition.isr) < config.min_insync_replicas:
+    if acks == appending.ACKS_ALL and partition.is_under_min_isr:
         raise PeerError(
             ErrorCode.not_enough_replicas,
             f"{len(partition.isr)} in-sync replicas, min.insync.replicas={config.min_insync_replicas}; nothing was written",

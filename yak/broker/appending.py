@@ -93,6 +93,8 @@ def place(
     appended = Appended(base_offset, end_offset, append_time_ms, log.log_start_offset)
     if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
         _ask_for_flush(broker, partition, appended)
+    if not partition.is_alone:
+        broker.replication.serving.appended(partition)
     if partition.advance_high_watermark():
         broker.advanced(partition)
     if acks == ACKS_ALL and partition.high_watermark < end_offset:

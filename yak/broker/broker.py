@@ -15,12 +15,17 @@ from typing import Any, Literal
 from yak.broker import apis, events
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.connections import Connection
+from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
+from yak.broker.isr_changes import IsrChanges
 from yak.broker.jobs import Jobs
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
+from yak.broker.peers import Peers
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.recompression import fail_pending
+from yak.broker.record_deletions import RecordDeletions
+from yak.broker.replication import Replication
 from yak.broker.sessions import FetchSessions
 from yak.broker.timeouts import Timeouts
 from yak.cluster.image import Image
@@ -72,7 +77,12 @@ class Broker:
         self.maintenance = Maintenance(self, now_ms)
         self._effects: list[events.Effect] = []
         self._advanced: dict[Partition, None] = {}
+        self.peers = Peers(self)
+        self.isr_changes = IsrChanges(self)
+        self.replication = Replication(self)
+        self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
+        self.record_deletions = RecordDeletions(self)
         self.metadata = Metadata(self, parts)
         self._table = apis.DISPATCH
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -85,6 +95,9 @@ class Broker:
             events.StoreLost: self.metadata.on_store_lost,
             events.StoreReplied: self.metadata.on_store_replied,
             events.RecordsTailed: self.metadata.on_records_tailed,
+            events.PeerConnected: self.peers.on_connected,
+            events.PeerAnswered: self.peers.on_answered,
+            events.PeerLost: self.peers.on_lost,
             events.StopRequested: self.maintenance.on_stop_requested,
         }
 
@@ -112,6 +125,9 @@ class Broker:
                 self.flusher.next_due(),
                 self.maintenance.next_due(),
                 self.metadata.next_due(),
+                self.isr_changes.next_due(),
+                self.replication.next_due(),
+                self.failure_watch.next_due(),
             )
             if due is not None
         ]
@@ -174,6 +190,8 @@ class Broker:
         if partition.sessions:
             for session, member in partition.sessions.items():
                 session.mark_dirty(member)
+        if partition.replica_sessions:
+            self.replication.serving.watermark_moved(partition)
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
@@ -182,6 +200,7 @@ class Broker:
             if partition is not None and partition.log is log:
                 partition.log = None
                 self.fail_waiting(partition, ErrorCode.kafka_storage_error)
+                self.replication.changed(partition)
         self.notice(
             "error",
             "log-directory-offline",
@@ -202,6 +221,12 @@ class Broker:
         if partition.sessions:
             for session, item in partition.sessions.items():
                 session.mark_dirty(item)
+        if partition.replica_sessions:
+            self.replication.serving.watermark_moved(partition)
+
+    def replica_log_start_moved(self, partition: Partition) -> None:
+        """A follower let go of old records; whoever deleted them may have waited for that."""
+        self.record_deletions.on_log_start(partition)
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica is in a log directory that failed."""
@@ -222,6 +247,7 @@ class Broker:
                 answer.error_code = error_code
                 answer.base_offset = -1
                 waiting.resolve(self)
+        self.record_deletions.on_log_start(partition)
         for fetch in list(partition.waiting_fetches or ()):
             self.finish(fetch)
         for session, item in (partition.sessions or {}).items():
@@ -330,8 +356,13 @@ class Broker:
                 self.timeouts.remove(waiting)
                 waiting.leave(self)
         connection.calls.clear()
+        self.replication.serving.forget_connection(connection)
 
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
+        if self._advanced:
+            self._wake_advanced()
+        self.replication.run()
+        self.isr_changes.run()
         if self._advanced:
             self._wake_advanced()
         self.flusher.start_wanted()
@@ -343,6 +374,9 @@ class Broker:
         self.flusher.on_timer()
         self.maintenance.on_timer()
         self.metadata.on_timer()
+        self.isr_changes.on_timer()
+        self.replication.on_timer()
+        self.failure_watch.on_timer()
 
     # ----------------------------------------------------------------------------------------------- wake-ups
 

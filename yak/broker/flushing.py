@@ -79,6 +79,8 @@ class Flusher:
             log.flushed(plan, self._broker.now_ms)
             if partition.is_leader:
                 partition.advance_high_watermark()
+            else:
+                self._broker.replication.flushed(partition)
             self._broker.advanced(partition)
             if partition.flush_wanted:
                 self._start(partition, all_of_it=True)

@@ -39,7 +39,7 @@ class Hosting:
         for name in delta.topics_changed:
             topic = image.topics[name]
             config = None
-            for info in topic.partitions:
+            for info in delta.changed_partitions(topic):
                 if self._broker.node_id not in info.replicas:
                     continue
                 held = self._broker.partitions.get(TopicPartition(name, info.partition))
@@ -86,15 +86,16 @@ class Hosting:
                 return failure
         return None
 
-    def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
-        """Take the role that the image gives for one partition of ours."""
+    def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None, *, may_lead: bool = True) -> None:
+        """Take the role that the image gives for one partition of ours; no leader's from an image of an earlier boot."""
         broker = self._broker
         topic_partition = TopicPartition(topic.name, info.partition)
         partition = broker.partitions.get(topic_partition)
         if partition is None or partition.topic_id != topic.topic_id:
             partition = Partition(topic_partition, topic.topic_id, log)
             if log is not None:
-                partition.high_watermark = log.log_start_offset
+                known = self._log_store.high_watermarks.get(topic_partition, 0)
+                partition.high_watermark = max(log.log_start_offset, min(known, log.log_end_offset))
             broker.partitions[topic_partition] = partition
         if partition.become(
             node_id=broker.node_id,
@@ -103,8 +104,16 @@ class Hosting:
             partition_epoch=info.partition_epoch,
             replicas=info.replicas,
             isr=info.isr,
+            isr_epochs=info.isr_epochs,
+            now_ms=broker.now_ms,
+            may_lead=may_lead,
         ):
             broker.leadership_changed(partition)
+            broker.replication.changed(partition)
+        elif partition.is_leader and len(info.replicas) > 1:
+            broker.isr_changes.look(partition)
+        if log is not None and partition.is_leader:
+            broker.advanced(partition)
 
     def log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
         """The log on disk of a partition that the image knows at start; None, and offline, when its folder is gone.
@@ -166,14 +175,28 @@ class Hosting:
             del broker.partitions[topic_partition]
             self._metadata.moved.pop(partition, None)
             log, partition.log, partition.is_leader = partition.log, None, False
-            broker.partition_deleted(partition)
-            if log is not None:
-                try:
-                    remove = self._log_store.delete(log)
-                except LogDirectoryFailure as failure:
-                    broker.directory_failed(failure)
-                    continue
-                broker.jobs.run("delete", remove, self._deleted)
+            self._release(partition, log)
+
+    def release(self, topic_partition: TopicPartition) -> None:
+        """A partition is no longer ours, by a reassignment: let it go, and have its files removed."""
+        partition = self._broker.partitions.pop(topic_partition)
+        self._metadata.moved.pop(partition, None)
+        log, partition.log, partition.is_leader = partition.log, None, False
+        self._broker.notice("info", "replica-removed", partition=str(topic_partition))
+        self._release(partition, log)
+
+    def _release(self, partition: Partition, log: Log | None) -> None:
+        broker = self._broker
+        broker.partition_deleted(partition)
+        broker.replication.changed(partition)
+        if log is None:
+            return
+        try:
+            remove = self._log_store.delete(log)
+        except LogDirectoryFailure as failure:
+            broker.directory_failed(failure)
+            return
+        broker.jobs.run("delete", remove, self._deleted)
 
     def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:
@@ -183,6 +206,8 @@ class Hosting:
         """Have the logs use the configurations that changed."""
         everywhere = any(kind == "broker" for kind, _name in delta.configs_changed)
         names = {name for kind, name in delta.configs_changed if kind == "topic"}
+        if everywhere:
+            self._broker.replication.configs_changed()
         for topic_partition, partition in self._broker.partitions.items():
             if partition.log is not None and (everywhere or topic_partition.topic in names):
                 topic = self._metadata.image.topics.get(topic_partition.topic)

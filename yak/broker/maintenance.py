@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
 from yak.broker.recompression import fail_pending
+from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.replication.partition import Partition
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SLICE_PARTITIONS = 100
 SLICE_GAP_MS = 10
+CONTROLLED_SHUTDOWN_MS_MAX = 10_000
 
 
 class Maintenance:
@@ -34,7 +36,10 @@ class Maintenance:
         self._round: deque[Partition] = deque()
         self._checkpoint_running = False
         self._deletions: deque[tuple[int, Any]] = deque()
+        self._drain_until_ms: int | None = None
+        """Set once we were asked to stop: how long we go on leading while our leaderships are moved away."""
         self.is_stopping = False
+        """We lead nothing any more."""
         self.is_closing = False
         """The logs are being closed: nothing may touch their files any more."""
 
@@ -43,11 +48,16 @@ class Maintenance:
         dues = [self._retention_due_ms, self._checkpoint_due_ms]
         if self._deletions and not self.is_stopping:
             dues.append(self._deletions[0][0])
+        if self._drain_until_ms is not None and not self.is_stopping:
+            dues.append(self._drain_until_ms)
         return min(dues)
 
     def on_timer(self) -> None:
         """Do what is due."""
         now_ms = self._broker.now_ms
+        if self._drain_until_ms is not None and self._drain_until_ms <= now_ms and not self.is_stopping:
+            self._broker.notice("warning", "leaderships-not-moved", what="stopping all the same: it took too long")
+            self._leave()
         if self.is_stopping:
             self._retention_due_ms = self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
             return
@@ -132,18 +142,44 @@ class Maintenance:
     # --------------------------------------------------------------------------------------------------- stop
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
-        """Lead nothing any more, leave the cluster, flush all, mark the stop as clean."""
-        if self.is_stopping:
+        """Have our leaderships moved away, leave the cluster, flush all, mark the stop as clean."""
+        if self.is_stopping or self._drain_until_ms is not None:
             return
+        broker = self._broker
+        others = [info for info in broker.image.active_brokers() if info.node_id != broker.node_id]
+        if not others or not broker.config.controlled_shutdown_enable or broker.metadata.membership.refusal():
+            self._leave()
+            return
+        self._drain_until_ms = broker.now_ms + CONTROLLED_SHUTDOWN_MS_MAX
+        broker.metadata.begin_stopping()
+
+    def image_changed(self) -> None:
+        """See whether a broker that stops has nothing to lead any more that another could."""
+        if self._drain_until_ms is None or self.is_stopping:
+            return
+        broker = self._broker
+        own = broker.image.brokers.get(broker.node_id)
+        if own is not None and own.state is BrokerState.ACTIVE:
+            return
+        alive = {info.node_id: info.broker_epoch for info in broker.image.active_brokers()}
+        for partition in broker.partitions.values():
+            if partition.is_leader and any(alive.get(node) == epoch for node, epoch in partition.isr_members):
+                return
+        self._leave()
+
+    def _leave(self) -> None:
         self.is_stopping = True
         broker = self._broker
         for partition in broker.partitions.values():
             if partition.pending_appends:
                 fail_pending(broker, partition, ErrorCode.not_leader_or_follower)
+            broker.replication.serving.changed(partition)
+        broker.failure_watch.stop()
         broker.metadata.leave(self._on_left)
 
     def _on_left(self) -> None:
         self._broker.metadata.on_left = None
+        self._broker.replication.stop()
         # an older checkpoint that ends after the last one would put older recovery points beside the clean mark
         self._broker.jobs.when_idle(("flush", "checkpoint", "image"), self._close)
 
@@ -161,8 +197,7 @@ class Maintenance:
         else:
             for partition in broker.partitions.values():
                 log = partition.log
-                if log is not None and log.recovery_point >= log.log_end_offset:
-                    if partition.high_watermark < log.log_end_offset:
-                        partition.high_watermark = log.log_end_offset
+                if log is not None and partition.is_leader:
+                    partition.advance_high_watermark()
                     broker.advanced(partition)
         broker.emit(events.Stopped())

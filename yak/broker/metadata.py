@@ -19,7 +19,7 @@ from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
-from yak.ids import TopicPartition
+from yak.ids import BrokerEpoch, NodeId, TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest, TailedRecord
 
@@ -54,7 +54,7 @@ class Metadata:
         for topic in self.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
-                    self._hosting.host(topic, info, self._hosting.log_of(topic, info))
+                    self._hosting.host(topic, info, self._hosting.log_of(topic, info), may_lead=False)
 
     def _next_nonce(self) -> int:
         self._nonce += 1
@@ -101,6 +101,14 @@ class Metadata:
         if self._report_due_ms is None:
             return due_ms
         return self._report_due_ms if due_ms is None else min(due_ms, self._report_due_ms)
+
+    def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
+        """Nobody listens at that broker any more, as two probes found."""
+        self._carry_out(self.membership.on_peer_dead(node_id, broker_epoch, self._broker.now_ms))
+
+    def begin_stopping(self) -> None:
+        """This broker is about to stop: have its leaderships moved away."""
+        self._carry_out(self.membership.begin_stopping(self._broker.now_ms))
 
     def leave(self, on_left: Callable[[], None]) -> None:
         """Tell the cluster that this broker stops; `on_left` is called when it knows, or cannot be told."""
@@ -235,7 +243,7 @@ class Metadata:
             self._hosting.drop(name, topic_id)
         for name in delta.topics_changed:
             topic = image.topics[name]
-            for info in topic.partitions:
+            for info in delta.changed_partitions(topic):
                 topic_partition = TopicPartition(name, info.partition)
                 held = broker.partitions.get(topic_partition)
                 if broker.node_id in info.replicas:
@@ -243,9 +251,16 @@ class Metadata:
                     if topic_partition in created:
                         log = self._hosting.taken(topic, topic_partition, created[topic_partition])
                     self._hosting.host(topic, info, log)
+                elif held is not None and held.topic_id == topic.topic_id:
+                    self._hosting.release(topic_partition)
+        if delta.brokers_changed:
+            broker.record_deletions.on_brokers()
         if delta.configs_changed:
             self._hosting.apply_configs(delta)
         self._carry_out(self.membership.on_image(image, broker.now_ms))
+        broker.replication.image_changed(delta)
+        broker.failure_watch.image_changed(delta)
+        broker.maintenance.image_changed()
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)
@@ -266,6 +281,7 @@ class Metadata:
                     partition.topic_partition.partition,
                     partition.leader_epoch,
                     partition.high_watermark,
+                    partition.log_end_offsets(),
                 )
         due_ms = self.membership.next_due()
         if due_ms is not None and due_ms <= self._broker.now_ms:

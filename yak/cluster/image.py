@@ -6,7 +6,7 @@ same objects in both. Applying needs the chain unbroken: each record follows the
 """
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from yak.cluster.records import BrokerState
@@ -102,6 +102,10 @@ class Delta:
     configs_changed: tuple[tuple[str, str], ...] = ()
     controller_changed: bool = False
     partitions_changed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def changed_partitions(self, topic: TopicInfo) -> Iterator[PartitionInfo]:
+        """The partitions of a topic that appeared or changed."""
+        return (topic.partitions[number] for number in self.partitions_changed.get(topic.name, ()))
 
 
 @dataclass(slots=True, frozen=True)

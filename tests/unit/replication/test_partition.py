@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
+from yak.storage.epoch_cache import EpochCache
 
 
 def make(*, flush_messages: int = 2**63 - 1) -> Partition:
@@ -18,6 +19,7 @@ def make(*, flush_messages: int = 2**63 - 1) -> Partition:
         log_end_offset=0,
         recovery_point=0,
         assign_epoch=lambda epoch: None,
+        epochs=EpochCache(),
     )
     return Partition(TopicPartition("t", 0), uuid.UUID(int=1), log)  # type: ignore[arg-type]
 

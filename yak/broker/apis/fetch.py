@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.cold_fetch import ColdFetch
 from yak.broker.leader_hints import add_hints
 from yak.broker.read_replicas import chooses_by_rack
 from yak.broker.reading import OF_THE_LEADER, Reader, Reading, read_items
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 1, "Fetch", range(4, 19)
-ABSENT = ("fetches as a replica: refused with CLUSTER_AUTHORIZATION_FAILED",)
+ABSENT = ("fetches as a replica, but for YAK's own brokers: refused with CLUSTER_AUTHORIZATION_FAILED",)
 
 _SESSION_VERSION = 7
 _RACK_VERSION = 11
 _LEADER_VERSION = 12
 _TOPIC_ID_VERSION = 13
-_DISK_WAIT_MS = 30_000
+REPLICA_VERSION = 17
 _CONSUMER = Reader(takes_follower=True)
 
 
@@ -46,6 +47,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     for topic in request.topics:
         key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
         items += [FetchItem(key, name, data) for data in topic.partitions]
+    if replica_id >= 0 and call.version == REPLICA_VERSION:
+        return broker.replication.serving.handle(call)
     if replica_id >= 0:
         return _refuse(call, ErrorCode.cluster_authorization_failed, items)
     session: FetchSession | None = None
@@ -277,38 +280,3 @@ class Fetch(Waiting):
     def on_expiry(self, broker: Broker) -> Outcome:
         """The time is over: give what is there, even if it is little."""
         return self.answer(broker)
-
-
-class ColdFetch(Waiting):
-    """A fetch some of whose bytes are not in the page cache: they are read in a job, the rest is ready."""
-
-    __slots__ = ("_fetch", "_is_read", "_reading")
-
-    def __init__(self, broker: Broker, fetch: Fetch, reading: Reading) -> None:
-        super().__init__(fetch.call, _DISK_WAIT_MS)
-        self._fetch = fetch
-        self._reading = reading
-        self._is_read = False
-        pending = reading.pending
-
-        def work() -> list[Any]:
-            return [plan.run() for _index, plan in pending]
-
-        def done(result: Any, error: BaseException | None) -> None:
-            self._is_read = True
-            reading.take(broker, result, error)
-            broker.finish(self)
-
-        broker.jobs.run("read", work, done)
-
-    def is_done(self) -> bool:
-        """Whether the device has answered."""
-        return self._is_read
-
-    def answer(self, broker: Broker) -> Outcome:
-        """The answer, now whole."""
-        return self._fetch.build(broker, self._reading)
-
-    def on_expiry(self, broker: Broker) -> Outcome:
-        """The device takes too long: answer what is there; the client asks again."""
-        return self._fetch.build(broker, self._reading)

@@ -1,0 +1,57 @@
+"""A fetch some of whose bytes must come from the device: they are read in a job, what was cached waits for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.reading import Reading
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_DISK_WAIT_MS = 30_000
+
+
+class Buildable(Protocol):
+    """A fetch that can be answered once all is read."""
+
+    call: Call
+
+    def build(self, broker: Broker, reading: Reading) -> Outcome:
+        """The answer's bytes."""
+
+
+class ColdFetch(Waiting):
+    """A fetch some of whose bytes are not in the page cache: they are read in a job, the rest is ready."""
+
+    __slots__ = ("_fetch", "_is_read", "_reading")
+
+    def __init__(self, broker: Broker, fetch: Buildable, reading: Reading) -> None:
+        super().__init__(fetch.call, _DISK_WAIT_MS)
+        self._fetch = fetch
+        self._reading = reading
+        self._is_read = False
+        pending = reading.pending
+
+        def work() -> list[Any]:
+            return [plan.run() for _index, plan in pending]
+
+        def done(result: Any, error: BaseException | None) -> None:
+            self._is_read = True
+            reading.take(broker, result, error)
+            broker.finish(self)
+
+        broker.jobs.run("read", work, done)
+
+    def is_done(self) -> bool:
+        """Whether the device has answered."""
+        return self._is_read
+
+    def answer(self, broker: Broker) -> Outcome:
+        """The answer, now whole."""
+        return self._fetch.build(broker, self._reading)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """The device takes too long: answer what is there; the client asks again."""
+        return self._fetch.build(broker, self._reading)

@@ -1,0 +1,157 @@
+"""The fast way to notice a dead broker: an idle connection that breaks, and a port where nobody listens any more.
+
+The controller keeps a connection to every other broker, and every other broker one to the controller. The kernel of a
+killed process closes its connections at once. One that was established and is closed or reset makes its broker a
+suspect; it is dead when two connects in a row, 20 to 50 ms apart, are refused. A connect that takes too long, or a
+broker that was never reached, proves nothing: those are left to the session.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from yak.broker.events import PeerEnd
+from yak.cluster.image import BrokerInfo, Delta
+from yak.cluster.records import BrokerState
+from yak.ids import NodeId, PeerId
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
+REFUSALS_MAX = 2
+RECONNECT_MS = 500
+_API_VERSIONS = struct.pack(">hhih", 18, 0, 0, 9) + b"yak-watch"
+_GREETING = struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS
+"""A connection that says nothing is closed after ten seconds; one that said something may then be silent."""
+
+
+class _State(Enum):
+    CONNECTING = "connecting"
+    ESTABLISHED = "established"
+    PROBING = "probing"
+
+
+class _Watched:
+    """One broker in one boot, and the connection to it."""
+
+    __slots__ = ("broker_epoch", "due_ms", "info", "peer_id", "refusals", "since_ms", "state")
+
+    def __init__(self, info: BrokerInfo) -> None:
+        self.info = info
+        self.broker_epoch = info.broker_epoch
+        self.peer_id: PeerId | None = None
+        self.state = _State.CONNECTING
+        self.refusals = 0
+        self.due_ms: int | None = None
+        self.since_ms = 0
+
+
+class FailureWatch:
+    """The connections that are watched. What it finds goes to the membership, which fences or takes the office over."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._watched: dict[NodeId, _Watched] = {}
+
+    def image_changed(self, delta: Delta) -> None:
+        """Brokers or the controller changed: watch whom we should."""
+        if not delta.brokers_changed and not delta.controller_changed:
+            return
+        wanted = self._wanted()
+        for node_id in [n for n, w in self._watched.items() if n not in wanted]:
+            self._let_go(node_id)
+        for node_id, info in wanted.items():
+            held = self._watched.get(node_id)
+            if held is not None and held.broker_epoch == info.broker_epoch:
+                held.info = info
+                continue
+            if held is not None:
+                self._let_go(node_id)
+            watched = self._watched[node_id] = _Watched(info)
+            self._connect(watched)
+
+    def _wanted(self) -> dict[NodeId, BrokerInfo]:
+        broker = self._broker
+        image, node_id = broker.image, broker.node_id
+        if broker.maintenance.is_stopping:
+            return {}
+        candidates: list[BrokerInfo] = []
+        if image.controller_id == node_id:
+            candidates = list(image.brokers.values())
+        elif image.controller_id in image.brokers:
+            candidates = [image.brokers[image.controller_id]]
+        alive = (BrokerState.ACTIVE, BrokerState.STOPPING)
+        return {info.node_id: info for info in candidates if info.node_id != node_id and info.state in alive}
+
+    def stop(self) -> None:
+        """Watch nobody any more."""
+        for node_id in list(self._watched):
+            self._let_go(node_id)
+
+    def _let_go(self, node_id: NodeId) -> None:
+        watched = self._watched.pop(node_id)
+        if watched.peer_id is not None:
+            self._broker.peers.close(watched.peer_id)
+
+    def _connect(self, watched: _Watched) -> None:
+        watched.due_ms = None
+        watched.peer_id = self._broker.peers.open(watched.info.host, watched.info.port, self)
+
+    def _find(self, peer_id: PeerId) -> _Watched | None:
+        return next((each for each in self._watched.values() if each.peer_id == peer_id), None)
+
+    # ------------------------------------------------------------------------------------------------------ events
+
+    def on_connected(self, peer_id: PeerId) -> None:
+        """It listens, so it lives."""
+        watched = self._find(peer_id)
+        if watched is not None:
+            watched.state, watched.refusals = _State.ESTABLISHED, 0
+            self._broker.peers.send(peer_id, [_GREETING])
+
+    def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
+        """The answer to the greeting says nothing that we want to know."""
+
+    def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
+        """A connection broke, or could not be made."""
+        watched = self._find(peer_id)
+        if watched is None:
+            return
+        now_ms = self._broker.now_ms
+        watched.peer_id = None
+        if watched.state is _State.ESTABLISHED and how in ("reset", "closed"):
+            watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
+            self._connect(watched)
+        elif watched.state is _State.PROBING and how == "refused":
+            watched.refusals += 1
+            if watched.refusals < REFUSALS_MAX:
+                watched.due_ms = now_ms + PROBE_PAUSE_FIRST_MS + self._broker.dice.below(PROBE_PAUSE_SPREAD_MS)
+            else:
+                self._is_dead(watched)
+        else:
+            watched.state, watched.due_ms = _State.CONNECTING, now_ms + RECONNECT_MS
+
+    def _is_dead(self, watched: _Watched) -> None:
+        broker = self._broker
+        watched.state, watched.due_ms = _State.CONNECTING, broker.now_ms + RECONNECT_MS
+        broker.notice(
+            "warning",
+            "broker-dead",
+            node_id=watched.info.node_id,
+            broker_epoch=watched.broker_epoch,
+            detected_ms=broker.now_ms - watched.since_ms,
+        )
+        broker.metadata.peer_is_dead(watched.info.node_id, watched.broker_epoch)
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        return min((each.due_ms for each in self._watched.values() if each.due_ms is not None), default=None)
+
+    def on_timer(self) -> None:
+        """Connect to whom it is time to try."""
+        for watched in list(self._watched.values()):
+            if watched.due_ms is not None and watched.due_ms <= self._broker.now_ms:
+                self._connect(watched)

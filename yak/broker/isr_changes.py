@@ -1,0 +1,192 @@
+"""ISR changes on their way: what the leader of a partition proposes, sent in batches, and what came of it.
+
+A proposal counts (for the maximal ISR) from the moment it is sent until it has a definite answer and the image holds at
+least what that answer says. An answer that got lost says nothing: the same proposal, with the same nonce, is sent again until there
+is one (reliability rules 4.6; Kafka's Partition.handleAlterPartitionError). A new leader epoch ends it.
+
+Nobody scans all partitions for followers that lag: a partition is watched from the append that left a follower
+behind until all have caught up.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import IsrMember, format_isr
+from yak.cluster.records import BrokerState
+from yak.errors import PeerError
+from yak.ids import BrokerEpoch, NodeId
+from yak.replication.isr import IsrProposal, wanted_isr
+from yak.replication.partition import Partition
+from yak.seams.metadata_store import StoreRequest
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+BATCH_MAX = 200
+RETRY_MS = 200
+_LOOKS_PER_LAG = 2
+
+
+class IsrChanges:
+    """The proposals of all partitions that this broker leads."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._nonce = 0
+        self._lag_max_ms = broker.config.replica_lag_time_max_ms
+        self._wanted: dict[Partition, None] = {}
+        self._unsent: list[tuple[Partition, IsrProposal]] = []
+        """Sent before without a definite answer, or not sent because the store was away."""
+        self._retry_due_ms: int | None = None
+        self._watched: dict[Partition, None] = {}
+        self._watch_due_ms: int | None = None
+        self._later: dict[Partition, None] = {}
+
+    # ----------------------------------------------------------------------------------------------- what to look at
+
+    def look(self, partition: Partition) -> None:
+        """Something changed that may let a follower in or out; looked at when the turn ends."""
+        self._wanted[partition] = None
+
+    def watch(self, partition: Partition) -> None:
+        """An append left followers behind: they were caught up until now, and have `replica.lag.time.max.ms` from now."""
+        partition.is_watched = True
+        now_ms = self._broker.now_ms
+        for replica in partition.replica_states.values():
+            if replica.log_end_offset >= replica.last_fetch_end_offset >= 0:
+                replica.last_caught_up_ms = now_ms
+        self._watched[partition] = None
+        if self._watch_due_ms is None:
+            self._watch_due_ms = now_ms + self._lag_max_ms // _LOOKS_PER_LAG
+
+    def brokers_changed(self) -> None:
+        """Brokers came, went or booted anew: every partition that we lead with others may have members to let go."""
+        for partition in self._broker.partitions.values():
+            if partition.is_leader and len(partition.replicas) > 1:
+                self._wanted[partition] = None
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        dues = [due for due in (self._retry_due_ms, self._watch_due_ms) if due is not None]
+        return min(dues, default=None)
+
+    def on_timer(self) -> None:
+        """Send again what had no answer, and look at who lags."""
+        now_ms = self._broker.now_ms
+        if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
+            self._retry_due_ms = None
+            unsent, self._unsent = self._unsent, []
+            self._send([(partition, proposal) for partition, proposal in unsent if partition.pending_isr is proposal])
+            later, self._later = self._later, {}
+            self._wanted |= later
+        if self._watch_due_ms is not None and self._watch_due_ms <= now_ms:
+            self._look_at_watched()
+        self.run()
+
+    def _look_at_watched(self) -> None:
+        broker = self._broker
+        watched, self._watched = self._watched, {}
+        for partition in watched:
+            log = partition.log
+            if (
+                not partition.is_leader
+                or log is None
+                or broker.partitions.get(partition.topic_partition) is not partition
+                or all(state.log_end_offset >= log.log_end_offset for state in partition.replica_states.values())
+            ):
+                partition.is_watched = False
+            else:
+                self._watched[partition] = None
+                self._wanted[partition] = None
+        self._watch_due_ms = broker.now_ms + self._lag_max_ms // _LOOKS_PER_LAG if self._watched else None
+
+    # --------------------------------------------------------------------------------------------------- sending
+
+    def run(self) -> None:
+        """Propose what the partitions looked at want; at the end of a turn."""
+        if not self._wanted:
+            return
+        broker = self._broker
+        wanted, self._wanted = self._wanted, {}
+        own_epoch = broker.metadata.membership.broker_epoch
+        proposals = []
+        for partition in wanted:
+            if broker.partitions.get(partition.topic_partition) is not partition:
+                continue
+            members = wanted_isr(partition, self._epoch_of, own_epoch, broker.now_ms, self._lag_max_ms)
+            if members is None:
+                continue
+            if broker.metadata.membership.refusal() is not None:
+                self._again(partition)
+                continue
+            self._nonce += 1
+            nonce = f"{broker.node_id}.{own_epoch}.{self._nonce}"
+            proposal = IsrProposal(members, partition.partition_epoch, partition.effective_min_isr, nonce)
+            partition.propose(proposal)
+            proposals.append((partition, proposal))
+        self._send(proposals)
+
+    def _epoch_of(self, node_id: NodeId) -> BrokerEpoch:
+        broker = self._broker.image.brokers.get(node_id)
+        return broker.broker_epoch if broker is not None and broker.state is BrokerState.ACTIVE else -1
+
+    def _again(self, partition: Partition) -> None:
+        self._later[partition] = None
+        self._wake_for_retry()
+
+    def _wake_for_retry(self) -> None:
+        if self._retry_due_ms is None:
+            self._retry_due_ms = self._broker.now_ms + RETRY_MS
+
+    def _send(self, proposals: list[tuple[Partition, IsrProposal]]) -> None:
+        for start in range(0, len(proposals), BATCH_MAX):
+            batch = proposals[start : start + BATCH_MAX]
+            request = StoreRequest("alter_isr", {"partitions": [_arguments(*item) for item in batch]})
+            try:
+                self._broker.metadata.begin_own((request,), partial(self._answered, batch))
+            except PeerError:
+                self._unsent += batch
+                self._wake_for_retry()
+
+    def _answered(
+        self, batch: list[tuple[Partition, IsrProposal]], error: PeerError | None, values: tuple[dict[str, Any], ...]
+    ) -> None:
+        """The store said what became of a batch, and the image holds it; or nobody can tell what became of it."""
+        if error is not None:
+            self._unsent += batch
+            self._wake_for_retry()
+            return
+        for (partition, proposal), result in zip(batch, values[0]["results"], strict=True):
+            if partition.pending_isr is not proposal:
+                continue
+            partition.settle(proposal)
+            self._tell(partition, proposal, str(result["code"]))
+            if partition.is_leader and partition.log is not None and partition.advance_high_watermark():
+                self._broker.advanced(partition)
+            if result["code"] == "INELIGIBLE_REPLICA":
+                # The store knows of a change of that broker which our image is about to show.
+                self._again(partition)
+            else:
+                self.look(partition)
+
+    def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:
+        nodes = ",".join(str(node_id) for node_id, _epoch in proposal.members)
+        fields: dict[str, object] = {"partition": str(partition.topic_partition), "isr": nodes}
+        if code == "OK":
+            self._broker.notice("info", "isr-changed", **fields, partition_epoch=partition.partition_epoch)
+        else:
+            self._broker.notice("info", "isr-change-refused", **fields, code=code)
+
+
+def _arguments(partition: Partition, proposal: IsrProposal) -> dict[str, object]:
+    return {
+        "topic_id": str(partition.topic_id),
+        "partition": partition.topic_partition.partition,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": proposal.partition_epoch,
+        "isr": format_isr(tuple(IsrMember(*member) for member in proposal.members)),
+        "min_isr": proposal.min_isr,
+        "nonce": proposal.nonce,
+    }

@@ -1,0 +1,399 @@
+"""The follower's side of replication: one fetcher for each leader, with all partitions that we follow there.
+
+A fetch names only what changed since the last one (KIP-227): partitions that are new, whose log moved on, or that are tried
+again. What is told is an acknowledgement, so a partition is named with a higher offset only when all before that is in its log,
+and on the device where every message is flushed. One request waits at the leader; when there is something to tell
+meanwhile, a second one follows it and ends the wait.
+
+Rules of truncation: Kafka's AbstractFetcherThread (KIP-101, KIP-279, KIP-595). The log is cut only to where it agrees with the
+leader's, never to a high watermark.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
+
+from yak.broker.events import PeerEnd
+from yak.broker.replica_serving import CLIENT_ID_PREFIX
+from yak.broker.replica_throttle import Throttle, is_named
+from yak.config.log_config import NEVER
+from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
+from yak.ids import LeaderEpoch, NodeId, PeerId
+from yak.protocol.hot import DivergingEpoch
+from yak.protocol.replica_fetch import (
+    FetchedPartition,
+    WantedPartition,
+    decode_replica_fetch_answer,
+    replica_fetch_request,
+)
+from yak.replication.partition import Partition
+from yak.storage.log import Log
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+Key: TypeAlias = tuple[uuid.UUID, int]
+"""Topic id and partition."""
+IN_FLIGHT_MAX = 2
+RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
+EPOCH_MAX = 2**31 - 1
+_BASE_OFFSET_BYTES = 8
+
+
+class ReplicaFetcher:
+    """Copies partitions from one leader. `pump` sends what there is to send; everything else is an answer to events."""
+
+    def __init__(self, broker: Broker, node_id: NodeId, throttle: Throttle) -> None:
+        self._broker = broker
+        self.node_id = node_id
+        self.partitions: dict[Key, Partition] = {}
+        self._throttle = throttle
+        self._to_tell: dict[Key, None] = {}
+        self._to_forget: dict[Key, None] = {}
+        self._told: dict[Key, LeaderEpoch] = {}
+        """What the session at the leader has, and in which epoch we named it."""
+        self._delayed: dict[Key, int] = {}
+        self._unflushed: dict[Key, None] = {}
+        self._in_flight: deque[int] = deque()
+        self._correlation_id = 0
+        self._session_id = 0
+        self._session_epoch = 0
+        self._peer_id: PeerId | None = None
+        self._is_connected = False
+        self._connect_due_ms: int | None = None
+        self._pause_ms = RECONNECT_FIRST_MS
+
+    # --------------------------------------------------------------------------------------------------- what to copy
+
+    def follow(self, partition: Partition) -> None:
+        """Copy this partition, or copy it on in another leader epoch."""
+        key = (partition.topic_id, partition.topic_partition.partition)
+        self.partitions[key] = partition
+        self._unflushed.pop(key, None)
+        self._delayed.pop(key, None)
+        self._to_forget.pop(key, None)
+        if partition.log is not None:
+            self._tell(key, partition, partition.log)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Copy it no more."""
+        key = (partition.topic_id, partition.topic_partition.partition)
+        if self.partitions.pop(key, None) is not None:
+            self._to_tell.pop(key, None)
+            self._unflushed.pop(key, None)
+            self._delayed.pop(key, None)
+            if key in self._told:
+                self._to_forget[key] = None
+
+    def flushed(self, partition: Partition) -> None:
+        """What was appended is on the device: it may be acknowledged."""
+        key = (partition.topic_id, partition.topic_partition.partition)
+        if key in self._unflushed and self.partitions.get(key) is partition:
+            del self._unflushed[key]
+            if partition.log is not None:
+                self._tell(key, partition, partition.log)
+                self.pump()
+
+    def close(self) -> None:
+        """Stop."""
+        if self._peer_id is not None:
+            self._broker.peers.close(self._peer_id)
+        self._reset()
+        self.partitions.clear()
+        self._connect_due_ms = None
+
+    def restart(self) -> None:
+        """Begin a new session, as another boot or at another address."""
+        if self._peer_id is not None:
+            self._broker.peers.close(self._peer_id)
+        self._reset()
+        self._pause_ms = RECONNECT_FIRST_MS
+        self._connect_due_ms = None
+        self.pump()
+
+    def hurry(self) -> None:
+        """The leader may be back: try now."""
+        if self._connect_due_ms is not None:
+            self._connect_due_ms = None
+            self._pause_ms = RECONNECT_FIRST_MS
+            self.pump()
+
+    # -------------------------------------------------------------------------------------------------------- time
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        dues = list(self._delayed.values())
+        if self._connect_due_ms is not None:
+            dues.append(self._connect_due_ms)
+        return min(dues, default=None)
+
+    def on_timer(self) -> None:
+        """Try again what is due."""
+        now_ms = self._broker.now_ms
+        if self._connect_due_ms is not None and self._connect_due_ms <= now_ms:
+            self._connect_due_ms = None
+        for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
+            del self._delayed[key]
+            partition = self.partitions.get(key)
+            if partition is not None and partition.log is not None:
+                self._tell(key, partition, partition.log)
+        self.pump()
+
+    # -------------------------------------------------------------------------------------------------- the connection
+
+    def pump(self) -> None:
+        """Connect if need be; send a request when one may and should be sent."""
+        if self._peer_id is None:
+            if self.partitions and self._connect_due_ms is None:
+                self._connect()
+            return
+        if not self._is_connected or len(self._in_flight) >= IN_FLIGHT_MAX:
+            return
+        has_news = bool(self._to_tell or self._to_forget)
+        if self._in_flight and (not has_news or self._session_epoch == 0):
+            return
+        if self._session_epoch == 0 and not self._to_tell:
+            return
+        self._send()
+
+    def _connect(self) -> None:
+        leader = self._broker.image.brokers.get(self.node_id)
+        if leader is None:
+            self._connect_due_ms = self._broker.now_ms + RECONNECT_LONGEST_MS
+            return
+        self._peer_id = self._broker.peers.open(leader.host, leader.port, self)
+
+    def on_connected(self, peer_id: PeerId) -> None:
+        """The leader took the connection."""
+        if peer_id == self._peer_id:
+            self._is_connected = True
+            self.pump()
+
+    def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:
+        """The connection ended, and the session with it; try again soon."""
+        if peer_id != self._peer_id:
+            return
+        if self._is_connected and not self._broker.maintenance.is_stopping:
+            self._broker.notice("info", "replica-fetch-lost", leader=self.node_id, how=how, reason=reason)
+        self._reset()
+        self._back_off()
+
+    def _back_off(self) -> None:
+        self._connect_due_ms = self._broker.now_ms + self._pause_ms + self._broker.dice.below(self._pause_ms)
+        self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
+
+    def _reset(self) -> None:
+        """Nothing of the session is left: all must be told again."""
+        self._peer_id = None
+        self._is_connected = False
+        self._forget_session()
+
+    def _forget_session(self) -> None:
+        self._in_flight.clear()
+        self._session_id = self._session_epoch = 0
+        self._told.clear()
+        self._to_forget.clear()
+        self._delayed.clear()
+        self._to_tell = dict.fromkeys(key for key in self.partitions if key not in self._unflushed)
+
+    # --------------------------------------------------------------------------------------------------------- asking
+
+    def _send(self) -> None:
+        broker = self._broker
+        config = broker.config
+        topics: dict[uuid.UUID, list[WantedPartition]] = {}
+        for key in self._to_tell:
+            partition = self.partitions[key]
+            log = partition.log
+            if log is None:
+                continue
+            self._told[key] = partition.leader_epoch
+            topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
+        forgotten: dict[uuid.UUID, list[int]] = {}
+        for topic_id, index in self._to_forget:
+            self._told.pop((topic_id, index), None)
+            forgotten.setdefault(topic_id, []).append(index)
+        self._to_tell.clear()
+        self._to_forget.clear()
+        self._correlation_id = self._correlation_id % EPOCH_MAX + 1
+        frame = replica_fetch_request(
+            self._correlation_id,
+            CLIENT_ID_PREFIX + broker.identity.boot_id,
+            cluster_id=broker.image.cluster_id,
+            replica_id=broker.node_id,
+            replica_epoch=broker.metadata.membership.broker_epoch,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.items()),
+            forgotten=list(forgotten.items()),
+        )
+        self._in_flight.append(self._correlation_id)
+        if self._session_epoch:
+            self._session_epoch = self._session_epoch % EPOCH_MAX + 1
+        assert self._peer_id is not None
+        broker.peers.send(self._peer_id, [frame])
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
+        """Take what the leader has for us, and ask on."""
+        if peer_id != self._peer_id:
+            return
+        try:
+            answer = decode_replica_fetch_answer(frame)
+            if not self._in_flight or answer.correlation_id != self._in_flight.popleft():
+                raise ProtocolViolation("an answer to another question")
+        except ProtocolViolation as violation:
+            self._give_up("replica-fetch-broken", str(violation))
+            return
+        if answer.error_code:
+            self._refused(answer.error_code)
+            return
+        if not self._session_epoch:
+            self._session_id, self._session_epoch = answer.session_id, 1
+        self._pause_ms = RECONNECT_FIRST_MS
+        for fetched in answer.partitions:
+            self._take(fetched)
+        self.pump()
+
+    def _refused(self, error_code: int) -> None:
+        """The whole fetch was refused: a lost session is begun anew, all else is tried again a little later."""
+        if error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
+            self._forget_session()
+            self.pump()
+        else:
+            self._give_up("replica-fetch-refused", ErrorCode(error_code).name)
+
+    def _give_up(self, event: str, reason: str) -> None:
+        self._broker.notice("warning", event, leader=self.node_id, reason=reason)
+        if self._peer_id is not None:
+            self._broker.peers.close(self._peer_id)
+        self._reset()
+        self._back_off()
+
+    def _take(self, fetched: FetchedPartition) -> None:
+        """One partition's part of an answer, if it is still what we want to know."""
+        key = (fetched.topic_id, fetched.index)
+        partition = self.partitions.get(key)
+        if partition is None or self._told.get(key) != partition.leader_epoch:
+            return
+        log = partition.log
+        if log is None:
+            self.unfollow(partition)
+            return
+        try:
+            if fetched.diverging_epoch is not None:
+                self._truncate(key, partition, log, fetched.diverging_epoch)
+            elif fetched.error_code:
+                self._failed(key, partition, log, fetched)
+            else:
+                self._append(key, partition, log, fetched)
+        except LogDirectoryFailure as failure:
+            self._broker.directory_failed(failure)
+        except ProtocolViolation as violation:
+            self._broker.notice(
+                "error", "replica-append-refused", partition=str(partition.topic_partition), reason=str(violation)
+            )
+            self._delay(key)
+
+    def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
+        broker = self._broker
+        records = fetched.records
+        if len(records) >= _BASE_OFFSET_BYTES:
+            if int.from_bytes(records[:_BASE_OFFSET_BYTES], "big") != log.log_end_offset:
+                # An answer to where we were before the log was cut or moved on.
+                self._tell(key, partition, log)
+                return
+            partition.appended_bytes += len(records)
+            log.append_as_follower(records, broker.now_ms)
+        if fetched.log_start_offset > log.log_start_offset:
+            log.advance_log_start(min(fetched.log_start_offset, log.log_end_offset))
+        if partition.follow_high_watermark(fetched.high_watermark):
+            broker.advanced(partition)
+        if len(records):
+            self._acknowledge(key, partition, log, len(records))
+
+    def _acknowledge(self, key: Key, partition: Partition, log: Log, count: int) -> None:
+        """Name the partition with its new end: at once, after a flush, or when the throttle lets it."""
+        broker, config = self._broker, log.config
+        if config.flush_ms != NEVER:
+            broker.flusher.want_within(partition, config.flush_ms)
+        if log.has_rolled:
+            broker.flusher.want(partition, all_of_it=False)
+        named = is_named(config.follower_replication_throttled_replicas, key[1], broker.node_id)
+        if named and broker.node_id not in partition.isr:
+            self._throttle.took(count, broker.now_ms)
+            wait_ms = self._throttle.wait_ms(broker.now_ms)
+            if wait_ms:
+                self._delayed[key] = broker.now_ms + wait_ms
+                return
+        self._tell(key, partition, log)
+
+    def _tell(self, key: Key, partition: Partition, log: Log) -> None:
+        """Name the partition in the next request: an acknowledgement of all it has, so what must be flushed is flushed first."""
+        if log.unflushed_messages >= log.config.flush_messages:
+            self._to_tell.pop(key, None)
+            self._unflushed[key] = None
+            self._broker.flusher.want(partition)
+        else:
+            self._to_tell[key] = None
+
+    def _failed(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
+        if fetched.error_code == ErrorCode.offset_out_of_range and fetched.log_start_offset > log.log_end_offset:
+            self._broker.notice(
+                "warning",
+                "replica-starts-anew",
+                partition=str(partition.topic_partition),
+                log_end_offset=log.log_end_offset,
+                leaders_log_start_offset=fetched.log_start_offset,
+            )
+            log.truncate_fully_and_start_at(fetched.log_start_offset, self._broker.now_ms)
+            partition.log_was_cut()
+            self._tell(key, partition, log)
+            return
+        self._delay(key)
+
+    def _delay(self, key: Key) -> None:
+        self._delayed[key] = self._broker.now_ms + self._broker.config.replica_fetch_backoff_ms
+
+    def _truncate(self, key: Key, partition: Partition, log: Log, diverging: DivergingEpoch) -> None:
+        """Cut the log to where it may agree with the leader's (AbstractFetcherThread.getOffsetTruncationState)."""
+        end = log.log_end_offset
+        target = min(diverging.end_offset, end)
+        epoch, own_end = log.end_offset_for_epoch(diverging.epoch)
+        if epoch >= 0:
+            target = min(target, own_end)
+        before = partition.high_watermark
+        log.truncate_to(target)
+        if log.log_end_offset < end or target < end:
+            self._broker.notice(
+                "info",
+                "log-truncated",
+                partition=str(partition.topic_partition),
+                leader_epoch=partition.leader_epoch,
+                from_offset=end,
+                to_offset=log.log_end_offset,
+            )
+        if partition.log_was_cut():
+            self._broker.notice(
+                "error",
+                "truncated-below-high-watermark",
+                partition=str(partition.topic_partition),
+                high_watermark=before,
+                to_offset=log.log_end_offset,
+            )
+        log.epochs.truncate_from_end(log.log_end_offset)
+        self._tell(key, partition, log)
+
+
+def _wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
+    end = log.log_end_offset
+    last_epoch = log.epochs.epoch_for(end - 1) if end > log.log_start_offset else -1
+    return WantedPartition(
+        partition.topic_partition.partition, partition.leader_epoch, end, last_epoch, log.log_start_offset, max_bytes
+    )

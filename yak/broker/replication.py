@@ -1,0 +1,137 @@
+"""Who copies what from whom: the fetchers of this broker, the sessions of those that fetch from it, and when each is told.
+
+Partitions that we follow are copied as soon as our registration is in the image, also while we are fenced, and go on while
+the metadata store is away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.replica_fetcher import ReplicaFetcher
+from yak.broker.replica_serving import ReplicaServing
+from yak.broker.replica_throttle import UNLIMITED, Throttle
+from yak.cluster.image import Delta
+from yak.ids import BrokerEpoch, NodeId
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_LEADER_RATE = "leader.replication.throttled.rate"
+_FOLLOWER_RATE = "follower.replication.throttled.rate"
+
+
+class Replication:
+    """Both sides of replication in one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.serving = ReplicaServing(broker)
+        self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
+        self._fetchers: dict[NodeId, ReplicaFetcher] = {}
+        self._sources: dict[Partition, NodeId] = {}
+        self._changed: dict[Partition, None] = {}
+        self._epoch: BrokerEpoch = 0
+        """The boot in which we fetch; 0 while our registration is not in the image yet."""
+        self._is_stopped = False
+
+    def changed(self, partition: Partition) -> None:
+        """A partition of ours has another leader, epoch, or log, or is ours no more; seen to at the end of the turn."""
+        self._changed[partition] = None
+        self.serving.changed(partition)
+
+    def image_changed(self, delta: Delta) -> None:
+        """A new image is in force: look whether we may fetch, and whether leaders came back or moved house."""
+        broker = self._broker
+        if not delta.brokers_changed:
+            return
+        own = broker.image.brokers.get(broker.node_id)
+        epoch = 0 if own is None else own.broker_epoch
+        if epoch == broker.metadata.membership.broker_epoch != self._epoch:
+            self._epoch = epoch
+            for fetcher in self._fetchers.values():
+                fetcher.restart()
+            self._changed |= dict.fromkeys(broker.partitions.values())
+        for node_id in delta.brokers_changed:
+            if node_id in self._fetchers:
+                self._fetchers[node_id].hurry()
+        broker.isr_changes.brokers_changed()
+
+    def configs_changed(self) -> None:
+        """The throttles' rates may be others now."""
+        self.serving.throttle.rate = self._rate(_LEADER_RATE, self._broker.config.leader_replication_throttled_rate)
+        self._throttle.rate = self._rate(_FOLLOWER_RATE, self._broker.config.follower_replication_throttled_rate)
+
+    def _rate(self, name: str, static: int) -> int:
+        image = self._broker.image
+        dynamic = image.broker_configs.get(self._broker.node_id, {}).get(name, image.default_broker_configs.get(name))
+        return static if dynamic is None else min(int(dynamic), UNLIMITED)
+
+    def flushed(self, partition: Partition) -> None:
+        """A flush of a partition that we follow is done."""
+        source = self._sources.get(partition)
+        if source is not None:
+            self._fetchers[source].flushed(partition)
+
+    def stop(self) -> None:
+        """Copy nothing any more: the logs are being closed."""
+        self._is_stopped = True
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._sources.clear()
+
+    def run(self) -> None:
+        """The turn ends: let the fetchers know what changed for them."""
+        if self._changed and not self._is_stopped:
+            changed, self._changed = self._changed, {}
+            touched: dict[NodeId, None] = {}
+            for partition in changed:
+                self._assign(partition, touched)
+            for node_id in touched:
+                fetcher = self._fetchers[node_id]
+                if fetcher.partitions:
+                    fetcher.pump()
+                else:
+                    fetcher.close()
+                    del self._fetchers[node_id]
+        self.serving.wake()
+
+    def _assign(self, partition: Partition, touched: dict[NodeId, None]) -> None:
+        wanted, present = self._source_of(partition), self._sources.get(partition)
+        if present is not None and present != wanted:
+            self._fetchers[present].unfollow(partition)
+            del self._sources[partition]
+            touched[present] = None
+        if wanted is not None:
+            fetcher = self._fetchers.get(wanted)
+            if fetcher is None:
+                fetcher = self._fetchers[wanted] = ReplicaFetcher(self._broker, wanted, self._throttle)
+            self._sources[partition] = wanted
+            fetcher.follow(partition)
+            touched[wanted] = None
+
+    def _source_of(self, partition: Partition) -> NodeId | None:
+        """The leader to copy from; None where there is nothing to copy."""
+        broker = self._broker
+        is_ours = broker.partitions.get(partition.topic_partition) is partition
+        if not self._epoch or not is_ours or partition.log is None or partition.is_leader:
+            return None
+        leader = partition.leader_id
+        return leader if leader >= 0 and leader != broker.node_id and broker.node_id in partition.replicas else None
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
+        if (due := self.serving.next_due()) is not None:
+            dues.append(due)
+        return min(dues, default=None)
+
+    def on_timer(self) -> None:
+        """Let both sides run by the clock."""
+        now_ms = self._broker.now_ms
+        self.serving.on_timer()
+        for fetcher in list(self._fetchers.values()):
+            if (due_ms := fetcher.next_due()) is not None and due_ms <= now_ms:
+                fetcher.on_timer()
