@@ -12,6 +12,7 @@ from typing import Any
 
 from yak.broker.apis import (
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -22,14 +23,17 @@ from yak.broker.apis import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
+    unregister_broker,
 )
 
 APIS: tuple[ModuleType, ...] = (
@@ -48,9 +52,13 @@ APIS: tuple[ModuleType, ...] = (
     alter_configs,
     describe_log_dirs,
     create_partitions,
+    elect_leaders,
     incremental_alter_configs,
+    alter_partition_reassignments,
+    list_partition_reassignments,
     describe_cluster,
     describe_producers,
+    unregister_broker,
     describe_topic_partitions,
 )
 TABLE: dict[int, ModuleType] = {api.KEY: api for api in APIS}

@@ -1,13 +1,15 @@
 """DeleteRecords (key 21, v0-2): move the log start offset up to an offset, -1 for the high watermark.
 
-v2: flexible. The records are gone for readers at once; segments wholly below go with the next retention, here at once.
+v2: flexible. The records are gone for readers at once, and segments wholly below with them; the answer waits until every
+live replica let go of them too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.record_deletions import NO_LOW_WATERMARK, DeletionWaiting, low_watermark
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.topic_names import is_internal
@@ -22,28 +24,30 @@ HIGH_WATERMARK = -1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Move each partition's log start."""
-    return Now(
-        {
-            "topics": [
-                {
-                    "name": topic.name,
-                    "partitions": [_delete_below(broker, topic.name, asked) for asked in topic.partitions],
-                }
-                for topic in call.request.topics
-            ]
-        }
-    )
+    """Move each partition's log start; wait for its followers."""
+    topics: list[Fields] = []
+    fields: Fields = {"topics": topics}
+    waiting = DeletionWaiting(call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
+    for topic in call.request.topics:
+        answers = [_delete_below(broker, topic.name, asked, waiting) for asked in topic.partitions]
+        topics.append({"name": topic.name, "partitions": answers})
+    return Now(fields) if waiting.is_done() else Later(waiting)
 
 
-def _delete_below(broker: Broker, topic: str, asked: Any) -> Fields:
-    answer: Fields = {"partition_index": asked.partition_index, "low_watermark": -1, "error_code": ErrorCode.none}
+def _delete_below(broker: Broker, topic: str, asked: Any, waiting: DeletionWaiting) -> Fields:
+    answer: Fields = {
+        "partition_index": asked.partition_index,
+        "low_watermark": NO_LOW_WATERMARK,
+        "error_code": ErrorCode.none,
+    }
     try:
         if is_internal(topic):
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
         partition = broker.leader_of(TopicPartition(topic, asked.partition_index))
         log = partition.log
         assert log is not None
+        if "delete" not in log.config.cleanup_policy:
+            raise PeerError(ErrorCode.policy_violation, "the topic's cleanup.policy does not delete")
         offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if offset < 0 or offset > partition.high_watermark:
             raise PeerError(ErrorCode.offset_out_of_range)
@@ -52,7 +56,9 @@ def _delete_below(broker: Broker, topic: str, asked: Any) -> Fields:
             broker.log_start_moved(partition)
             broker.maintenance.retain(partition)
             broker.maintenance.checkpoint_soon()
-        answer["low_watermark"] = log.log_start_offset
+        answer["low_watermark"] = low_watermark(broker, partition)
+        if answer["low_watermark"] < offset:
+            waiting.hold(broker, partition, offset, answer)
     except PeerError as error:
         answer["error_code"] = error.error_code
     except LogDirectoryFailure as failure:

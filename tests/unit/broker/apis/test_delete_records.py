@@ -1,0 +1,109 @@
+"""DeleteRecords answers when every live replica let go of the records."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.replicated import add_broker, set_partition
+from yak.cluster.records import BrokerState
+from yak.sim.rig import Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders")
+    rig.produce("orders", [b"a", b"b", b"c"])
+    return rig
+
+
+@pytest.fixture
+def replicas(rig):
+    """Two followers that have all records."""
+    add_broker(rig, 2)
+    add_broker(rig, 3)
+    partition = set_partition(rig, "orders", leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))
+    for replica in partition.replica_states.values():
+        replica.log_end_offset, replica.log_start_offset = 3, 0
+    return partition
+
+
+def delete(rig, offset, *, topic="orders", timeout_ms=5_000):
+    asked = {"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}
+    return rig.begin(21, 2, topics=[asked], timeout=dt.timedelta(milliseconds=timeout_ms))
+
+
+def answered(rig, pending):
+    rig.ask(18, 0)
+    rig.run_for(10)
+    if not pending.is_done:
+        return None
+    partition = pending.answer.topics[0].partitions[0]
+    return partition.error_code, partition.low_watermark
+
+
+def test_without_followers_it_answers_at_once(rig):
+    assert answered(rig, delete(rig, 2)) == (0, 2)
+    assert answered(rig, delete(rig, 1)) == (0, 2)
+    assert answered(rig, delete(rig, -1)) == (0, 3)
+
+
+def test_it_waits_for_the_slowest_follower(rig, replicas):
+    pending = delete(rig, 2)
+    assert answered(rig, pending) is None
+    assert replicas.log.log_start_offset == 2
+    replicas.replica_states[2].log_start_offset = 2
+    rig.node.broker.replica_log_start_moved(replicas)
+    assert answered(rig, pending) is None
+    replicas.replica_states[3].log_start_offset = 2
+    rig.node.broker.replica_log_start_moved(replicas)
+    assert answered(rig, pending) == (0, 2)
+
+
+def test_a_fenced_follower_holds_nobody_up(rig, replicas):
+    pending = delete(rig, 2)
+    replicas.replica_states[2].log_start_offset = 2
+    rig.node.broker.replica_log_start_moved(replicas)
+    assert answered(rig, pending) is None
+    add_broker(rig, 3, state=BrokerState.FENCED)
+    rig.node.broker.record_deletions.on_brokers()
+    assert answered(rig, pending) == (0, 2)
+
+
+def test_followers_that_stay_behind_are_a_time_out_but_the_records_are_gone(rig, replicas):
+    pending = delete(rig, 2, timeout_ms=200)
+    rig.run_for(300)
+    assert answered(rig, pending) == (ErrorCode.request_timed_out, 0)
+    assert replicas.log.log_start_offset == 2
+    assert rig.fetch("orders", 0).error_code == ErrorCode.offset_out_of_range
+
+
+def test_a_leader_that_is_none_any_more_says_so(rig, replicas):
+    pending = delete(rig, 2)
+    assert answered(rig, pending) is None
+    set_partition(rig, "orders", leader=2, replicas=(1, 2, 3), isr=(1, 2, 3))
+    assert answered(rig, pending) == (ErrorCode.not_leader_or_follower, -1)
+    assert answered(rig, delete(rig, 2)) == (ErrorCode.not_leader_or_follower, -1)
+
+
+def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(rig, replicas):
+    pending = delete(rig, 2)
+    rig.ask(20, 5, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    assert answered(rig, pending) == (ErrorCode.unknown_topic_or_partition, -1)
+
+
+def test_a_client_that_leaves_is_forgotten(rig, replicas):
+    client = rig.new_client()
+    asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
+    rig.begin(21, 2, client=client, topics=[asked], timeout=dt.timedelta(seconds=5))
+    rig.run_for(10)
+    rig.node.disconnect(client.connection_id)
+    replicas.replica_states[2].log_start_offset = replicas.replica_states[3].log_start_offset = 2
+    rig.node.broker.replica_log_start_moved(replicas)
+    assert not rig.node.broker.record_deletions._waiting
+
+
+def test_a_topic_that_only_compacts_is_refused(rig):
+    rig.create_topic("table", cleanup_policy="compact")
+    assert answered(rig, delete(rig, 0, topic="table")) == (ErrorCode.policy_violation, -1)

@@ -1,0 +1,84 @@
+"""AlterPartitionReassignments (key 45, v0-1): move partitions to other replicas, or with null take that back (KIP-455).
+
+v1: whether another number of replicas is wanted (KIP-860). A move is answered when the metadata hold it; it goes on while the
+new replicas copy, and ListPartitionReassignments shows it until then. Any broker may be asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.partition_changes import PartitionChanges, Results
+from yak.cluster.reassignment import plan_reassignment
+from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 45, "AlterPartitionReassignments", range(2)
+ABSENT: tuple[str, ...] = ()
+
+_CODES = {
+    "NO_TOPIC": PeerError(ErrorCode.unknown_topic_or_partition, "The partition was deleted meanwhile."),
+    "INELIGIBLE_BROKER": PeerError(ErrorCode.invalid_replica_assignment, "A broker of the new replicas is gone."),
+    "NO_REASSIGNMENT": PeerError(
+        ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress that can be taken back."
+    ),
+    "INVALID_UPDATE_VERSION": PeerError(
+        ErrorCode.invalid_update_version, "The partition goes on changing. Nothing was changed; try again."
+    ),
+}
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Begin every move, or take it back."""
+    request = call.request
+    may_change_factor = getattr(request, "allow_replication_factor_change", True)
+    targets = {
+        TopicPartition(topic.name, asked.partition_index): asked.replicas
+        for topic in request.topics
+        for asked in topic.partitions
+    }
+
+    def plan(topic_partition: TopicPartition) -> dict[str, object] | None:
+        target = targets[topic_partition]
+        return plan_reassignment(broker.image, *topic_partition, target, may_change_factor=may_change_factor)
+
+    def build(results: Results) -> Outcome:
+        return Now(
+            {
+                "allow_replication_factor_change": may_change_factor,
+                "error_code": ErrorCode.none,
+                "error_message": None,
+                "responses": [
+                    {
+                        "name": topic.name,
+                        "partitions": [_answer(topic.name, asked, results) for asked in topic.partitions],
+                    }
+                    for topic in request.topics
+                ],
+            }
+        )
+
+    waiting = PartitionChanges(
+        call,
+        max(1, int(request.timeout.total_seconds() * 1000)),
+        script="alter_replicas",
+        codes=_CODES,
+        already=ErrorCode.no_reassignment_in_progress,
+        plan=plan,
+        build=build,
+    )
+    waiting.send(broker, targets)
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _answer(topic: str, asked: Any, results: Results) -> Fields:
+    error = results[TopicPartition(topic, asked.partition_index)]
+    return {
+        "partition_index": asked.partition_index,
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+    }

@@ -1,0 +1,52 @@
+"""ListPartitionReassignments (key 46, v0): partitions on their way to other replicas (KIP-455); null topics ask for all.
+
+Partitions that rest, and those that do not exist, are left out. Any broker may be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.cluster.image import TopicInfo
+from yak.cluster.reassignment import is_reassigning
+from yak.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 46, "ListPartitionReassignments", range(1)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """What the image has under way."""
+    asked, topics = call.request.topics, broker.image.topics
+    if asked is None:
+        wanted: list[tuple[TopicInfo, Iterable[int]]] = [
+            (topic, range(len(topic.partitions))) for _name, topic in sorted(topics.items())
+        ]
+    else:
+        wanted = [(topics[topic.name], topic.partition_indexes) for topic in asked if topic.name in topics]
+    listed = [{"name": topic.name, "partitions": _under_way(topic, indexes)} for topic, indexes in wanted]
+    return Now(
+        {
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "topics": [topic for topic in listed if topic["partitions"]],
+        }
+    )
+
+
+def _under_way(topic: TopicInfo, indexes: Iterable[int]) -> list[Fields]:
+    return [
+        {
+            "partition_index": index,
+            "replicas": list(info.replicas),
+            "adding_replicas": list(info.adding_replicas),
+            "removing_replicas": list(info.removing_replicas),
+        }
+        for index in indexes
+        if 0 <= index < len(topic.partitions) and is_reassigning(info := topic.partitions[index])
+    ]

@@ -1,0 +1,39 @@
+"""UnregisterBroker (key 64, v0): forget a broker that will not come back. Any broker may be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Later, Now, Outcome
+from yak.broker.changes_waiting import ChangesWaiting
+from yak.cluster.controller import plan_unregister_broker
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 64, "UnregisterBroker", range(1)
+ABSENT = ("unregistering a broker that is alive: INVALID_REQUEST, stop it first",)
+
+_TIMEOUT_MS = 10_000
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Forget the broker, unless it is alive."""
+    node_id = call.request.broker_id
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        error = results.get(node_id)
+        return Now(
+            {
+                "error_code": ErrorCode.none if error is None else error.error_code,
+                "error_message": None if error is None else error.message,
+            }
+        )
+
+    waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
+    try:
+        waiting.change(broker, node_id, plan_unregister_broker(broker.image, node_id))
+    except PeerError as error:
+        waiting.results[node_id] = error
+    return build(waiting.results) if waiting.is_done() else Later(waiting)

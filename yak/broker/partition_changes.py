@@ -1,0 +1,135 @@
+"""Requests that change many partitions by compare-and-set: ElectLeaders and AlterPartitionReassignments.
+
+What one call of a script may not take goes into several. A partition that changed between our image and the store is
+planned anew from the newer image, a few times; every partition has its own result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Outcome, Waiting
+from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
+from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
+from yak.seams.metadata_store import StoreRequest
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+ATTEMPTS_MAX = 4
+"""A partition changes a few times a second at the very worst, and a try takes a few milliseconds."""
+
+Plan = Callable[[TopicPartition], "dict[str, object] | None"]
+"""One partition's item for the script, from the present image; None when nothing is to be done. Raises PeerError."""
+Results = Mapping[TopicPartition, "PeerError | None"]
+
+
+class PartitionChanges(Waiting):
+    """Changes of partitions under way; answered when each is in the image, or refused."""
+
+    __slots__ = ("_already", "_build", "_codes", "_pending", "_plan", "_script", "results")
+
+    def __init__(
+        self,
+        call: Call,
+        timeout_ms: int,
+        *,
+        script: str,
+        codes: Mapping[str, PeerError],
+        already: ErrorCode,
+        plan: Plan,
+        build: Callable[[Results], Outcome],
+    ) -> None:
+        """`codes` are the script's refusals in Kafka's words; `already` is the plan's way to say that all is as wanted."""
+        super().__init__(call, timeout_ms)
+        self._already = already
+        self._script = script
+        self._codes = codes
+        self._plan = plan
+        self._build = build
+        self._pending: dict[int, list[TopicPartition]] = {}
+        self.results: dict[TopicPartition, PeerError | None] = {}
+
+    def send(self, broker: Broker, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:
+        """Plan these partitions and send what they need."""
+        items: dict[TopicPartition, dict[str, object]] = {}
+        for topic_partition in wanted:
+            try:
+                item = self._plan(topic_partition)
+            except PeerError as error:
+                # A repeat of what was sent before the store was lost finds it done.
+                is_done = attempt > 1 and error.error_code == self._already
+                self.results[topic_partition] = None if is_done else error
+                continue
+            self.results[topic_partition] = None
+            if item is not None:
+                items[topic_partition] = item
+        rest = iter(items.items())
+        while batch := dict(islice(rest, MAX_PARTITIONS_PER_CALL)):
+            self._call(broker, batch, attempt)
+
+    def _call(self, broker: Broker, batch: dict[TopicPartition, dict[str, object]], attempt: int) -> None:
+        asked = list(batch)
+        change_id = -1
+
+        def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+            self._pending.pop(change_id, None)
+            self._take(broker, asked, error, values, attempt)
+            if self.is_done():
+                broker.finish(self)
+
+        try:
+            request = StoreRequest(self._script, {"partitions": list(batch.values())})
+            change_id = broker.metadata.begin_own((request,), done)
+        except PeerError as error:
+            self.results.update(dict.fromkeys(asked, error))
+            return
+        self._pending[change_id] = asked
+
+    def _take(
+        self,
+        broker: Broker,
+        asked: list[TopicPartition],
+        error: PeerError | None,
+        values: tuple[dict[str, Any], ...],
+        attempt: int,
+    ) -> None:
+        if error is not None:
+            self.results.update(dict.fromkeys(asked, error))
+            return
+        again = []
+        for topic_partition, code in zip(asked, values[0]["codes"], strict=True):
+            if code == "OK":
+                self.results[topic_partition] = None
+            elif code == "INVALID_UPDATE_VERSION" and attempt < ATTEMPTS_MAX:
+                again.append(topic_partition)
+            else:
+                unexpected = PeerError(ErrorCode.unknown_server_error, str(code))
+                self.results[topic_partition] = self._codes.get(code, unexpected)
+        if again:
+            self.send(broker, again, attempt + 1)
+
+    def is_done(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._pending
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """The answer that the handler builds from each partition's result."""
+        return self._build(self.results)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """What is still under way is answered with REQUEST_TIMED_OUT: it may still happen."""
+        late = PeerError(
+            ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
+        )
+        for asked in self._pending.values():
+            self.results.update(dict.fromkeys(asked, late))
+        return self.answer(broker)
+
+    def leave(self, broker: Broker) -> None:
+        """Stop waiting for what is still under way."""
+        for change_id in self._pending:
+            broker.metadata.abandon(change_id)

@@ -1,0 +1,115 @@
+"""DeleteRecords that wait until every live replica let go of the records (Kafka's DelayedDeleteRecords).
+
+The low watermark of a partition is the smallest log start offset over its live replicas. The leader moves its own at once, its
+followers move theirs with their next fetch, and say so in the one after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Now, Outcome, Waiting
+from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode, PeerError
+from yak.ids import Offset
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+NO_LOW_WATERMARK = -1
+
+
+def low_watermark(broker: Broker, partition: Partition) -> Offset:
+    """The smallest log start offset over the live replicas of a partition that this broker leads.
+
+    A follower that did not fetch yet has none, -1.
+    """
+    brokers = broker.image.brokers
+    lowest = partition.log_start_offset
+    for node_id, replica in partition.replica_states.items():
+        info = brokers.get(node_id)
+        if info is not None and info.state is BrokerState.ACTIVE:
+            lowest = min(lowest, replica.log_start_offset)
+    return lowest
+
+
+class RecordDeletions:
+    """The waiting deletions of each partition."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._waiting: dict[Partition, dict[DeletionWaiting, None]] = {}
+
+    def on_log_start(self, partition: Partition) -> None:
+        """A replica's log start moved, or the partition has another leader or none."""
+        for waiting in list(self._waiting.get(partition, ())):
+            waiting.look(self._broker)
+
+    def on_brokers(self) -> None:
+        """Brokers came or went: the records of those that are gone hold nobody up."""
+        for partition in list(self._waiting):
+            self.on_log_start(partition)
+
+    def add(self, partition: Partition, waiting: DeletionWaiting) -> None:
+        """Have the partition wake `waiting`."""
+        self._waiting.setdefault(partition, {})[waiting] = None
+
+    def remove(self, waiting: DeletionWaiting) -> None:
+        """Wake it no more."""
+        for partition, held in list(self._waiting.items()):
+            held.pop(waiting, None)
+            if not held:
+                del self._waiting[partition]
+
+
+class DeletionWaiting(Waiting):
+    """A DeleteRecords some of whose partitions have replicas that still hold the records."""
+
+    __slots__ = ("_fields", "_held")
+
+    def __init__(self, call: Call, timeout_ms: int, fields: Fields) -> None:
+        super().__init__(call, timeout_ms)
+        self._fields = fields
+        self._held: list[tuple[Partition, Offset, Fields]] = []
+
+    def hold(self, broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> None:
+        """Wait until the partition's low watermark is at `offset`."""
+        self._held.append((partition, offset, answer))
+        broker.record_deletions.add(partition, self)
+
+    def look(self, broker: Broker) -> None:
+        """Settle the partitions that are through, and answer after the last one."""
+        self._held = [held for held in self._held if not _settle(broker, *held)]
+        if not self._held:
+            broker.finish(self)
+
+    def is_done(self) -> bool:
+        """Whether no partition is waited for."""
+        return not self._held
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """All partitions."""
+        return Now(self._fields)
+
+    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """Replicas are late: the records are gone for readers all the same."""
+        for _partition, _offset, answer in self._held:
+            answer["error_code"] = ErrorCode.request_timed_out
+        return Now(self._fields)
+
+    def leave(self, broker: Broker) -> None:
+        """Stop waiting."""
+        broker.record_deletions.remove(self)
+
+
+def _settle(broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> bool:
+    """Write down how a deletion ended; False while it has not."""
+    try:
+        if broker.leader_of(partition.topic_partition) is not partition:
+            raise PeerError(ErrorCode.unknown_topic_or_partition)
+    except PeerError as error:
+        answer["error_code"], answer["low_watermark"] = error.error_code, NO_LOW_WATERMARK
+        return True
+    answer["low_watermark"] = low_watermark(broker, partition)
+    return bool(answer["low_watermark"] >= offset)

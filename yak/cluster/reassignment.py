@@ -1,0 +1,86 @@
+"""Moving a partition to other replicas, or taking that back: one item of the script `alter_replicas` (KIP-455).
+
+Pure. The script computes the replicas in between and completes what needs no copying; here is what may be asked at all,
+with the codes and words of Kafka's ReplicationControlManager.alterPartitionReassignment.
+"""
+
+from collections.abc import Sequence
+
+from yak.cluster.image import Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import format_nodes
+from yak.errors import ErrorCode, PeerError
+from yak.ids import NodeId
+
+
+def plan_reassignment(
+    image: Image,
+    topic_name: str,
+    partition: int,
+    target: Sequence[NodeId] | None,
+    *,
+    may_change_factor: bool = True,
+) -> dict[str, object] | None:
+    """The change that brings a partition to the replicas `target`; None for `target` takes back the one under way.
+
+    Gives None when nothing would change. `may_change_factor` is false for a client that wants to be told when `target`
+    has another number of replicas (KIP-860).
+
+    Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
+    NO_REASSIGNMENT_IN_PROGRESS.
+    """
+    topic, info = _find(image, topic_name, partition)
+    item: dict[str, object] = {
+        "topic_id": str(topic.topic_id),
+        "partition": partition,
+        "partition_epoch": info.partition_epoch,
+    }
+    if target is None:
+        _check_cancel(topic_name, info)
+        return item | {"replicas": None}
+    _check_target(image, target)
+    if not may_change_factor:
+        factor = len(info.replicas) - len(info.removing_replicas)
+        if factor != len(target):
+            words = f"The replication factor is changed from {factor} to {len(target)}"
+            raise PeerError(ErrorCode.invalid_replication_factor, words)
+    if tuple(target) == info.replicas and not is_reassigning(info):
+        return None
+    return item | {"replicas": format_nodes(tuple(target))}
+
+
+def is_reassigning(info: PartitionInfo) -> bool:
+    """Whether the partition is on its way to other replicas."""
+    return bool(info.adding_replicas or info.removing_replicas)
+
+
+def _find(image: Image, topic_name: str, partition: int) -> tuple[TopicInfo, PartitionInfo]:
+    topic = image.topics.get(topic_name)
+    if topic is None:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {topic_name}.")
+    if not 0 <= partition < len(topic.partitions):
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"Unable to find partition {topic_name}:{partition}.")
+    return topic, topic.partitions[partition]
+
+
+def _check_cancel(topic_name: str, info: PartitionInfo) -> None:
+    if not is_reassigning(info):
+        raise PeerError(ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress.")
+    if not set(info.isr) - set(info.adding_replicas):
+        words = (
+            f"Unable to revert partition assignment for {topic_name}:{info.partition} because it would require an "
+            "unclean leader election."
+        )
+        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+
+
+def _check_target(image: Image, target: Sequence[NodeId]) -> None:
+    if not target:
+        words = "The manual partition assignment includes an empty replica list."
+    elif unknown := [node_id for node_id in target if node_id not in image.brokers]:
+        words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+    elif len(set(target)) != len(target):
+        twice = next(node_id for node_id in target if target.count(node_id) > 1)
+        words = f"The manual partition assignment includes the broker {twice} more than once."
+    else:
+        return
+    raise PeerError(ErrorCode.invalid_replica_assignment, words)
