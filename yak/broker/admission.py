@@ -51,6 +51,11 @@ def append_batch(
     config = log.config
     header = check_batch(records, version, config.max_message_bytes)
     assert records is not None
+    if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):
+        raise PeerError(
+            ErrorCode.not_leader_or_follower,
+            "this broker hears neither the metadata store nor a follower; nothing was written",
+        )
     if acks == appending.ACKS_ALL and partition.is_under_min_isr:
         raise PeerError(
             ErrorCode.not_enough_replicas,

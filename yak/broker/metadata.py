@@ -39,6 +39,7 @@ class Metadata:
         self._nonce = 0
         self.image: Image = parts.image
         self._image_log = parts.image_log
+        self._session_timeout_ms = parts.membership.session_timeout_ms
         self._hosting = Hosting(broker, self, parts.log_store)
         self.membership = Membership(
             parts.identity, parts.image, next_nonce=self._next_nonce, dice=parts.dice, settings=parts.membership
@@ -51,6 +52,8 @@ class Metadata:
         """Partitions whose high watermark moved since the last report."""
         self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
+        self.store_lost_ms: int | None = None
+        """Since when the store does not answer; None while it does."""
         for topic in self.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
@@ -64,10 +67,13 @@ class Metadata:
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
         """The store answers."""
+        self.store_lost_ms = None
         self._carry_out(self.membership.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
 
     def on_store_lost(self, event: events.StoreLost) -> None:
         """The store is away: the data path goes on, metadata changes wait."""
+        if self.store_lost_ms is None:
+            self.store_lost_ms = self._broker.now_ms
         self._carry_out(self.membership.on_lost(event.reason, self._broker.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:
@@ -101,6 +107,16 @@ class Metadata:
         if self._report_due_ms is None:
             return due_ms
         return self._report_due_ms if due_ms is None else min(due_ms, self._report_due_ms)
+
+    def is_isolated(self, partition: Partition) -> bool:
+        """Whether neither the store nor any follower was heard of for a session: another may lead by now."""
+        if self.store_lost_ms is None or not partition.replica_states:
+            return False
+        since_ms = self._broker.now_ms - self._session_timeout_ms
+        heard_ms = self._broker.replication.serving.heard_ms
+        return self.store_lost_ms <= since_ms and all(
+            heard_ms.get(node_id, 0) <= since_ms for node_id in partition.replica_states
+        )
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         """Nobody listens at that broker any more, as two probes found."""

@@ -106,6 +106,8 @@ class ReplicaServing:
         self._broker = broker
         self._sessions: dict[NodeId, ReplicaSession] = {}
         self._next_session_id = 1
+        self.heard_ms: dict[NodeId, int] = {}
+        """When each follower last fetched anything."""
         self._appended: dict[ReplicaSession, None] = {}
         self._news_due: OrderedDict[ReplicaSession, int] = OrderedDict()
         self.throttle = Throttle(broker.config.leader_replication_throttled_rate)
@@ -179,6 +181,7 @@ class ReplicaServing:
         if refusal is not None:
             return _refused(call, refusal)
         node_id, broker_epoch = request.replica_id, request.replica_epoch
+        self.heard_ms[node_id] = self._broker.now_ms
         session = self._sessions.get(node_id)
         if request.session_epoch == INITIAL_EPOCH:
             if session is not None:

@@ -1,0 +1,256 @@
+"""Who is in sync, and what the high watermark waits for."""
+
+import uuid
+from types import SimpleNamespace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from yak.config.log_config import LogConfig
+from yak.ids import TopicPartition
+from yak.replication.isr import IsrProposal, may_join, wanted_isr
+from yak.replication.partition import Partition
+from yak.replication.replica import Replica
+from yak.storage.epoch_cache import EpochCache
+
+ME, NODES = 1, (1, 2, 3)
+LAG_MS = 10_000
+
+
+def fake_log(end: int = 0, **config: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        config=LogConfig(**config),
+        log_start_offset=0,
+        log_end_offset=end,
+        recovery_point=0,
+        assign_epoch=lambda epoch: None,
+        epochs=EpochCache(),
+    )
+
+
+def led(
+    end: int = 0, *, isr: tuple[int, ...] = NODES, epochs: tuple[int, ...] | None = None, **config: int
+) -> Partition:
+    partition = Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(end, **config))  # type: ignore[arg-type]
+    partition.become(
+        node_id=ME,
+        leader_id=ME,
+        leader_epoch=5,
+        partition_epoch=7,
+        replicas=NODES,
+        isr=isr,
+        isr_epochs=epochs or tuple(10 * node for node in isr),
+        now_ms=0,
+    )
+    return partition
+
+
+def fetch(partition: Partition, node: int, offset: int, *, epoch: int | None = None, now_ms: int = 0) -> None:
+    partition.replica_states[node].fetched(
+        10 * node if epoch is None else epoch, offset, 0, partition.log.log_end_offset, now_ms
+    )
+
+
+def alive(*nodes: int):
+    return lambda node: 10 * node if node in nodes else -1
+
+
+def wanted(partition: Partition, *, up: tuple[int, ...] = NODES, now_ms: int = 0) -> list[int] | None:
+    members = wanted_isr(partition, alive(*up), 10 * ME, now_ms, LAG_MS)
+    return None if members is None else [node for node, _epoch in members]
+
+
+def test_the_watermark_is_the_smallest_end_over_the_isr():
+    partition = led(end=10)
+    assert not partition.advance_high_watermark()
+    fetch(partition, 2, 10)
+    assert not partition.advance_high_watermark(), "node 3 has not fetched in this epoch"
+    fetch(partition, 3, 4)
+    assert partition.advance_high_watermark()
+    assert partition.high_watermark == 4
+
+
+def test_a_fetch_of_another_boot_than_the_members_does_not_count():
+    partition = led(end=10)
+    fetch(partition, 2, 10)
+    fetch(partition, 3, 10, epoch=31)
+    assert not partition.advance_high_watermark()
+
+
+def test_an_older_boot_is_not_believed_once_a_newer_one_fetched():
+    replica = Replica(2, 0)
+    assert replica.fetched(20, 5, 0, 10, 0)
+    assert not replica.fetched(19, 9, 0, 10, 0)
+    assert replica.log_end_offset == 5
+
+
+def test_below_the_minimum_nothing_is_committed():
+    partition = led(end=10, isr=(1,), min_insync_replicas=2)
+    assert not partition.advance_high_watermark()
+    assert partition.is_under_min_isr
+
+
+def test_the_minimum_is_never_more_than_there_are_replicas():
+    partition = Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(3, min_insync_replicas=2))  # type: ignore[arg-type]
+    partition.become(node_id=1, leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,))
+    assert partition.high_watermark == 3
+    assert not partition.is_under_min_isr
+
+
+def test_a_proposed_member_holds_the_watermark_until_the_answer_is_definite():
+    partition = led(end=10, isr=(1, 2))
+    fetch(partition, 2, 10)
+    proposal = IsrProposal(((1, 10), (2, 20), (3, 30)), 7, 1, "n")
+    partition.propose(proposal)
+    assert not partition.advance_high_watermark()
+    partition.settle(proposal)
+    assert partition.advance_high_watermark()
+
+
+def test_a_proposed_removal_does_not_count_before_it_is_committed():
+    partition = led(end=10)
+    fetch(partition, 2, 10)
+    partition.propose(IsrProposal(((1, 10), (2, 20)), 7, 1, "n"))
+    assert not partition.advance_high_watermark()
+
+
+def test_a_follower_joins_at_the_watermark_and_past_the_epochs_start():
+    partition = led(end=10, isr=(1, 2))
+    assert partition.epoch_start_offset == 10
+    fetch(partition, 2, 10)
+    fetch(partition, 3, 9)
+    partition.high_watermark = 5
+    assert wanted(partition) is None
+    assert not may_join(partition, 3)
+    fetch(partition, 3, 10)
+    assert may_join(partition, 3)
+    assert wanted(partition) == [1, 2, 3]
+
+
+def test_a_follower_leaves_after_the_lag_or_with_its_broker():
+    partition = led(end=10)
+    fetch(partition, 2, 10)
+    fetch(partition, 3, 10)
+    partition.log.log_end_offset = 20
+    fetch(partition, 2, 20, now_ms=LAG_MS)
+    assert wanted(partition, now_ms=LAG_MS) is None
+    assert wanted(partition, now_ms=LAG_MS + 1) == [1, 2]
+    assert wanted(partition, up=(1, 2)) == [1, 2]
+
+
+def test_a_follower_that_is_always_a_little_behind_stays():
+    partition = led(end=0)
+    for turn in range(1, 40):
+        now_ms = turn * 1_000
+        partition.log.log_end_offset = turn * 100
+        for node in (2, 3):
+            fetch(partition, node, turn * 100 - 50 if node == 3 else turn * 100, now_ms=now_ms)
+    # node 3 has now what the leader had at its fetch before
+    assert wanted(partition, now_ms=40_000) is None
+
+
+def test_a_member_that_booted_anew_is_another_member():
+    partition = led(end=10, epochs=(10, 19, 30))
+    for node in (2, 3):
+        fetch(partition, node, 10)
+    assert not partition.advance_high_watermark()
+    assert wanted_isr(partition, alive(1, 2, 3), 10, 0, LAG_MS) == ((1, 10), (2, 20), (3, 30))
+
+
+def test_a_leader_that_booted_anew_proposes_nothing():
+    partition = led(end=10)
+    assert wanted_isr(partition, alive(1), 11, 0, LAG_MS) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "2", "3"]), st.integers(0, 5)), max_size=60))
+def test_the_watermark_never_falls_and_never_passes_a_member(steps):
+    partition = led(end=0)
+    ends = {2: 0, 3: 0}
+    before = 0
+    for what, count in steps:
+        if what == "append":
+            partition.log.log_end_offset += count
+        else:
+            node = int(what)
+            ends[node] = min(ends[node] + count, partition.log.log_end_offset)
+            fetch(partition, node, ends[node])
+        partition.advance_high_watermark()
+        assert before <= partition.high_watermark <= min(*ends.values(), partition.log.log_end_offset)
+        before = partition.high_watermark
+
+
+class IsrMachine(RuleBasedStateMachine):
+    """A leader, a store that may lose answers, and followers that come and go: what is committed is on every member.
+
+    The followers' ends only grow here, so "on" means "not past their end".
+    """
+
+    @initialize(minimum=st.integers(1, 3))
+    def begin(self, minimum):
+        self.partition = led(end=0, min_insync_replicas=minimum)
+        self.ends = {2: 0, 3: 0}
+        self.up = {1: True, 2: True, 3: True}
+        self.store_isr = self.partition.isr_members
+        self.store_epoch = self.partition.partition_epoch
+        self.sent: list[tuple[IsrProposal, bool]] = []
+        self.now_ms = 0
+
+    @rule(count=st.integers(1, 5))
+    def append(self, count):
+        self.partition.log.log_end_offset += count
+        self.partition.advance_high_watermark()
+
+    @rule(node=st.sampled_from([2, 3]), count=st.integers(0, 20), passed_ms=st.integers(0, 6_000))
+    def follower_fetches(self, node, count, passed_ms):
+        self.now_ms += passed_ms
+        if self.up[node]:
+            self.ends[node] = min(self.ends[node] + count, self.partition.log.log_end_offset)
+            fetch(self.partition, node, self.ends[node], now_ms=self.now_ms)
+            self.partition.advance_high_watermark()
+
+    @rule(node=st.sampled_from([2, 3]), is_up=st.booleans())
+    def follower_dies_or_lives(self, node, is_up):
+        self.up[node] = is_up
+
+    @rule()
+    def propose(self):
+        up = tuple(node for node, is_up in self.up.items() if is_up)
+        members = wanted_isr(self.partition, alive(*up), 10 * ME, self.now_ms, LAG_MS)
+        if members is not None:
+            proposal = IsrProposal(members, self.partition.partition_epoch, 1, f"{len(self.sent)}")
+            self.partition.propose(proposal)
+            self.partition.advance_high_watermark()
+
+    @precondition(lambda self: self.partition.pending_isr is not None)
+    @rule(answer_arrives=st.booleans())
+    def the_store_answers(self, answer_arrives):
+        proposal = self.partition.pending_isr
+        if proposal.partition_epoch == self.store_epoch:
+            self.store_isr = proposal.members
+            self.store_epoch += 1
+        if answer_arrives:
+            self.partition.become(
+                node_id=ME,
+                leader_id=ME,
+                leader_epoch=5,
+                partition_epoch=self.store_epoch,
+                replicas=NODES,
+                isr=tuple(node for node, _ in self.store_isr),
+                isr_epochs=tuple(epoch for _, epoch in self.store_isr),
+                now_ms=self.now_ms,
+            )
+            self.partition.settle(proposal)
+            self.partition.advance_high_watermark()
+
+    @invariant()
+    def what_is_committed_is_on_every_member(self):
+        if not hasattr(self, "partition"):
+            return
+        for node, _epoch in self.store_isr:
+            end = self.partition.log.log_end_offset if node == ME else self.ends[node]
+            assert self.partition.high_watermark <= end, f"{self.partition.high_watermark} is past node {node}"
+
+
+TestIsrMachine = IsrMachine.TestCase
+TestIsrMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
