@@ -15,6 +15,7 @@ from typing import Any, Literal
 from yak.broker import apis, events
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.connections import Connection
+from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
@@ -83,6 +84,7 @@ class Broker:
         self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
+        self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.metadata = Metadata(self, parts)
         self._table = apis.DISPATCH
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -124,6 +126,7 @@ class Broker:
                 self.timeouts.next_due(),
                 self.flusher.next_due(),
                 self.maintenance.next_due(),
+                self.expected_followers.next_due(),
                 self.metadata.next_due(),
                 self.isr_changes.next_due(),
                 self.replication.next_due(),
@@ -373,6 +376,7 @@ class Broker:
                 self._end(waiting, waiting.on_expiry)
         self.flusher.on_timer()
         self.maintenance.on_timer()
+        self.expected_followers.on_timer()
         self.metadata.on_timer()
         self.isr_changes.on_timer()
         self.replication.on_timer()

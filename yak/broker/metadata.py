@@ -271,6 +271,7 @@ class Metadata:
                     self._hosting.release(topic_partition)
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
+            broker.expected_followers.on_brokers()
         if delta.configs_changed:
             self._hosting.apply_configs(delta)
         self._carry_out(self.membership.on_image(image, broker.now_ms))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
+from yak.errors import PeerError
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -16,16 +17,27 @@ DEFAULT_LOG = "yak"
 """The one log of those who name none: a single partition, so that it is one log."""
 
 
+def replication_factor(broker: Broker, new: NewTopic) -> int:
+    """How many replicas a topic asks for, or gets."""
+    if new.assignments:
+        return max(len(replicas) for replicas in new.assignments.values())
+    return broker.config.default_replication_factor if new.replication_factor == -1 else new.replication_factor
+
+
 def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
     """A topic as a client asks for it, checked against the image. Raises PeerError."""
     config = broker.config
-    return plan_create_topic(
-        broker.image,
-        new,
-        broker.dice.uuid4(),
-        defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-        validate_config=validate_topic_config,
-    )
+    broker.expected_followers.check(replication_factor(broker, new))
+    try:
+        return plan_create_topic(
+            broker.image,
+            new,
+            broker.dice.uuid4(),
+            defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+            validate_config=validate_topic_config,
+        )
+    except PeerError as error:
+        raise broker.expected_followers.explain(error) from None
 
 
 def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:

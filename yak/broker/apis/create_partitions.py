@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.expected_followers import FollowersWaiting
 from yak.cluster.controller import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 
@@ -17,7 +18,22 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Grow each topic."""
+    """Grow each topic, replicated ones when the followers that are expected are there."""
+    if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
+        return Later(FollowersWaiting(broker, call, _timeout_ms(call), _grow))
+    return _grow(broker, call)
+
+
+def _timeout_ms(call: Call) -> int:
+    return max(1, int(call.request.timeout.total_seconds() * 1000))
+
+
+def _factor(broker: Broker, name: str) -> int:
+    topic = broker.image.topics.get(name)
+    return 0 if topic is None else len(topic.partitions[0].replicas)
+
+
+def _grow(broker: Broker, call: Call) -> Outcome:
     request = call.request
     asked = request.topics
 
@@ -34,7 +50,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             )
         return Now({"results": answers})
 
-    waiting = ChangesWaiting(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
+    waiting = ChangesWaiting(call, _timeout_ms(call), build)
     for topic in asked:
         try:
             if sum(other.name == topic.name for other in asked) > 1:
@@ -42,9 +58,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
             assignments = None
             if topic.assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
+            broker.expected_followers.check(_factor(broker, topic.name))
             requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments)
         except PeerError as error:
-            waiting.results[topic.name] = error
+            waiting.results[topic.name] = broker.expected_followers.explain(error)
             continue
         if not request.validate_only:
             waiting.change(broker, topic.name, requests)

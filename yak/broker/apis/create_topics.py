@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.broker.topic_creation import plan_topic
+from yak.broker.expected_followers import FollowersWaiting
+from yak.broker.topic_creation import plan_topic, replication_factor
 from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
@@ -25,6 +26,24 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
+    """Make the topics, replicated ones when the followers that are expected are there."""
+    if broker.expected_followers.is_awaited and any(_is_replicated(broker, topic) for topic in call.request.topics):
+        return Later(FollowersWaiting(broker, call, _timeout_ms(call), _create))
+    return _create(broker, call)
+
+
+def _timeout_ms(call: Call) -> int:
+    return max(1, int(call.request.timeout.total_seconds() * 1000))
+
+
+def _is_replicated(broker: Broker, asked: Any) -> bool:
+    try:
+        return replication_factor(broker, _new_topic(asked)) > 1
+    except PeerError:
+        return False
+
+
+def _create(broker: Broker, call: Call) -> Outcome:
     """Check every topic by itself, and make those that may be."""
     request = call.request
     asked = request.topics
@@ -34,8 +53,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         names = list(dict.fromkeys(topic.name for topic in asked))
         return Now({"topics": [_answer(broker, name, plans.get(name), results.get(name)) for name in names]})
 
-    timeout_ms = max(1, int(request.timeout.total_seconds() * 1000))
-    waiting = ChangesWaiting(call, timeout_ms, build)
+    waiting = ChangesWaiting(call, _timeout_ms(call), build)
     for topic in asked:
         try:
             if sum(other.name == topic.name for other in asked) > 1:
