@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.broker.liveness import is_serving
 from yak.cluster.image import Image
-from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.protocol.hot import FetchPartitionAnswer, LeaderHint, NodeEndpoint, ProducePartitionAnswer
@@ -55,6 +55,6 @@ def _hint(broker: Broker, image: Image, name: str | None, answer: HintedAnswer) 
 
 def _endpoint(image: Image, node_id: NodeId) -> NodeEndpoint | None:
     info = image.brokers.get(node_id)
-    if info is None or info.state is not BrokerState.ACTIVE:
+    if info is None or not is_serving(info):
         return None
     return NodeEndpoint(info.node_id, info.host, info.port, info.rack)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Now, Outcome, Waiting
-from yak.cluster.records import BrokerState
+from yak.broker.liveness import is_serving
 from yak.errors import ErrorCode, PeerError
 from yak.ids import Offset
 from yak.replication.partition import Partition
@@ -28,8 +28,7 @@ def low_watermark(broker: Broker, partition: Partition) -> Offset:
     brokers = broker.image.brokers
     lowest = partition.log_start_offset
     for node_id, replica in partition.replica_states.items():
-        info = brokers.get(node_id)
-        if info is not None and info.state is BrokerState.ACTIVE:
+        if is_serving(brokers.get(node_id)):
             lowest = min(lowest, replica.log_start_offset)
     return lowest
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from yak.broker.apis.metadata import CLUSTER_OPERATIONS, controller_of
 from yak.broker.call import Call, Now, Outcome
+from yak.broker.liveness import is_serving
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 
@@ -39,9 +40,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 "brokers": [],
             }
         )
-    shown = [BrokerState.ACTIVE]
-    if getattr(request, "include_fenced_brokers", False):
-        shown += [BrokerState.FENCED, BrokerState.STOPPING]
+    fenced = [BrokerState.FENCED] if getattr(request, "include_fenced_brokers", False) else []
     return Now(
         {
             "error_code": ErrorCode.none,
@@ -55,10 +54,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     "host": info.host,
                     "port": info.port,
                     "rack": info.rack,
-                    "is_fenced": info.state is not BrokerState.ACTIVE,
+                    "is_fenced": not is_serving(info),
                 }
                 for _node_id, info in sorted(image.brokers.items())
-                if info.state in shown
+                if is_serving(info) or info.state in fenced
             ],
             "cluster_authorized_operations": CLUSTER_OPERATIONS
             if request.include_cluster_authorized_operations

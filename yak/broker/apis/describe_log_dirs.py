@@ -41,7 +41,7 @@ def _directory(broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int
                 {
                     "partition_index": topic_partition.partition,
                     "partition_size": log.size_bytes,
-                    "offset_lag": 0,
+                    "offset_lag": max(0, partition.high_watermark - log.log_end_offset),
                     "is_future_key": False,
                 }
             )

@@ -5,6 +5,10 @@ v2: isolation level. v4: leader epochs. v6: flexible. v7: max timestamp (-3). v8
 
 By timestamp: the first record at or after it, with that record's own timestamp; -1 and -1 when there is none
 (Kafka's UnifiedLog.fetchOffsetByTimestamp). Looking inside batches reads the disk, so it runs in a job.
+
+The replica id says who asks: -1 a client, who sees what is committed; a broker's id a follower, who sees the whole log; -2 a
+person who looks for errors, who sees the whole log of any replica, the leader's or not. A new leader does not know at once
+how far its predecessor committed: until it does, a client gets OFFSET_NOT_AVAILABLE instead of an end that lies too low (KIP-207).
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.broker.read_replicas import hosted
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
-from yak.ids import TopicPartition
+from yak.ids import Offset, TopicPartition
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ ABSENT = ("tiered storage: its offsets are -1",)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 """The first version in which each special timestamp means something (Kafka's ReplicaManager)."""
+_CLIENT, _DEBUGGING = -1, -2
+_NOT_AVAILABLE_VERSION = 5
 _TIMEOUT_MS = 30_000
 
 
@@ -67,7 +74,8 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
     timestamp = asked.timestamp
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
-    partition = broker.leader_of(topic_partition)
+    any_replica = call.request.replica_id == _DEBUGGING
+    partition = hosted(broker, topic_partition) if any_replica else broker.leader_of(topic_partition)
     log = partition.log
     assert log is not None
     epoch = getattr(asked, "current_leader_epoch", -1)
@@ -75,7 +83,8 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
         is_old = epoch < partition.leader_epoch
         raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
     if timestamp == LATEST:
-        answer["offset"] = partition.high_watermark
+        _check_end(call, partition)
+        answer["offset"] = _end(call, partition)
         answer["leader_epoch"] = partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer["offset"] = log.log_start_offset
@@ -85,6 +94,19 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
     elif timestamp >= 0:
         return log.offset_for_timestamp(timestamp)
     return None
+
+
+def _end(call: Call, partition: Partition) -> Offset:
+    """How far the one who asks may see."""
+    return partition.high_watermark if call.request.replica_id == _CLIENT else partition.log_end_offset
+
+
+def _check_end(call: Call, partition: Partition) -> None:
+    """Refuse to name the end while this leader does not know what was committed before it."""
+    lags = partition.is_leader and partition.epoch_start_offset > partition.high_watermark
+    if lags and call.request.replica_id == _CLIENT:
+        is_known = call.version >= _NOT_AVAILABLE_VERSION
+        raise PeerError(ErrorCode.offset_not_available if is_known else ErrorCode.leader_not_available)
 
 
 class OffsetSearch(Waiting):
@@ -108,7 +130,7 @@ class OffsetSearch(Waiting):
             if error is not None:
                 raise error
             for (answer, partition, _search), found in zip(searches, result, strict=True):
-                _fill(broker, answer, partition, found)
+                _fill(broker, call, answer, partition, found)
             broker.finish(self)
 
         broker.jobs.run("read", work, done)
@@ -139,7 +161,7 @@ def _attempt(search: Any) -> Any:
         return error
 
 
-def _fill(broker: Broker, answer: Fields, partition: Partition, found: Any) -> None:
+def _fill(broker: Broker, call: Call, answer: Fields, partition: Partition, found: Any) -> None:
     if isinstance(found, PeerError):
         answer["error_code"] = found.error_code
     elif isinstance(found, (OSError, LogDirectoryFailure)):
@@ -149,9 +171,14 @@ def _fill(broker: Broker, answer: Fields, partition: Partition, found: Any) -> N
                 found if isinstance(found, LogDirectoryFailure) else LogDirectoryFailure(partition.log.directory, found)
             )
             broker.directory_failed(failure)
-    elif found is not None and found.offset < partition.high_watermark:
+    elif found is not None and found.offset < _end(call, partition):
         answer["timestamp"], answer["offset"], answer["leader_epoch"] = (
             found.timestamp,
             found.offset,
             found.leader_epoch,
         )
+    else:
+        try:
+            _check_end(call, partition)
+        except PeerError as error:
+            answer["error_code"] = error.error_code

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.liveness import is_serving, serving_brokers
 from yak.broker.topic_creation import plan_auto_creation
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import is_internal, validate_topic_name
@@ -68,7 +69,7 @@ def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
     return {
         "brokers": [
             {"node_id": info.node_id, "host": info.host, "port": info.port, "rack": info.rack}
-            for info in image.active_brokers()
+            for info in serving_brokers(image)
         ],
         "cluster_id": image.cluster_id,
         "controller_id": controller_of(image),
@@ -90,8 +91,7 @@ def _refused(wanted: list[tuple[str | None, Any]]) -> Fields:
 
 def controller_of(image: Image) -> int:
     """The controller's node id if it is alive, else -1."""
-    alive = {info.node_id for info in image.active_brokers()}
-    return image.controller_id if image.controller_id in alive else -1
+    return image.controller_id if is_serving(image.brokers.get(image.controller_id)) else -1
 
 
 def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: dict[Any, PeerError | None]) -> Fields:
@@ -147,7 +147,7 @@ def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
 
 def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
     """Every partition of a topic: its leader, epoch, replicas and in-sync set; LEADER_NOT_AVAILABLE without a leader."""
-    alive = {info.node_id for info in broker.image.active_brokers()}
+    alive = {info.node_id for info in serving_brokers(broker.image)}
     answers = []
     for info in topic.partitions:
         offline = [node for node in info.replicas if node not in alive]

@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch (key 23, v2-4): where an epoch ended in this log, so that a reader can find where it diverged.
 
-v3: replica id. v4: flexible. Rules: KIP-101, KIP-279, KIP-320; LeaderEpochFileCache.endOffsetFor.
+v3: replica id, which changes nothing: only the leader answers, as in Kafka. v4: flexible. Rules: KIP-101, KIP-279,
+KIP-320; LeaderEpochFileCache.endOffsetFor.
 """
 
 from __future__ import annotations
