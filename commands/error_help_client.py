@@ -190,11 +190,22 @@ CLIENT: dict[str, Explanation] = {
         "Old metadata records are folded into a snapshot; the state is known from there on.",
         "yak log",
     ),
+    "no-acknowledgement": explain(
+        "A test write of yak failover was not acknowledged.",
+        "It asks for acks=all, which needs as many in-sync replicas as min.insync.replicas says.",
+        "yak isr TOPIC",
+        "yak failover TOPIC:P --no-probe",
+    ),
     "no-cluster-in-store": explain(
         "The metadata store answered, but holds no cluster.",
         "It is another Redis than the brokers use, another database of it, or it was emptied.",
         "yak isr --from-redis --redis-url redis://HOST:PORT/0",
         "yak log --data-dir DIR",
+    ),
+    "no-controller": explain(
+        "The cluster has no controller at the moment.",
+        "A broker takes the office within the lease time when the last one died; it needs the metadata store.",
+        "yak cluster",
     ),
     "no-leader": explain(
         "A partition has no leader now.",
@@ -217,11 +228,23 @@ CLIENT: dict[str, Explanation] = {
         "Commands that delete ask first. Where there is no terminal to ask on, they want --yes.",
         "add --yes",
     ),
+    "not-a-local-cluster": explain(
+        "Only brokers of a cluster that yak up started on this machine can be killed or restarted.",
+        "yak failover finds such a cluster by its data directory, and by the address of a broker where -b was given.",
+        "yak failover --controller --kill --data-dir DIR",
+        "yak failover --from NODE",
+    ),
     "not-enough-replicas": explain(
         "Too few replicas are in sync for a write with acks=all.",
         "min.insync.replicas says how many must have each record. With NOT_ENOUGH_REPLICAS nothing was written and "
         "sending again is safe; with NOT_ENOUGH_REPLICAS_AFTER_APPEND it may have been.",
         "yak topics describe TOPIC",
+    ),
+    "not-elected": explain(
+        "The controller refused to elect leaders.",
+        "The reason in the message is Kafka's; NOT_CONTROLLER means that the office has just changed hands.",
+        "yak isr",
+        "try again",
     ),
     "not-leader": explain(
         "The broker that was asked does not lead the partition any more.",

@@ -32,6 +32,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("topics", "yak.commands.topics", "topics", "List, describe, create and change topics.", "Cluster"),
     Entry("brokers", "yak.commands.brokers", "brokers", "List, describe and configure brokers.", "Cluster"),
     Entry("isr", "yak.commands.isr", "isr", "Show leader, in-sync replicas and lag of each partition.", "Cluster"),
+    Entry(
+        "failover",
+        "yak.commands.failover",
+        "failover",
+        "Move leaderships to other brokers, or kill a leader.",
+        "Cluster",
+    ),
     Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store.", "Cluster"),
     Entry("log", "yak.commands.log", "log", "Show the cluster's metadata records, now or as of a time.", "Cluster"),
     Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),

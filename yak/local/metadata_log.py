@@ -95,7 +95,7 @@ class RedisSource:
         try:
             after = "-"
             while page := client.xrange(LOG_KEY, min=after, count=PAGE_RECORDS):
-                yield from (_record(*entry) for entry in page)
+                yield from (record_of(*entry) for entry in page)
                 after = f"({page[-1][0]}"
         finally:
             client.close()
@@ -110,7 +110,7 @@ class RedisSource:
                     yield None
                     continue
                 for entry in found[0][1]:
-                    record = _record(*entry)
+                    record = record_of(*entry)
                     after = record.offset
                     yield record
         finally:
@@ -220,7 +220,8 @@ def _offset(entry_id: str) -> MetadataOffset:
     return int(entry_id.split("-", 1)[0])
 
 
-def _record(entry_id: str, fields: dict[str, str]) -> TailedRecord:
+def record_of(entry_id: str, fields: dict[str, str]) -> TailedRecord:
+    """A metadata record from an entry of the stream."""
     return TailedRecord(
         offset=_offset(entry_id),
         chain_hash=fields["h"],

@@ -1,0 +1,232 @@
+"""`yak failover`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.commands.app import CONNECTION, WHAT, command
+from yak.commands.completing import complete_topic
+from yak.commands.options import Globals
+from yak.errors import UsageError, YakError
+from yak.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from yak.client.replica_offsets import ClusterReplicas
+    from yak.client.replication import PartitionReplicas
+    from yak.local.cluster import LocalCluster
+
+
+@command(
+    examples=(
+        "yak failover orders:0",
+        "yak failover orders --to 2",
+        "yak failover --from 1",
+        "yak failover --all                        # back to the preferred leaders",
+        "yak failover --controller --kill --yes    # kill -9, on this machine",
+    )
+)
+def failover(
+    g: Globals,
+    topic: Annotated[
+        str | None,
+        typer.Argument(help="A topic, or one partition.", metavar="TOPIC[:P]", autocompletion=complete_topic,
+                       show_default=False),
+    ] = None,
+    to: Annotated[
+        int | None, typer.Option("--to", help="Give the leaderships to this broker.", metavar="NODE",
+                                 rich_help_panel=WHAT)
+    ] = None,
+    from_: Annotated[
+        int | None, typer.Option("--from", help="Only what this broker leads.", metavar="NODE", rich_help_panel=WHAT)
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All topics; without --to and --from: to the preferred leaders.",
+                           rich_help_panel=WHAT)
+    ] = False,
+    controller: Annotated[
+        bool, typer.Option("--controller", help="Restart the controller in order; another takes the office.",
+                           rich_help_panel=WHAT)
+    ] = False,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="End the leader (or the controller) with kill -9, on this machine.",
+                           rich_help_panel=WHAT)
+    ] = False,
+    probe: Annotated[
+        bool | None,
+        typer.Option("--probe/--no-probe", help="Write test records to tell the first acknowledged write; "
+                     "usual with --kill and --controller.", rich_help_panel=WHAT, show_default=False),
+    ] = None,
+    data_dir: Annotated[
+        str | None,
+        typer.Option("--data-dir", help="Of yak up: its cluster is meant.", metavar="DIR", rich_help_panel=CONNECTION),
+    ] = None,
+) -> int | None:  # fmt: skip
+    """Move leaderships to other brokers, or kill a leader.
+
+    Each leadership goes to its preferred leader, the first replica, or to the next one in sync where that one leads.
+    """
+    from yak.client.replica_offsets import read_metadata
+    from yak.commands.local_cluster import find_local
+
+    _check_together(topic, to, from_, all_=all_, controller=controller, kill=kill)
+    g.must_not_be_readonly("killing a broker" if kill else "moving leaderships")
+    local = find_local(g, data_dir)
+    servers = local.bootstrap if local is not None else g.bootstrap_servers
+    if kill or controller:
+        if local is None:
+            raise _not_local(g, data_dir, "kill" if kill else "restart")
+        from yak.local.cluster import LocalCluster
+
+        found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
+        node = _node_to_end(found, _selected(found, topic, from_), topic, from_, controller=controller)
+        return _end(g, LocalCluster(local.data_dir), found, node, topic, hard=kill, probe=probe is not False)
+    found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
+    selected = _selected(found, topic, from_)
+    if to is not None and to not in found.brokers:
+        raise _unknown_broker(to, found)
+    only_preferred = all_ and to is None and from_ is None
+    return _move(g, servers, selected, to=to, only_preferred=only_preferred, probe=bool(probe),
+                 redis_url=local.redis_url if local is not None else None)  # fmt: skip
+
+
+def _check_together(
+    topic: str | None, to: int | None, from_: int | None, *, all_: bool, controller: bool, kill: bool
+) -> None:
+    def refuse(what: str, why: str) -> UsageError:
+        return UsageError("usage", what, why=why, try_=("yak failover --help",))
+
+    if controller and (topic or all_ or to is not None or from_ is not None):
+        raise refuse("--controller goes alone or with --kill", "the office is not a partition; who takes it is open")
+    if topic and all_:
+        raise refuse(f"{topic} and --all exclude each other", "both say which partitions")
+    if kill and (to is not None or all_):
+        raise refuse("--kill excludes --to and --all", "who leads after a kill is the cluster's choice")
+    if not (topic or all_ or controller or from_ is not None):
+        raise UsageError(
+            "usage",
+            "say what to move: a topic, --from NODE, --controller, or --all",
+            try_=("yak failover TOPIC", "yak failover --from 1", "yak failover --all"),
+        )
+
+
+def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) -> "list[PartitionReplicas]":
+    """The partitions that are meant. Raises YakError for a topic, a partition or a broker that is not there."""
+    from yak.client.metadata import unknown_topic
+
+    if from_ is not None and from_ not in found.brokers:
+        raise _unknown_broker(from_, found)
+    chosen = list(found.partitions)
+    if topic is not None:
+        name, colon, number = topic.partition(":")
+        if name not in found.topics:
+            raise unknown_topic(name, found.topics)
+        chosen = [each for each in found.of_topic(name) if not colon or str(each.partition) == number]
+        if not chosen:
+            count = len(found.of_topic(name))
+            raise UsageError("unknown-partition", f"{name} has no partition {number}", why=f"it has {count}, from 0")
+    return [each for each in chosen if from_ is None or each.leader == from_]
+
+
+def _unknown_broker(node: int, found: "ClusterReplicas") -> YakError:
+    return YakError(
+        "unknown-broker",
+        f"broker {node} is not in the cluster",
+        why=f"brokers are {', '.join(map(str, found.brokers))}",
+        try_=("yak brokers list",),
+    )
+
+
+def _not_local(g: Globals, data_dir: str | None, verb: str) -> UsageError:
+    where = g.settings.value("data_dir", flag=data_dir)
+    return UsageError(
+        "not-a-local-cluster",
+        f"yak failover can only {verb} brokers that yak up started on this machine",
+        why=f"{where} holds no cluster with a broker at {g.bootstrap_servers}",
+        try_=(
+            "yak failover --controller --kill --data-dir DIR",
+            "yak failover --from NODE        moves without a kill",
+        ),
+    )
+
+
+def _node_to_end(
+    found: "ClusterReplicas",
+    selected: "list[PartitionReplicas]",
+    topic: str | None,
+    from_: int | None,
+    *,
+    controller: bool,
+) -> int:
+    if controller:
+        if found.controller_id not in found.brokers:
+            raise YakError("no-controller", "the cluster has no controller now", try_=("yak cluster",))
+        return found.controller_id
+    if from_ is not None:
+        return from_
+    leaders = sorted({each.leader for each in selected if each.leader >= 0})
+    if len(leaders) == 1:
+        return leaders[0]
+    words = ", ".join(map(str, leaders))
+    raise UsageError(
+        "usage",
+        f"{topic} is led by {words or 'nobody'}: say which broker to kill",
+        try_=(f"yak failover {topic}:0 --kill", "yak failover --from NODE --kill"),
+    )
+
+
+def _end(
+    g: Globals,
+    cluster: "LocalCluster",
+    found: "ClusterReplicas",
+    node: int,
+    topic: str | None,
+    *,
+    hard: bool,
+    probe: bool,
+) -> int:
+    """Kill or restart a broker of the local cluster, and show the time line."""
+    from yak.commands.failover_view import show_end
+    from yak.local.failover import end_and_watch, led_by
+
+    led = led_by(found.partitions, node)
+    probed = None
+    if probe:
+        own = [each for each in led if not each.topic.startswith("__") and topic in (None, each.topic, _key(each))]
+        probed = own[0] if own else None
+    what = "kill -9" if hard else "stop and start"
+    office = ", the controller" if found.controller_id == node else ""
+    records = f" (and write test records to {probed})" if probed else ""
+    g.confirm(f"{what} broker {node}{office}, which leads {len(led)} partitions with another replica{records}?")
+
+    def end() -> object:
+        return cluster.kill(node) if hard else cluster.restart(node)
+
+    result = end_and_watch(cluster, node, end, probed=probed)
+    show_end(g, result, hard=hard, data_dir=cluster.data_dir)
+    return 1 if led and result.timeline.elected_ms is None else 0
+
+
+def _key(partition: TopicPartition) -> str:
+    return f"{partition.topic}:{partition.partition}"
+
+
+def _move(
+    g: Globals,
+    servers: str,
+    selected: "list[PartitionReplicas]",
+    *,
+    to: int | None,
+    only_preferred: bool,
+    probe: bool,
+    redis_url: str | None,
+) -> int | None:
+    from yak.client.admin import Admin
+    from yak.client.leadership import plan_moves
+    from yak.commands.failover_view import show_moves
+    from yak.local.failover import move_and_watch
+
+    plan = plan_moves(selected, to=to, only_preferred=only_preferred)
+    admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    done = move_and_watch(admin, plan.moves, redis_url=redis_url, probe=probe)
+    show_moves(g, plan, done)
+    return 1 if plan.refused or done.failed else None

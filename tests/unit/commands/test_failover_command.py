@@ -1,0 +1,167 @@
+"""`yak failover`: what it moves or ends, what it refuses, and how it tells."""
+
+import json
+
+import pytest
+
+from yak.client.metadata import Broker
+from yak.client.replica_offsets import ClusterReplicas
+from yak.client.replication import PartitionReplicas
+from yak.ids import TopicPartition
+from yak.local.failover import Failover, Moved
+from yak.local.failover_timeline import Timeline
+from yak.local.status import BrokerStatus, ClusterStatus
+
+
+def partition(topic, number, leader, replicas=(1, 2, 3), isr=None):
+    return PartitionReplicas(topic, number, leader, 1, None, replicas, replicas if isr is None else isr, 0, {}, 2)
+
+
+CLUSTER = ClusterReplicas(
+    "c",
+    1,
+    {node: Broker(node, "127.0.0.1", 9091 + node) for node in (1, 2, 3)},
+    (partition("orders", 0, 1), partition("orders", 1, 2, isr=(2, 3)), partition("payments", 0, 2)),
+    ("orders", "payments"),
+)
+LOCAL = ClusterStatus(
+    "c",
+    "/d",
+    "redis://r",
+    True,
+    "127.0.0.1:9092,127.0.0.1:9093",
+    tuple(BrokerStatus(node, "leader", 40 + node, f"127.0.0.1:{9091 + node}", "running") for node in (1, 2, 3)),
+)
+
+
+class FakeAdmin:
+    def __init__(self, servers, **_):
+        self.servers = servers
+        self.timeout_s = 1.0
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """A cluster that is only said to be there; what was done to it is noted."""
+    done = []
+    local = [None]
+
+    def move(admin, moves, *, redis_url, probe):
+        done.append(("move", [(str(each.partition), each.to) for each in moves], redis_url, probe))
+        return Moved({}, 12.3, Timeline(elected_ms=8.0) if redis_url else Timeline())
+
+    def end(cluster, node_id, _end, *, probed=None, on_ended=None):
+        done.append(("end", node_id, probed))
+        timeline = Timeline(31.4, 33.0, 34.0, 41.0, 66.6)
+        led = (TopicPartition("orders", 0),)
+        return Failover(node_id, 41, True, led, timeline, probed, 70.2, 99)
+
+    monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: CLUSTER)
+    monkeypatch.setattr("yak.client.admin.Admin", FakeAdmin)
+    monkeypatch.setattr("yak.local.failover.move_and_watch", move)
+    monkeypatch.setattr("yak.local.failover.end_and_watch", end)
+    monkeypatch.setattr("yak.commands.local_cluster.find_local", lambda g, data_dir: local[0])
+    return done, local
+
+
+@pytest.mark.parametrize(
+    ("words", "moves"),
+    [
+        (["orders:0"], [("orders-0", 2)]),
+        (["orders:0", "--to", "3"], [("orders-0", 3)]),
+        (["--from", "2"], [("orders-1", 3), ("payments-0", 1)]),
+        (["--from", "2", "--to", "3"], [("orders-1", 3), ("payments-0", 3)]),
+        (["payments", "--from", "2"], [("payments-0", 1)]),
+    ],
+)
+def test_what_is_moved_to_whom(yak, world, words, moves):
+    ran = yak("failover", *words)
+    assert ran.code == 0, ran.err
+    assert world[0] == [("move", moves, None, False)]
+
+
+def test_all_hands_back_to_the_preferred_leaders_and_says_what_it_could_not_move(yak, world):
+    ran = yak("failover", "--all")
+    assert ran.code == 1
+    assert world[0] == [("move", [("payments-0", 1)], None, False)]
+    assert ran.out.splitlines() == [
+        "TOPIC     PARTITION  FROM  TO  RESULT",
+        "orders            0     –   –  stays: 1 leads it already",
+        "orders            1     –   –  not moved: 1 is out of sync: ISR 2,3",
+        "payments          0     2   1  moved",
+    ]
+    assert "1 leadership moved in 12 ms" in ran.err
+
+
+def test_json_of_a_move(yak, world):
+    world[1][0] = LOCAL
+    document = json.loads(yak("failover", "orders:0", "--probe", "-o", "json").out)
+    assert world[0][0][2:] == ("redis://r", True)
+    assert document == {
+        "action": "move",
+        "moves": [{"topic": "orders", "partition": 0, "from": 1, "to": 2, "result": "moved"}],
+        "failed": 0,
+        "took_ms": 12.3,
+        "timeline": {
+            "detected_ms": None,
+            "fenced_ms": None,
+            "controller_ms": None,
+            "elected_ms": 8.0,
+            "first_ack_ms": None,
+        },
+        "probe": None,
+    }
+
+
+def test_a_kill_shows_the_time_line(yak, world):
+    world[1][0] = LOCAL
+    ran = yak("failover", "--controller", "--kill", "--yes")
+    assert ran.code == 0, ran.err
+    assert world[0] == [("end", 1, TopicPartition("orders", 0))]
+    assert ran.out.splitlines() == [
+        "broker 1 (pid 41) killed with kill -9; it led 1 partition and was the controller",
+        "      0 ms  killed",
+        "     31 ms  detected",
+        "     33 ms  fenced",
+        "     34 ms  controller's office taken",
+        "     41 ms  elected",
+        "     67 ms  first acknowledged write",
+    ]
+    assert "orders-0: writes stood still for 70 ms at most; 99 test records acknowledged, 0 errors" in ran.err
+    assert "yak up restart 1" in ran.err
+
+
+def test_json_of_a_kill(yak, world):
+    world[1][0] = LOCAL
+    document = json.loads(yak("failover", "orders:0", "--kill", "--no-probe", "-y", "-o", "json").out)
+    assert world[0] == [("end", 1, None)]
+    assert (document["action"], document["node"], document["pid"], document["probe"]) == ("kill", 1, 41, None)
+    assert document["timeline"]["first_ack_ms"] == 66.6
+
+
+@pytest.mark.parametrize(
+    ("words", "slug", "code"),
+    [
+        ([], "usage", 2),
+        (["orders", "--all"], "usage", 2),
+        (["--controller", "--to", "2"], "usage", 2),
+        (["orders:0", "--kill", "--to", "2"], "usage", 2),
+        (["ordes"], "unknown-topic", 1),
+        (["orders:7"], "unknown-partition", 2),
+        (["orders:0", "--to", "9"], "unknown-broker", 1),
+        (["--from", "9"], "unknown-broker", 1),
+        (["orders:0", "--kill", "--yes"], "not-a-local-cluster", 2),
+        (["--all", "--readonly"], "readonly", 2),
+    ],
+)
+def test_what_cannot_be_is_refused(yak, world, words, slug, code):
+    ran = yak("failover", *words)
+    assert (ran.code, world[0]) == (code, [])
+    assert f"error[{slug}]" in ran.err
+
+
+def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
+    world[1][0] = LOCAL
+    assert "error[not-confirmed]" in yak("failover", "orders:0", "--kill").err
+    assert "led by 1, 2: say which" in yak("failover", "orders", "--kill", "-y").err
+    assert world[0] == []

@@ -1,0 +1,93 @@
+"""The time line of a failover out of records and log lines."""
+
+import uuid
+
+from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms
+from yak.seams.metadata_store import TailedRecord
+
+TOPIC = uuid.UUID(int=7)
+BEGAN_MS = 1_763_600_000_000.0
+
+
+def record(at_ms, kind, **payload):
+    return TailedRecord(1, "", kind, int(BEGAN_MS) + at_ms, {"version": 0, **payload}, "")
+
+
+def elected(at_ms, *leaders):
+    changes = [
+        {
+            "topic_id": str(TOPIC),
+            "partition": number,
+            "isr": "2@5",
+            "elr": "",
+            "leader": leader,
+            "leader_epoch": 2,
+            "partition_epoch": 3,
+            "unclean": False,
+        }
+        for number, leader in leaders
+    ]
+    return record(at_ms, "PartitionChange", changes=changes)
+
+
+FENCED = record(31, "BrokerChange", node_id=1, broker_epoch=2, state="FENCED")
+OFFICE = record(32, "ControllerChange", controller_id=2, controller_epoch=4, broker_epoch=5)
+PARTITIONS = {(str(TOPIC), 0), (str(TOPIC), 1)}
+
+
+def told(*records, **options):
+    timeline = Timeline()
+    add_records(timeline, records, began_ms=BEGAN_MS, node=1, partitions=PARTITIONS, **options)
+    return timeline
+
+
+def test_the_first_fencing_the_new_controller_and_the_last_election_count():
+    again = record(90, "BrokerChange", node_id=1, broker_epoch=9, state="FENCED")
+    found = told(FENCED, OFFICE, elected(40, (0, 2)), elected(44, (1, 3)), elected(60, (0, 3)), again)
+    assert (found.fenced_ms, found.controller_ms, found.elected_ms) == (31, 32, 44)
+    assert is_complete(found, was_controller=True, led=True)
+
+
+def test_an_election_of_nobody_is_no_election_and_a_part_of_them_is_not_all():
+    assert told(FENCED, elected(40, (0, -1), (1, 2))).elected_ms is None
+    assert told(FENCED, elected(40, (0, 2))).elected_ms is None
+    assert not is_complete(told(FENCED, elected(40, (0, 2))), was_controller=False, led=True)
+
+
+def test_what_was_before_and_what_others_did_is_left_out():
+    before = record(-500, "BrokerChange", node_id=1, broker_epoch=2, state="FENCED")
+    other = record(5, "BrokerChange", node_id=3, broker_epoch=2, state="FENCED")
+    unfenced = record(6, "BrokerChange", node_id=1, broker_epoch=2, state="ACTIVE")
+    found = told(before, other, unfenced)
+    assert found.fenced_ms is None
+    assert not is_complete(found, was_controller=False, led=False)
+
+
+def test_a_clock_that_is_ahead_is_taken_into_account():
+    assert told(FENCED, offset_ms=11).fenced_ms == 20
+
+
+def test_steps_are_in_the_order_in_which_they_happened():
+    timeline = Timeline(detected_ms=20, fenced_ms=31, elected_ms=44, first_ack_ms=60.5, controller_ms=31)
+    names = [name for name, _ in timeline.steps()]
+    assert names == ["detected", "fenced", "controller's office taken", "elected", "first acknowledged write"]
+    assert list(timeline.as_json()) == ["detected_ms", "fenced_ms", "controller_ms", "elected_ms", "first_ack_ms"]
+
+
+def test_the_earliest_log_line_about_that_broker_is_the_detection():
+    lines = [
+        "2025-11-20T00:53:19.000Z WARNING broker-dead node_id=1 broker_epoch=2",
+        "2025-11-20T00:53:20.052Z WARNING broker-dead node_id=11 broker_epoch=2",
+        "2025-11-20T00:53:20.054Z WARNING broker-dead node_id=1 broker_epoch=2 detected_ms=25",
+        "2025-11-20T00:53:20.051Z INFO    ready node_id=1",
+        "not a line of the log",
+    ]
+    assert detection_ms(lines, began_ms=BEGAN_MS, node=1) == 54
+    assert detection_ms(lines[3:], began_ms=BEGAN_MS, node=1) is None
+
+
+def test_a_move_is_done_when_the_last_one_has_the_leader_that_was_asked_for():
+    records = [elected(4, (0, 3)), elected(8, (1, 2)), elected(9, (0, 2))]
+    wanted = {(str(TOPIC), 0): 2, (str(TOPIC), 1): 2}
+    assert last_elected_ms(records, wanted, began_ms=BEGAN_MS) == 9
+    assert last_elected_ms(records[:2], wanted, began_ms=BEGAN_MS) is None

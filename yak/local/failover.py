@@ -1,0 +1,249 @@
+"""A failover watched: what ended or moved a leadership, and what happened when.
+
+The metadata store's records and the brokers' logs say what the cluster did, a write probe says what a client saw of it.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yak.client.admin import Admin
+from yak.client.leadership import Move, carry_out
+from yak.client.replica_offsets import read_metadata
+from yak.client.replication import PartitionReplicas
+from yak.ids import NodeId, TopicPartition
+from yak.local.cluster import LocalCluster
+from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms
+from yak.local.metadata_log import LOG_KEY, RedisSource, record_of
+from yak.local.supervise import LogFollower
+from yak.local.write_probe import WriteProbe
+from yak.seams.metadata_store import TailedRecord
+
+WATCH_SECONDS: Final = 30.0
+STEADY_SECONDS: Final = 0.3
+"""Writes go on for so long before and after, so that there is a pause to be seen."""
+_POLL_SECONDS: Final = 0.01
+_NAMES_KEY: Final = "{y}:tn"
+
+
+@dataclass(slots=True)
+class Failover:
+    """What happened. The pause is the longest time between two acknowledgements of the probe; None without one."""
+
+    node_id: NodeId
+    pid: int | None
+    was_controller: bool
+    led: tuple[TopicPartition, ...]
+    timeline: Timeline
+    probed: TopicPartition | None = None
+    pause_ms: float | None = None
+    acknowledged: int = 0
+    errors: tuple[str, ...] = ()
+    records: tuple[TailedRecord, ...] = field(default=(), repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract for scripts."""
+        return {
+            "node": self.node_id,
+            "pid": self.pid,
+            "was_controller": self.was_controller,
+            "partitions_led": [{"topic": each.topic, "partition": each.partition} for each in self.led],
+            "timeline": self.timeline.as_json(),
+            "probe": _probe_json(self.probed, self.acknowledged, self.errors, self.pause_ms),
+        }
+
+
+@dataclass(slots=True)
+class Moved:
+    """Leaderships that were moved in order. The pause and the rest are the probe's; nothing of it without one."""
+
+    failed: dict[TopicPartition, str] = field(default_factory=dict)
+    took_ms: float = 0.0
+    timeline: Timeline = field(default_factory=Timeline)
+    probed: TopicPartition | None = None
+    pause_ms: float | None = None
+    acknowledged: int = 0
+    errors: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract for scripts, without the moves."""
+        return {
+            "failed": len(self.failed),
+            "took_ms": self.took_ms,
+            "timeline": self.timeline.as_json(),
+            "probe": _probe_json(self.probed, self.acknowledged, self.errors, self.pause_ms),
+        }
+
+
+def _probe_json(
+    probed: TopicPartition | None, acknowledged: int, errors: Sequence[str], pause_ms: float | None
+) -> dict[str, Any] | None:
+    if probed is None:
+        return None
+    return {
+        "topic": probed.topic,
+        "partition": probed.partition,
+        "acknowledged": acknowledged,
+        "errors": len(errors),
+        "longest_pause_ms": pause_ms,
+    }
+
+
+class RecordWatch:
+    """The metadata records from now on, and how far the store's clock is ahead of ours. Raises Unreachable."""
+
+    def __init__(self, url: str) -> None:
+        self._client = RedisSource(url).connect()
+        self.offset_ms = _clock_offset_ms(self._client)
+        last = self._client.xrevrange(LOG_KEY, count=1)
+        self._after = str(last[0][0]) if last else "0"
+        self.topic_ids: dict[str, str] = {
+            name: str(uuid.UUID(each)) for name, each in self._client.hgetall(_NAMES_KEY).items()
+        }
+
+    def records(self) -> list[TailedRecord]:
+        """All since the watch began."""
+        return [record_of(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+
+def _clock_offset_ms(client: Any) -> float:
+    before = time.time()
+    seconds, micros = client.time()
+    return float((seconds + micros / 1e6 - (before + time.time()) / 2) * 1000.0)
+
+
+def led_by(partitions: Sequence[PartitionReplicas], node_id: NodeId) -> tuple[TopicPartition, ...]:
+    """The partitions that a broker leads and that another replica in sync could lead."""
+    return tuple(
+        TopicPartition(each.topic, each.partition)
+        for each in partitions
+        if each.leader == node_id and len(each.isr) > 1
+    )
+
+
+def end_and_watch(
+    cluster: LocalCluster,
+    node_id: NodeId,
+    end: Callable[[], object],
+    *,
+    probed: TopicPartition | None = None,
+    on_ended: Callable[[int | None, float], None] = lambda _pid, _at: None,
+) -> Failover:
+    """End a broker of a local cluster by `end`, and tell what the others did until writes go on.
+
+    `on_ended` is told the pid and the moment (`time.monotonic()`) as soon as the broker was ended. Raises YakError.
+    """
+    status = cluster.status()
+    assert status.redis_url is not None, "a cluster with brokers has a metadata store"
+    found = read_metadata(status.bootstrap, timeout_s=5.0)
+    led = led_by(found.partitions, node_id)
+    pid = next((each.pid for each in status.brokers if each.node_id == node_id), None)
+    result = Failover(node_id, pid, found.controller_id == node_id, led, Timeline(), probed)
+    watch = RecordWatch(status.redis_url)
+    logs = LogFollower({name: path for name, path in cluster.log_paths().items() if name.startswith("node-")})
+    probe = WriteProbe(status.bootstrap, probed) if probed is not None else None
+    try:
+        if probe is not None:
+            probe.start()
+            time.sleep(STEADY_SECONDS)
+        began_ms, began = time.time() * 1000.0, time.monotonic()
+        end()
+        on_ended(pid, began)
+        _watch_records(result, watch, began_ms)
+        if probe is not None:
+            _watch_probe(result, probe, began)
+        lines = [line for name, line in _all_new_lines(logs) if name != f"node-{node_id}"]
+        result.timeline.detected_ms = detection_ms(lines, began_ms=began_ms, node=node_id)
+    finally:
+        if probe is not None:
+            result.acknowledged, result.errors = probe.stop(), tuple(probe.errors)
+        watch.close()
+    return result
+
+
+def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:
+    partitions = {(watch.topic_ids[each.topic], each.partition) for each in result.led if each.topic in watch.topic_ids}
+    deadline = time.monotonic() + WATCH_SECONDS
+    while True:
+        result.records = tuple(watch.records())
+        timeline = Timeline(first_ack_ms=result.timeline.first_ack_ms)
+        add_records(
+            timeline,
+            result.records,
+            began_ms=began_ms,
+            node=result.node_id,
+            partitions=partitions,
+            offset_ms=watch.offset_ms,
+        )
+        result.timeline = timeline
+        done = is_complete(timeline, was_controller=result.was_controller, led=bool(partitions))
+        if done or time.monotonic() > deadline:
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def _watch_probe(result: Failover, probe: WriteProbe, began: float) -> None:
+    first = probe.wait_ack_after(began, WATCH_SECONDS)
+    if first is None:
+        return
+    result.timeline.first_ack_ms = (first - began) * 1000.0
+    time.sleep(STEADY_SECONDS)
+    pause = probe.longest_pause(began)
+    result.pause_ms = None if pause is None else pause * 1000.0
+
+
+def move_and_watch(admin: Admin, moves: Sequence[Move], *, redis_url: str | None, probe: bool) -> Moved:
+    """Move leaderships in order, and tell when they were elected (with a metadata store to read) and what a probe of
+    the first partition saw. Raises YakError.
+    """
+    result = Moved()
+    if not moves:
+        return result
+    watch = RecordWatch(redis_url) if redis_url is not None else None
+    first = moves[0]
+    writes = WriteProbe(admin.servers, first.partition) if probe else None
+    try:
+        if writes is not None:
+            result.probed = first.partition
+            writes.start()
+            time.sleep(STEADY_SECONDS)
+        began_ms, began = time.time() * 1000.0, time.monotonic()
+        result.failed = carry_out(admin, moves, timeout_s=admin.timeout_s)
+        result.took_ms = (time.monotonic() - began) * 1000.0
+        if watch is not None:
+            result.timeline.elected_ms = _elected_ms(watch, moves, result, began_ms)
+        if writes is not None:
+            first_ack = writes.wait_ack_after(began + result.took_ms / 1000.0, WATCH_SECONDS)
+            result.timeline.first_ack_ms = None if first_ack is None else (first_ack - began) * 1000.0
+            time.sleep(STEADY_SECONDS)
+            pause = writes.longest_pause(began)
+            result.pause_ms = None if pause is None else pause * 1000.0
+    finally:
+        if writes is not None:
+            result.acknowledged, result.errors = writes.stop(), tuple(writes.errors)
+        if watch is not None:
+            watch.close()
+    return result
+
+
+def _elected_ms(watch: RecordWatch, moves: Sequence[Move], result: Moved, began_ms: float) -> float | None:
+    """When the last of them that was moved had its new leader in the metadata store."""
+    wanted = {
+        (watch.topic_ids.get(each.partition.topic), each.partition.partition): each.to
+        for each in moves
+        if each.partition not in result.failed
+    }
+    return last_elected_ms(watch.records(), wanted, began_ms=began_ms, offset_ms=watch.offset_ms)
+
+
+def _all_new_lines(logs: LogFollower) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    while more := logs.new_lines():
+        found += more
+    return found

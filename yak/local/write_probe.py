@@ -1,0 +1,110 @@
+"""A small producer that writes to one partition again and again, and notes when each write was acknowledged.
+
+It asks for acks=all with idempotence and looks for a new leader within milliseconds (`IMPATIENT`), so what it waits is
+what the cluster makes it wait.
+"""
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any, Final
+
+from yak.client.connection import base_config
+from yak.errors import NothingInTime
+from yak.ids import TopicPartition
+
+KEY: Final = b"yak-failover-probe"
+EVERY_SECONDS: Final = 0.01
+READY_SECONDS: Final = 10.0
+IMPATIENT: Final[Mapping[str, str | int]] = {
+    "reconnect.backoff.ms": 5,
+    "reconnect.backoff.max.ms": 20,
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 20,
+    "topic.metadata.refresh.fast.interval.ms": 10,
+}
+"""librdkafka's own waits before it connects, retries or looks for the leader again are 100 ms and more."""
+
+
+class WriteProbe:
+    """Writes from `start` to `stop`. Times are of `time.monotonic()`."""
+
+    def __init__(self, bootstrap: str, partition: TopicPartition) -> None:
+        import confluent_kafka
+
+        self._partition = partition
+        self._enough = threading.Event()
+        self._sent_and_acked: list[tuple[float, float]] = []
+        self.errors: list[str] = []
+        """Errors that a write ended with, after all of librdkafka's own retries."""
+        self._producer = confluent_kafka.Producer(
+            base_config(bootstrap)
+            | {"client.id": "yak-failover-probe", "enable.idempotence": True, "linger.ms": 0, **IMPATIENT}
+        )
+        self._thread = threading.Thread(target=self._run, name="write-probe", daemon=True)
+
+    def start(self) -> None:
+        """Begin, and wait for the first acknowledgement. Raises NothingInTime when none comes."""
+        self._thread.start()
+        if self.wait_ack_after(0.0, READY_SECONDS) is None:
+            self.stop()
+            raise NothingInTime(
+                "no-acknowledgement",
+                f"no write to {self._partition} was acknowledged in {READY_SECONDS:.0f} s",
+                why=self.errors[-1] if self.errors else "acks=all waits for an ISR of min.insync.replicas",
+                try_=(f"yak isr {self._partition.topic}",),
+            )
+
+    def wait_ack_after(self, moment: float, timeout_s: float) -> float | None:
+        """When the first write that was sent after a moment was acknowledged; None when none is in time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            later = [acked for sent, acked in list(self._sent_and_acked) if sent >= moment]
+            if later:
+                return min(later)
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(EVERY_SECONDS / 2)
+
+    def pause_around(self, moment: float) -> float | None:
+        """Seconds from the last acknowledgement before a moment to the next one; None while there is none."""
+        times = sorted(acked for _, acked in list(self._sent_and_acked))
+        index = bisect_right(times, moment)
+        return None if index in (0, len(times)) else times[index] - times[index - 1]
+
+    def longest_pause(self, moment: float) -> float | None:
+        """Seconds of the longest wait for an acknowledgement that ended after a moment."""
+        times = sorted(acked for _, acked in list(self._sent_and_acked))
+        index = bisect_right(times, moment)
+        pauses = [times[each] - times[each - 1] for each in range(max(index, 1), len(times))]
+        return max(pauses, default=None)
+
+    def stop(self) -> int:
+        """End, wait for what is on its way, and give the number of acknowledged writes."""
+        self._enough.set()
+        self._thread.join(READY_SECONDS)
+        self._producer.flush(READY_SECONDS)
+        return len(self._sent_and_acked)
+
+    def _run(self) -> None:
+        number = 0
+        began = time.monotonic()
+        while not self._enough.is_set():
+            number += 1
+            self._send(number)
+            while (left := began + number * EVERY_SECONDS - time.monotonic()) > 0 and not self._enough.is_set():
+                self._producer.poll(left)
+
+    def _send(self, number: int) -> None:
+        sent_at = time.monotonic()
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is None:
+                self._sent_and_acked.append((sent_at, time.monotonic()))
+            else:
+                self.errors.append(str(error.str()))
+
+        topic, partition = self._partition
+        value = b"%d" % number
+        self._producer.produce(topic, key=KEY, value=value, partition=partition, on_delivery=delivered)
