@@ -8,12 +8,14 @@ from typing import NamedTuple
 _PARTITION_SCRIPTS = (
     "alter_configs",
     "alter_isr",
+    "alter_replicas",
     "barrier",
     "create_partitions",
     "create_topic",
     "delete_topic",
     "elect",
     "report_hw",
+    "undo_half_made",
 )
 NAMES = (
     *_PARTITION_SCRIPTS,
@@ -24,7 +26,6 @@ NAMES = (
     "fence",
     "heartbeat",
     "register",
-    "renew_lease",
     "trim",
     "unfence",
     "unregister",

@@ -1,21 +1,28 @@
--- Take the controller's office when nobody alive has it; a repeat by its holder changes nothing.
+-- Take the controller's office when it is free or rightly claimed; a repeat by its holder changes nothing.
 local refused = check_broker()
 if refused then return refused end
-local holder_id = tonumber(cluster.ctl_id)
-local mine = holder_id == A.node_id and tonumber(cluster.ctl_broker_epoch) == A.broker_epoch
-local left_ms = redis.call('PTTL', key('lease'))
-if left_ms > 0 and not mine then
-  local holder = read_broker(holder_id)
-  if holder and holder.broker_epoch == tonumber(cluster.ctl_broker_epoch) and holder.state ~= 'CLOSED' then
-    return refuse('LEASE_HELD', {controller_id = holder_id, ttl_ms = left_ms})
+local holder_id, holder_epoch = tonumber(cluster.ctl_id), tonumber(cluster.ctl_broker_epoch)
+local epoch, renewals = tonumber(cluster.ctl_epoch), tonumber(cluster.lease_n or 0)
+if holder_id == A.node_id and holder_epoch == A.broker_epoch then return answer('OK', {controller_epoch = epoch}) end
+
+local holder = read_broker(holder_id)
+local gone = not holder or holder.broker_epoch ~= holder_epoch or holder_id == A.node_id
+local free = gone or holder.state == 'CLOSED' or holder.state == 'FENCED'
+  or (ME.role == 'leader' and ME.state == 'ACTIVE' and holder.role == 'follower')
+local stood_still = A.claimed_renewals == renewals
+if not free then
+  local claimed = ME.state == 'ACTIVE' and A.claimed_epoch == epoch
+  if not claimed or not (stood_still or (A.fast == true and may_fence_fast(holder_id))) then
+    return refuse('LEASE_HELD', {controller_id = holder_id, controller_epoch = epoch, lease_n = renewals})
   end
 end
-local epoch = tonumber(cluster.ctl_epoch)
-if not mine then
-  epoch = epoch + 1
-  redis.call('HSET', CLUSTER, 'ctl_id', text(A.node_id), 'ctl_epoch', text(epoch), 'ctl_broker_epoch',
-    text(A.broker_epoch))
-  append('ControllerChange', {controller_id = A.node_id, controller_epoch = epoch, broker_epoch = A.broker_epoch})
+
+if not free then
+  if not stood_still then note_fast_fence(holder_id) end
+  change_broker(holder_id, holder, 'FENCED')
 end
-redis.call('SET', key('lease'), text(A.node_id) .. ':' .. text(epoch), 'PX', text(A.lease_ms))
+epoch = epoch + 1
+redis.call('HSET', CLUSTER, 'ctl_id', text(A.node_id), 'ctl_epoch', text(epoch), 'ctl_broker_epoch',
+  text(A.broker_epoch))
+append('ControllerChange', {controller_id = A.node_id, controller_epoch = epoch, broker_epoch = A.broker_epoch})
 return answer('OK', {controller_epoch = epoch})

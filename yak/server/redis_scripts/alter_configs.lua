@@ -25,22 +25,31 @@ else
   redis.call('HDEL', key('configs'), name)
 end
 append('Config', {resource_type = A.resource_type, resource_name = A.resource_name, configs = new})
-local option = 'min.insync.replicas'
-if topic_id and old[option] ~= new[option] then
+if old[MIN_ISR] ~= new[MIN_ISR] then
   -- The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change.
-  local changes = {}
-  local total = read_topic(topic_id).total
-  for number = 0, total - 1 do
-    local p = read_partition(topic_id, number)
-    if p then
-      p.elr, p.partition_epoch = '', p.partition_epoch + 1
-      write_partition(topic_id, p)
-      changes[#changes + 1] = change_of(topic_id, p)
-    end
-    if #changes == MAX_PARTITIONS or (number == total - 1 and #changes > 0) then
-      append('PartitionChange', {changes = changes})
-      changes = {}
+  local topics = {}
+  if topic_id then
+    topics[A.resource_name] = topic_id
+  else
+    for topic_name, id in pairs(read_hash(key('tn')) or {}) do
+      if not configs_of('topic:' .. topic_name)[MIN_ISR] then topics[topic_name] = id end
     end
   end
+  local names = {}
+  for topic_name in pairs(topics) do names[#names + 1] = topic_name end
+  table.sort(names)
+  local changed = {}
+  for _, topic_name in ipairs(names) do
+    local id = topics[topic_name]
+    for number = 0, read_topic(id).total - 1 do
+      local p = read_partition(id, number)
+      -- What is set on one broker counts where it leads.
+      if p and (topic_id or A.resource_name == '' or A.resource_name == text(p.leader)) then
+        p.elr, p.nonce, p.partition_epoch = '', '', p.partition_epoch + 1
+        changed[#changed + 1] = {id, p}
+      end
+    end
+  end
+  write_changes(changed)
 end
 return answer('OK')

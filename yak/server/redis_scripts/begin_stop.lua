@@ -2,9 +2,6 @@
 local refused = check_broker()
 if refused then return refused end
 if A.state ~= 'STOPPING' and A.state ~= 'CLOSED' then return refuse('BAD_REQUEST', {message = 'state'}) end
-if A.state == 'CLOSED' then
-  redis.call('HDEL', key('hb'), text(A.node_id))
-  if tonumber(cluster.ctl_id) == A.node_id then redis.call('DEL', key('lease')) end
-end
+if A.state == 'CLOSED' then redis.call('HDEL', key('hb'), text(A.node_id)) end
 if ME.state ~= A.state then change_broker(A.node_id, ME, A.state) end
 return answer('OK')

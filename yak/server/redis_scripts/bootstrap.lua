@@ -11,7 +11,8 @@ if redis.call('EXISTS', LOG) == 1 then
   return refuse('BAD_REQUEST', {message = 'the metadata log is there but the cluster hash is not'})
 end
 redis.call('HSET', CLUSTER, 'cluster_id', A.new_cluster_id, 'incarnation', 1, 'incarnation_id', A.new_incarnation_id,
-  'state', 'LIVE', 'mo', 0, 'h', '', 'ctl_id', -1, 'ctl_epoch', 0, 'ctl_broker_epoch', 0, 'next_pid', 0, 'format', 0)
+  'state', 'LIVE', 'mo', 0, 'h', '', 'ctl_id', -1, 'ctl_epoch', 0, 'ctl_broker_epoch', 0, 'lease_n', 0,
+  'next_pid', 0, 'format', 0)
 local ids = {cluster_id = A.new_cluster_id, incarnation_id = A.new_incarnation_id, incarnation = 1}
 ids.format = 0
 append('Cluster', ids)

@@ -1,7 +1,13 @@
--- A broker that is not heard from loses its say.
+-- A broker that is not heard from loses its say; on mere suspicion (`fast`) only so many of them in a while.
 local refused = check_controller()
 if refused then return refused end
 local broker = read_broker(A.target_id)
 if not broker or broker.broker_epoch ~= A.target_epoch then return refuse('STALE_EPOCH') end
-if broker.state == 'ACTIVE' or broker.state == 'STOPPING' then change_broker(A.target_id, broker, 'FENCED') end
+if broker.state == 'ACTIVE' or broker.state == 'STOPPING' then
+  if A.fast == true then
+    if not may_fence_fast(A.target_id) then return refuse('TOO_MANY_FENCED') end
+    note_fast_fence(A.target_id)
+  end
+  change_broker(A.target_id, broker, 'FENCED')
+end
 return answer('OK')

@@ -1,5 +1,14 @@
 -- Put behind the prologue of the scripts that know topics and partitions.
 local MAX_PARTITIONS = 200
+local MIN_ISR = 'min.insync.replicas'
+local ACTIVE = {ACTIVE = true}
+local LIVE = {ACTIVE = true, STOPPING = true}
+local REGISTERED = {ACTIVE = true, FENCED = true, STOPPING = true}
+
+local function check_size()
+  if #A.partitions >= 1 and #A.partitions <= MAX_PARTITIONS then return nil end
+  return refuse('BAD_REQUEST', {message = 'a call takes 1 to 200 partitions'})
+end
 
 local function topic_key(id) return key('t:' .. id) end
 local function partition_key(id, number) return key('p:' .. id .. ':' .. text(number)) end
@@ -11,33 +20,70 @@ local function read_topic(id)
     topic.made = tonumber(topic.made)
     topic.creator_id = tonumber(topic.creator_id)
     topic.creator_epoch = tonumber(topic.creator_epoch)
+    -- One from before this was noted may have been whole, and must not be taken away.
+    topic.complete = topic.complete ~= '0'
   end
   return topic
 end
 
 local function read_partition(id, number)
   local values = redis.call('HMGET', partition_key(id, number), 'replicas', 'isr', 'elr', 'leader', 'leader_epoch',
-    'partition_epoch', 'nonce')
+    'partition_epoch', 'nonce', 'adding', 'removing')
   if not values[1] then return false end
   return {partition = number, replicas = values[1], isr = values[2], elr = values[3], leader = tonumber(values[4]),
-    leader_epoch = tonumber(values[5]), partition_epoch = tonumber(values[6]), nonce = values[7]}
+    leader_epoch = tonumber(values[5]), partition_epoch = tonumber(values[6]), nonce = values[7],
+    adding = values[8] or '', removing = values[9] or ''}
+end
+
+-- Partitions too are read once a script: a second item about one sees what the first did.
+local partitions_read = {}
+local function cached_partition(id, number)
+  local name = partition_key(id, number)
+  if partitions_read[name] == nil then partitions_read[name] = read_partition(id, number) end
+  return partitions_read[name]
 end
 
 local function write_partition(id, p)
   redis.call('HSET', partition_key(id, p.partition), 'replicas', p.replicas, 'isr', p.isr, 'elr', p.elr,
     'leader', text(p.leader), 'leader_epoch', text(p.leader_epoch), 'partition_epoch', text(p.partition_epoch),
-    'nonce', p.nonce)
+    'nonce', p.nonce, 'adding', p.adding, 'removing', p.removing)
 end
 
 local function change_of(id, p, unclean)
-  return {topic_id = id, partition = p.partition, isr = p.isr, elr = p.elr, leader = p.leader,
-    leader_epoch = p.leader_epoch, partition_epoch = p.partition_epoch, unclean = unclean or false}
+  return {topic_id = id, partition = p.partition, replicas = p.replicas, adding = p.adding, removing = p.removing,
+    isr = p.isr, elr = p.elr, leader = p.leader, leader_epoch = p.leader_epoch, partition_epoch = p.partition_epoch,
+    unclean = unclean or false}
+end
+
+-- Write partitions ({topic id, partition, whether its election was unclean}), and their records of a bounded size each.
+local function write_changes(changed)
+  local changes = {}
+  for i, item in ipairs(changed) do
+    write_partition(item[1], item[2])
+    changes[#changes + 1] = change_of(item[1], item[2], item[3])
+    if #changes == MAX_PARTITIONS or i == #changed then
+      append('PartitionChange', {changes = changes})
+      changes = {}
+    end
+  end
 end
 
 local function parse_nodes(list)
   local nodes = {}
   for node in string.gmatch(list, '[^,]+') do nodes[#nodes + 1] = tonumber(node) end
   return nodes
+end
+
+local function format_nodes(nodes)
+  local parts = {}
+  for i, node in ipairs(nodes) do parts[i] = text(node) end
+  return table.concat(parts, ',')
+end
+
+local function node_set(list)
+  local set = {}
+  for _, node in ipairs(parse_nodes(list)) do set[node] = true end
+  return set
 end
 
 -- `1@17,2@40` as a list of {node, epoch}.
@@ -74,29 +120,48 @@ local function is_current(member, states)
   return broker and broker.broker_epoch == member[2] and states[broker.state] or false
 end
 
+local function current_members(members, states)
+  local current = {}
+  for _, member in ipairs(members) do
+    if is_current(member, states) then current[#current + 1] = member end
+  end
+  return current
+end
+
+-- Whether the broker still has all that it had as this member: no boot since may have lost anything.
+local function kept_all(member)
+  local broker = cached_broker(member[1])
+  return broker and member[2] >= broker.lossy_epoch or false
+end
+
 local function configs_of(name)
   local json = redis.call('HGET', key('configs'), name)
   return json and cjson.decode(json) or {}
 end
 
 local min_isr_read = {}
-local function min_isr(topic_id)
-  if not min_isr_read[topic_id] then
-    local name = redis.call('HGET', topic_key(topic_id), 'name')
-    local option = 'min.insync.replicas'
-    min_isr_read[topic_id] = tonumber(configs_of('topic:' .. name)[option] or configs_of('broker:')[option] or 1)
+local function min_isr_set(topic_id, leader)
+  local name = topic_id .. ':' .. text(leader)
+  if not min_isr_read[name] then
+    local topic = redis.call('HGET', topic_key(topic_id), 'name')
+    min_isr_read[name] = tonumber(configs_of('topic:' .. topic)[MIN_ISR]
+      or configs_of('broker:' .. text(leader))[MIN_ISR] or configs_of('broker:')[MIN_ISR] or 1)
   end
-  return min_isr_read[topic_id]
+  return min_isr_read[name]
 end
 
--- The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since.
-local function next_elr(p, topic_id, isr)
-  if #isr >= min_isr(topic_id) then return '' end
-  local by_node, nodes = {}, {}
+-- How large an ISR may commit under the leader: the configs in the store, and no more than there are replicas.
+local function min_isr(topic_id, p) return math.min(min_isr_set(topic_id, p.leader), #parse_nodes(p.replicas)) end
+
+-- The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since. `p` still has the
+-- ISR and ELR of before, and already the leader and replicas of after. `minimum` must not be above what the leader goes
+-- by: a former member is eligible only while nothing could be committed without it.
+local function next_elr(p, isr, minimum)
+  if #isr >= minimum then return '' end
+  local replicas, by_node, nodes = node_set(p.replicas), {}, {}
   local function keep(members)
     for _, member in ipairs(members) do
-      local broker = cached_broker(member[1])
-      if not has_node(isr, member[1]) and broker and member[2] >= broker.lossy_epoch then
+      if replicas[member[1]] and not has_node(isr, member[1]) and kept_all(member) then
         if not by_node[member[1]] then nodes[#nodes + 1] = member[1] end
         by_node[member[1]] = member
       end
@@ -110,12 +175,50 @@ local function next_elr(p, topic_id, isr)
   return format_isr(kept)
 end
 
+local function limited_isr(p, replicas)
+  local isr = {}
+  for _, member in ipairs(parse_isr(p.isr)) do
+    if replicas[member[1]] then isr[#isr + 1] = member end
+  end
+  return isr
+end
+
+-- Who leads when only these are replicas: the leader if it stays, else the first ACTIVE member; false for nobody.
+local function leader_of(p, replicas, isr)
+  if node_set(replicas)[p.leader] then return p.leader end
+  local active = current_members(isr, ACTIVE)
+  for _, node in ipairs(parse_nodes(replicas)) do
+    if has_node(active, node) then return node end
+  end
+  return false
+end
+
+-- End a reassignment when every target replica is a live member of the ISR and one of them can lead.
+local function complete(p)
+  if p.adding == '' and p.removing == '' then return end
+  local removing, target = node_set(p.removing), {}
+  for _, node in ipairs(parse_nodes(p.replicas)) do
+    if not removing[node] then target[#target + 1] = node end
+  end
+  local replicas = format_nodes(target)
+  local isr = limited_isr(p, node_set(replicas))
+  if #current_members(isr, LIVE) < #target then return end
+  local leader = leader_of(p, replicas, isr)
+  if not leader then return end
+  if leader ~= p.leader then p.leader, p.leader_epoch = leader, p.leader_epoch + 1 end
+  -- As many as there are replicas: enough to commit by any minimum, so nobody outside may be eligible.
+  p.replicas, p.isr, p.elr, p.adding, p.removing = replicas, format_isr(isr), '', '', ''
+end
+
 -- The partitions of a slice that are not there yet, checked; or nil and a refusal.
 local function new_partitions()
-  if #A.partitions < 1 or #A.partitions > MAX_PARTITIONS then
-    return nil, refuse('BAD_REQUEST', {message = 'a call takes 1 to 200 partitions'})
+  local refused = check_size()
+  if refused then return nil, refused end
+  local new, named = {}, {}
+  for _, item in ipairs(A.partitions) do
+    if named[item.partition] then return nil, refuse('BAD_REQUEST', {message = 'a partition is named twice'}) end
+    named[item.partition] = true
   end
-  local new = {}
   for _, item in ipairs(A.partitions) do
     if item.partition < 0 or item.partition >= A.total then
       return nil, refuse('BAD_REQUEST', {message = 'partition number'})
@@ -144,16 +247,23 @@ local function add_partitions(new)
   if #new == 0 then return end
   append('Partition', {topic_id = A.topic_id, partitions = new})
   for _, p in ipairs(new) do
-    p.elr, p.nonce = '', ''
+    p.elr, p.nonce, p.adding, p.removing = '', '', '', ''
     write_partition(A.topic_id, p)
   end
-  redis.call('HINCRBY', topic_key(A.topic_id), 'made', #new)
+  local made = redis.call('HINCRBY', topic_key(A.topic_id), 'made', #new)
+  if made >= read_topic(A.topic_id).total then redis.call('HSET', topic_key(A.topic_id), 'complete', 1) end
+end
+
+-- Whether its creator died between two slices, so that nobody has ever seen it whole.
+local function is_abandoned(topic)
+  return not topic.complete and not is_current({topic.creator_id, topic.creator_epoch}, REGISTERED)
 end
 
 local function remove_topic(id, topic)
   for number = 0, topic.total - 1 do
     redis.call('UNLINK', partition_key(id, number))
     redis.call('HDEL', key('hw'), id .. ':' .. text(number))
+    redis.call('HDEL', key('leo'), id .. ':' .. text(number))
   end
   redis.call('DEL', topic_key(id))
   redis.call('HDEL', key('tn'), topic.name)
@@ -161,18 +271,11 @@ local function remove_topic(id, topic)
   append('RemoveTopic', {name = topic.name, topic_id = id})
 end
 
--- The partition that the caller leads, whether this very call was done before, and a refusal.
-local function led_partition()
-  local refused = check_broker()
-  if refused then return nil, nil, refused end
-  local p = read_partition(A.topic_id, A.partition)
-  if not p then return nil, nil, refuse('NO_TOPIC') end
-  if p.leader ~= A.node_id or p.leader_epoch ~= A.leader_epoch then
-    return nil, nil, refuse('FENCED_LEADER_EPOCH', change_of(A.topic_id, p))
-  end
-  if p.partition_epoch == A.partition_epoch + 1 and p.nonce == A.nonce then return p, true, nil end
-  if p.partition_epoch ~= A.partition_epoch then
-    return nil, nil, refuse('INVALID_UPDATE_VERSION', change_of(A.topic_id, p))
-  end
-  return p, false, nil
+-- Whether this very call was done before, else a refusal's code or nil: who does not lead, who knows another epoch.
+local function is_repeat(item, p)
+  local next_epoch = p.partition_epoch == item.partition_epoch + 1
+  if next_epoch and p.nonce == item.nonce and p.nonce ~= '' then return true, nil end
+  if p.leader ~= A.node_id or p.leader_epoch ~= item.leader_epoch then return false, 'FENCED_LEADER_EPOCH' end
+  if p.partition_epoch ~= item.partition_epoch then return false, 'INVALID_UPDATE_VERSION' end
+  return false, nil
 end

@@ -81,6 +81,9 @@ local function read_broker(id)
   if broker then
     broker.broker_epoch = tonumber(broker.broker_epoch)
     broker.lossy_epoch = tonumber(broker.lossy_epoch)
+    broker.lossy = broker.lossy == '1'
+    broker.acted_epoch = tonumber(broker.acted_epoch or 0)
+    broker.fast_fenced_ms = tonumber(broker.fast_fenced_ms or 0)
     broker.persisted = tonumber(broker.persisted)
     broker.port = tonumber(broker.port)
   end
@@ -110,3 +113,27 @@ local function change_broker(id, broker, state)
   redis.call('HSET', broker_key(id), 'state', state)
   append('BrokerChange', {node_id = id, broker_epoch = broker.broker_epoch, state = state})
 end
+
+-- A broker that was let in and has its registration on disk may act, so a later boot must know of this one.
+local function note_acted(id, broker)
+  local in_use = broker.state == 'ACTIVE' or broker.state == 'STOPPING'
+  if in_use and broker.persisted >= broker.broker_epoch and broker.acted_epoch < broker.broker_epoch then
+    redis.call('HSET', broker_key(id), 'acted_epoch', text(broker.broker_epoch))
+  end
+end
+
+-- Whether one more broker may be fenced on suspicion: never more than half of them within ten seconds.
+local function may_fence_fast(target)
+  local registered, lately, now = 0, 0, now_ms()
+  for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do
+    local broker = read_broker(tonumber(node))
+    if broker and broker.state ~= 'CLOSED' then
+      registered = registered + 1
+      local fast = broker.fast_fenced_ms > 0 and now - broker.fast_fenced_ms < 10000
+      if fast and tonumber(node) ~= target then lately = lately + 1 end
+    end
+  end
+  return registered == 1 or (lately + 1) * 2 <= registered
+end
+
+local function note_fast_fence(id) redis.call('HSET', broker_key(id), 'fast_fenced_ms', text(now_ms())) end

@@ -1,26 +1,47 @@
--- A boot of a broker gets its epoch (the offset of its registration) and starts FENCED.
+-- A boot of a broker gets its epoch (the offset of its registration) and starts FENCED; so does a broker that renews
+-- after it was fenced.
 local refused = check_history()
 if refused then return refused end
 local old = read_broker(A.node_id)
-if old and old.state ~= 'CLOSED' then
-  if old.boot_id == A.boot_id then return answer('OK', {broker_epoch = old.broker_epoch}) end
-  -- A shared directory proves that the old boot is dead: its lock was free.
-  local shared = false
-  for directory in string.gmatch(A.directories, '[^,]+') do
-    for held in string.gmatch(old.directories, '[^,]+') do shared = shared or held == directory end
+
+-- How many directories of `one` are in `other` too, and how many are not.
+local function compare_directories(one, other)
+  local shared, missing = 0, 0
+  for directory in string.gmatch(one, '[^,]+') do
+    local found = false
+    for held in string.gmatch(other, '[^,]+') do found = found or held == directory end
+    if found then shared = shared + 1 else missing = missing + 1 end
   end
+  return shared, missing
+end
+
+local shared, missing = 0, 0
+if old then shared, missing = compare_directories(old.directories, A.directories) end
+if old and old.state ~= 'CLOSED' then
+  -- With an epoch that is gone by now, a renewal is the repeat of one that was done.
+  local renews = A.renew == true and (A.broker_epoch == 0 or A.broker_epoch == old.broker_epoch)
+  if old.boot_id == A.boot_id and not renews then
+    return answer('OK', {broker_epoch = old.broker_epoch, lossy = old.lossy})
+  end
+  -- A shared directory proves that the other boot is dead: its lock was free.
   local counter = tonumber(redis.call('HGET', key('hb'), text(A.node_id)) or 0)
-  if not shared and A.observed_heartbeat ~= counter then
+  if old.boot_id ~= A.boot_id and shared == 0 and A.observed_heartbeat ~= counter then
     return refuse('NODE_ID_IN_USE', {heartbeat = counter, host = old.host, port = old.port, boot_id = old.boot_id})
   end
 end
+
+-- A disk that lacks a directory, or is from before the newest boot that may have acknowledged records, lost something.
+local last_epoch = given(A.last_epoch) and A.last_epoch or 0
+local lossy = A.lossy or (old and (missing > 0 or last_epoch < old.acted_epoch)) or false
 local epoch = offset + 1
-local lossy_epoch = A.lossy and epoch or (old and old.lossy_epoch or 0)
+-- A broker that was unregistered left nothing: what it was a member of before does not count for it.
+local lossy_epoch = (lossy or not old) and epoch or old.lossy_epoch
 local id = broker_key(A.node_id)
 redis.call('HSET', id, 'broker_epoch', text(epoch), 'boot_id', A.boot_id, 'directories', A.directories, 'host', A.host,
-  'port', text(A.port), 'role', A.role, 'state', 'FENCED', 'lossy_epoch', text(lossy_epoch), 'persisted', 0)
+  'port', text(A.port), 'role', A.role, 'state', 'FENCED', 'lossy', lossy and '1' or '0', 'lossy_epoch',
+  text(lossy_epoch), 'acted_epoch', text(old and old.acted_epoch or 0), 'fast_fenced_ms', 0, 'persisted', 0)
 if given(A.rack) then redis.call('HSET', id, 'rack', A.rack) else redis.call('HDEL', id, 'rack') end
 redis.call('SADD', key('brokers'), text(A.node_id))
 append('RegisterBroker', {node_id = A.node_id, broker_epoch = epoch, boot_id = A.boot_id, directories = A.directories,
-  host = A.host, port = A.port, rack = given(A.rack) and A.rack or cjson.null, role = A.role, lossy = A.lossy})
-return answer('OK', {broker_epoch = epoch})
+  host = A.host, port = A.port, rack = given(A.rack) and A.rack or cjson.null, role = A.role, lossy = lossy})
+return answer('OK', {broker_epoch = epoch, lossy = lossy})

@@ -1,0 +1,217 @@
+import random
+import uuid
+
+import pytest
+import redis as redis_py
+from support.stores import Caller, MemoryBackend, RedisBackend, brokers, topic_id_of
+
+TOPICS = ("a", "b", "c")
+
+
+def random_step(dice: random.Random, callers: list[Caller]) -> tuple[int, str, dict]:
+    """Somebody calls something, often with what is true, sometimes not."""
+    at = dice.randrange(len(callers))
+    caller = callers[at]
+    return at, *dice.choice(STEPS)(dice, caller, dice.choice(callers))
+
+
+def maybe(dice: random.Random, number: int) -> int:
+    return number if dice.random() < 0.85 else number + dice.choice((-1, 1))
+
+
+def some_nodes(dice: random.Random) -> str:
+    return ",".join(str(node) for node in dice.sample(range(1, 6), dice.randint(1, 4)))
+
+
+def epoch_of(dice, caller, name):
+    topic = caller.image.topics.get(name)
+    partition = topic.partitions[0] if topic else None
+    return (maybe(dice, partition.partition_epoch), maybe(dice, partition.leader_epoch)) if partition else (0, 0)
+
+
+def heartbeat(dice, caller, other):
+    return "heartbeat", {"persisted": maybe(dice, caller.image.offset)}
+
+
+def register(dice, caller, other):
+    node = caller.who["node_id"]
+    boot = {"boot_id": f"{node}-{dice.randint(0, 3)}", "directories": f"dir-{node}", "host": "h", "port": 1}
+    boot |= {"rack": dice.choice((None, "r")), "role": dice.choice(("leader", "follower"))}
+    boot |= {"last_epoch": maybe(dice, caller.who["broker_epoch"]), "renew": dice.random() < 0.5}
+    boot |= {"lossy": dice.random() < 0.2}
+    if dice.random() < 0.2:
+        boot["directories"] += f",other-{dice.randint(0, 1)}"
+    return "register", boot
+
+
+def acquire(dice, caller, other):
+    renewals = dice.choice((None, 0, 1, 2, 3))
+    claims = {"claimed_epoch": maybe(dice, caller.image.controller_epoch), "claimed_renewals": renewals}
+    return "acquire_lease", claims | {"fast": dice.random() < 0.2}
+
+
+def fence(dice, caller, other):
+    return "fence", other.target | {"fast": dice.random() < 0.5}
+
+
+def unfence(dice, caller, other):
+    return "unfence", other.target
+
+
+def stop(dice, caller, other):
+    return "begin_stop", {"state": dice.choice(("STOPPING", "STOPPING", "CLOSED"))}
+
+
+def unregister(dice, caller, other):
+    return "unregister", {"target_id": dice.randint(1, 5)}
+
+
+def create(dice, caller, other):
+    name, count = dice.choice(TOPICS), dice.randint(1, 3)
+    items = [{"partition": n, "replicas": some_nodes(dice)} for n in range(count)]
+    topic_id = topic_id_of(name) if dice.random() < 0.8 else str(uuid.UUID(int=dice.getrandbits(128)))
+    configs = dice.choice(({}, {"min.insync.replicas": "2"}))
+    return "create_topic", {
+        "name": name,
+        "topic_id": topic_id,
+        "total": dice.choice((count, count + 1)),
+        "configs": configs,
+        "partitions": items,
+    }
+
+
+def grow(dice, caller, other):
+    items = [{"partition": n, "replicas": some_nodes(dice)} for n in dice.sample(range(5), 2)]
+    return "create_partitions", {
+        "topic_id": topic_id_of(dice.choice(TOPICS)),
+        "total": dice.randint(1, 5),
+        "partitions": items,
+    }
+
+
+def undo(dice, caller, other):
+    return "undo_half_made", {"topic_id": topic_id_of(dice.choice(TOPICS))}
+
+
+def delete(dice, caller, other):
+    return "delete_topic", {"topic_id": topic_id_of(dice.choice(TOPICS))}
+
+
+def configs(dice, caller, other):
+    kind, name = dice.choice((("broker", ""), ("broker", "1"), ("topic", dice.choice(TOPICS))))
+    changes = [["min.insync.replicas", dice.choice((None, "1", "2", "3"))]]
+    return "alter_configs", {"resource_type": kind, "resource_name": name, "changes": changes, "replace": False}
+
+
+def elect(dice, caller, other):
+    items = []
+    for name in dice.choices(TOPICS, k=dice.randint(1, 3)):
+        item = {"topic_id": topic_id_of(name), "partition": 0, "leader": dice.choice((-1, 1, 2, 3, 4))}
+        items.append(item | {"partition_epoch": epoch_of(dice, caller, name)[0], "unclean": dice.random() < 0.3})
+    return "elect", {"partitions": items}
+
+
+def some_isr(dice, callers):
+    return ",".join(f"{c.who['node_id']}@{maybe(dice, c.who['broker_epoch'])}" for c in callers)
+
+
+def isr(dice, caller, other):
+    items = []
+    for name in dice.choices(TOPICS, k=dice.randint(1, 2)):
+        topic = caller.image.topics.get(name)
+        members = [caller, other] if caller is not other else [caller]
+        proposal = some_isr(dice, members)
+        if topic is not None and dice.random() < 0.5:
+            held = zip(topic.partitions[0].isr, topic.partitions[0].isr_epochs, strict=True)
+            proposal = ",".join(f"{node}@{epoch}" for node, epoch in held if dice.random() < 0.8)
+        pe, le = epoch_of(dice, caller, name)
+        item = {"topic_id": topic_id_of(name), "partition": 0, "isr": proposal, "min_isr": dice.randint(1, 3)}
+        items.append(item | {"partition_epoch": pe, "leader_epoch": le, "nonce": f"n{dice.randint(0, 3)}"})
+    return "alter_isr", {"partitions": items}
+
+
+def reassign(dice, caller, other):
+    items = []
+    for name in dice.choices(TOPICS, k=dice.randint(1, 2)):
+        replicas = dice.choice((None, some_nodes(dice), some_nodes(dice), "1,1"))
+        pe = epoch_of(dice, caller, name)[0]
+        items.append({"topic_id": topic_id_of(name), "partition": 0, "partition_epoch": pe, "replicas": replicas})
+    return "alter_replicas", {"partitions": items}
+
+
+def barrier(dice, caller, other):
+    name = dice.choice(TOPICS)
+    pe, le = epoch_of(dice, caller, name)
+    where = {"topic_id": topic_id_of(name), "partition": 0, "nonce": f"n{dice.randint(0, 3)}"}
+    return "barrier", where | {"partition_epoch": pe, "leader_epoch": le}
+
+
+def report(dice, caller, other):
+    where = [topic_id_of(dice.choice(TOPICS)), 0, dice.randint(0, 3), dice.randint(0, 9)]
+    return "report_hw", {"partitions": [[*where, {str(n): dice.randint(0, 9) for n in range(dice.randint(0, 3))}]]}
+
+
+OFTEN = (heartbeat, elect, isr, reassign, unfence, unfence, acquire)
+SELDOM = (register, fence, stop, unregister, create, grow, undo, delete, configs, barrier, report)
+STEPS = (*OFTEN, *OFTEN, *SELDOM)
+
+
+def check_partitions(callers: list[Caller]) -> None:
+    """What must hold of any partition whatever was called."""
+    image = callers[0].image
+    for topic in image.topics.values():
+        for p in topic.partitions:
+            assert p.leader == -1 or p.leader in p.isr, p
+            assert set(p.isr) <= set(p.replicas), p
+            assert p.isr, p
+            assert set(p.elr) <= set(p.replicas) - set(p.isr), p
+            assert len(set(p.replicas)) == len(p.replicas), p
+            assert set(p.adding_replicas + p.removing_replicas) <= set(p.replicas), p
+            assert not set(p.adding_replicas) & set(p.removing_replicas), p
+
+
+def check_epochs(before, after) -> None:
+    for topic in before.topics.values():
+        now = after.topic_by_id(topic.topic_id)
+        for old, new in zip(topic.partitions, now.partitions if now else (), strict=False):
+            assert new.partition_epoch >= old.partition_epoch
+            assert new.leader_epoch >= old.leader_epoch
+            assert new.leader == old.leader or new.leader_epoch > old.leader_epoch
+            if new.partition_epoch > old.partition_epoch:
+                arrived = set(zip(new.isr, new.isr_epochs, strict=True)) - set(
+                    zip(old.isr, old.isr_epochs, strict=True)
+                )
+                for node_id, epoch in arrived:
+                    broker = after.brokers[node_id]
+                    assert (broker.state.value, broker.broker_epoch) == ("ACTIVE", epoch)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
+    dice = random.Random(seed)
+    client = redis_py.Redis.from_url(embedded.url)
+    worlds = [brokers(backend, 4) for backend in (MemoryBackend(), RedisBackend(client, keep_dumps=False))]
+    codes: dict[str, int] = {}
+    for number in range(250):
+        at, script, arguments = random_step(dice, worlds[0])
+        outcomes = []
+        for callers in worlds:
+            caller = callers[at]
+            before = caller.image
+            outcome = caller(script, **arguments)
+            outcomes.append((outcome.code, outcome.offset, outcome.value))
+            if outcome.code == "OK" and script == "register":
+                caller.who["broker_epoch"] = outcome.value["broker_epoch"]
+            if outcome.code == "OK" and script == "acquire_lease":
+                caller.controller_epoch = outcome.value["controller_epoch"]
+            for each in callers:
+                each.catch_up()
+            check_epochs(before, caller.image)
+        assert outcomes[0] == outcomes[1], (number, script, arguments)
+        check_partitions(worlds[0])
+        codes[outcomes[0][0]] = codes.get(outcomes[0][0], 0) + 1
+        assert worlds[0][0].image.without_position() == worlds[1][0].image.without_position(), (number, script)
+    assert worlds[0][0].backend.high_watermarks() == worlds[1][0].backend.high_watermarks()
+    assert worlds[0][0].backend.log_end_offsets() == worlds[1][0].backend.log_end_offsets()
+    client.close()
+    assert codes["OK"] > 40
