@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
-from yak.cluster.image import Image, TopicInfo
+from yak.cluster.image import Image, PendingTopic, TopicInfo
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import place
 from yak.errors import ErrorCode, PeerError
@@ -89,7 +89,7 @@ def plan_create_topic(
         "total": len(assignments),
         "configs": configs,
     }
-    requests = _slices("create_topic", head, 0, assignments)
+    requests = _slices("create_topic", head, list(enumerate(assignments)))
     return TopicPlan(topic_id, tuple(assignments), configs, requests)
 
 
@@ -116,7 +116,19 @@ def plan_create_partitions(
         start = _start(image, topic)
         new = place(brokers, total - present, replication_factor, first_partition=present, start=start)
     head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total}
-    return _slices("create_partitions", head, present, new)
+    return _slices("create_partitions", head, list(enumerate(new, present)))
+
+
+def plan_missing_partitions(image: Image, topic: PendingTopic, missing: Sequence[int]) -> tuple[StoreRequest, ...]:
+    """The partitions that a topic still lacks, since whoever made it grow died. Raises PeerError."""
+    assert topic.partitions, "a topic that grew has partitions"
+    replication_factor = len(topic.partitions[min(topic.partitions)].replicas)
+    brokers = image.active_brokers()
+    _check_replication_factor(replication_factor, len(brokers))
+    placed = place(brokers, topic.total, replication_factor)
+    new = [(number, placed[number]) for number in missing]
+    head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": topic.total}
+    return _slices("create_partitions", head, new)
 
 
 def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...]:
@@ -236,11 +248,10 @@ def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], r
 
 
 def _slices(
-    script: str, head: dict[str, object], first: int, assignments: Sequence[tuple[NodeId, ...]]
+    script: str, head: dict[str, object], assignments: Sequence[tuple[int, tuple[NodeId, ...]]]
 ) -> tuple[StoreRequest, ...]:
     items: list[dict[str, object]] = [
-        {"partition": number, "replicas": format_nodes(replicas)}
-        for number, replicas in enumerate(assignments, start=first)
+        {"partition": number, "replicas": format_nodes(replicas)} for number, replicas in assignments
     ]
     slices = [items[start : start + MAX_PARTITIONS_PER_CALL] for start in range(0, len(items), MAX_PARTITIONS_PER_CALL)]
     tail = {name: head[name] for name in ("topic_id", "total")}

@@ -1,21 +1,41 @@
 """Which partitions need another leader, and whom: a pure reading of the image.
 
-A leader is in order when it is ACTIVE and in the ISR in its current boot. Otherwise, in the order of the replicas: an ACTIVE
-ISR member in its current boot; when no such member is left, an ACTIVE former member (ISR in an older boot, or ELR,
-KIP-966) that did not lose anything since; for a partition with one replica that replica even so, marked unclean, since
-no other copy exists. When there is nobody, the partition has no leader until one comes back.
+A leader is in order when it is ACTIVE and in the ISR in its current boot. Otherwise a leader is chosen among these, the
+first group that has anybody: the ACTIVE members of the ISR in their current boot; when no such member is left, ACTIVE
+former members (ISR in an older boot, or ELR, KIP-966) that did not lose anything since. Within a group brokers with
+the role of a leader go first, then the order of the replicas counts. A broker that is STOPPING leads on until there is
+an ACTIVE member to take over.
+
+Nobody of these: the partition has no leader until one comes back, unless it may be led uncleanly, that is by a replica
+of which it is not known that it has everything:
+  - the topic says so (`unclean.leader.election.enable`);
+  - it has one replica, so that no other copy exists;
+  - every replica is back and each one had a lossy boot since it was last in the ISR (all machines lost power): there is
+    nobody left to wait for. A replica that alone came back with an empty disk does not qualify: the others have more.
 """
 
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
 from yak.ids import NodeId, PartitionEpoch
 
 MAX_PARTITIONS_PER_CALL = 200
 """A script blocks the store while it runs; this many partitions take it about 2 ms."""
+UNCLEAN_CONFIG = "unclean.leader.election.enable"
+
+Brokers = Mapping[NodeId, BrokerInfo]
+
+
+class Cause(StrEnum):
+    """Why a partition gets another leader."""
+
+    LOST = "lost"
+    STOPPING = "stopping"
+    PREFERRED = "preferred"
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,6 +47,7 @@ class Election:
     leader: NodeId
     partition_epoch: PartitionEpoch
     unclean: bool
+    cause: Cause = Cause.LOST
 
     def arguments(self) -> dict[str, object]:
         """As the script `elect` takes it."""
@@ -41,49 +62,144 @@ class Election:
 
 def needed_elections(image: Image) -> Iterator[Election]:
     """The elections that the image asks for, topic by topic in the image's order."""
+    brokers = image.brokers
+    for topic in image.topics.values():
+        allow_unclean = None
+        for partition in topic.partitions:
+            state = _leader_state(partition, brokers)
+            if state is BrokerState.ACTIVE:
+                continue
+            leader, unclean = clean_leader(partition, brokers), False
+            if state is BrokerState.STOPPING:
+                if leader != NO_LEADER:
+                    yield _election(topic, partition, leader, unclean=False, cause=Cause.STOPPING)
+                continue
+            if leader == NO_LEADER:
+                if allow_unclean is None:
+                    allow_unclean = unclean_allowed(image, topic)
+                leader = unclean_leader(partition, brokers, asked=allow_unclean)
+                unclean = leader != NO_LEADER
+            if leader != partition.leader or leader != NO_LEADER:
+                yield _election(topic, partition, leader, unclean=unclean, cause=Cause.LOST)
+
+
+def preferred_elections(image: Image) -> Iterator[Election]:
+    """Leaderships that can go back to the preferred leader: it is ACTIVE and in the ISR, and another one leads."""
     for topic in image.topics.values():
         for partition in topic.partitions:
-            if not _leader_in_order(partition, image.brokers):
-                leader, unclean = _choose(partition, image.brokers)
-                if leader != partition.leader or leader != NO_LEADER:
-                    yield Election(
-                        topic.topic_id, partition.partition, leader, partition.partition_epoch, unclean=unclean
-                    )
+            preferred = preferred_leader(partition, image.brokers)
+            if partition.leader not in (preferred, NO_LEADER) and preferred in _members(partition, image.brokers):
+                yield _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
 
 
-def _leader_in_order(partition: PartitionInfo, brokers: Mapping[NodeId, BrokerInfo]) -> bool:
-    return partition.leader in _live_members(partition, brokers, (BrokerState.ACTIVE, BrokerState.STOPPING))
+def preferred_leader(partition: PartitionInfo, brokers: Brokers) -> NodeId:
+    """The first replica whose broker has the role of a leader, else the first replica."""
+    for node_id in partition.replicas:
+        broker = brokers.get(node_id)
+        if broker is not None and broker.role == "leader":
+            return node_id
+    return partition.replicas[0]
 
 
-def _live_members(
-    partition: PartitionInfo, brokers: Mapping[NodeId, BrokerInfo], states: tuple[BrokerState, ...]
-) -> list[NodeId]:
+def can_lead(partition: PartitionInfo, node_id: NodeId, brokers: Brokers) -> bool:
+    """Whether a broker may lead the partition now without anything being lost."""
+    return node_id in (_members(partition, brokers) or _former_members(partition, brokers))
+
+
+def has_leader(partition: PartitionInfo, brokers: Brokers) -> bool:
+    """Whether the leader is alive and in the ISR."""
+    return _leader_state(partition, brokers) is not None
+
+
+def clean_leader(partition: PartitionInfo, brokers: Brokers) -> NodeId:
+    """Who leads with everything that was committed; -1 for nobody."""
+    candidates = _members(partition, brokers) or _former_members(partition, brokers)
+    return _first(partition, candidates, brokers)
+
+
+def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -> NodeId:
+    """Who leads although records may be missing there; -1 for nobody. `asked`: a person or a config wants any leader.
+
+    Replicas that were in the ISR or ELR are preferred: they lost the least, as far as anybody knows.
+    """
+    active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
+    if not active or _has_stopping_member(partition, brokers):
+        return NO_LEADER
+    newest = max(partition.isr_epochs, default=0)
+    all_lost = len(active) == len(partition.replicas) and all(brokers[n].lossy_epoch > newest for n in active)
+    if not asked and not all_lost and len(partition.replicas) > 1:
+        return NO_LEADER
+    if partition.leader in active:
+        return partition.leader
+    former = [node_id for node_id in active if node_id in partition.isr or node_id in partition.elr]
+    return _first(partition, former or active, brokers)
+
+
+def unclean_allowed(image: Image, topic: TopicInfo) -> bool:
+    """Whether the topic, or the default of all brokers, says that any leader is better than none."""
+    value = topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG) or "false"
+    return value.lower() == "true"
+
+
+# ------------------------------------------------------------------------------------------------------- inside
+
+
+def _election(topic: TopicInfo, partition: PartitionInfo, leader: NodeId, *, unclean: bool, cause: Cause) -> Election:
+    return Election(topic.topic_id, partition.partition, leader, partition.partition_epoch, unclean, cause)
+
+
+def _leader_state(partition: PartitionInfo, brokers: Brokers) -> BrokerState | None:
+    """ACTIVE or STOPPING for a leader that is in the ISR in its current boot; None for any other, and for none."""
+    if partition.leader not in partition.isr:
+        return None
+    epoch = partition.isr_epochs[partition.isr.index(partition.leader)]
+    broker = brokers.get(partition.leader)
+    if broker is None or broker.broker_epoch != epoch:
+        return None
+    return broker.state if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING) else None
+
+
+def _members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
+    """The ACTIVE members of the ISR in their current boot."""
     return [
         node_id
         for node_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
-        if (broker := brokers.get(node_id)) is not None and broker.broker_epoch == epoch and broker.state in states
+        if (broker := brokers.get(node_id)) is not None
+        and broker.broker_epoch == epoch
+        and broker.state is BrokerState.ACTIVE
     ]
 
 
-def _choose(partition: PartitionInfo, brokers: Mapping[NodeId, BrokerInfo]) -> tuple[NodeId, bool]:
-    candidates = _live_members(partition, brokers, (BrokerState.ACTIVE,))
-    if not candidates:
-        former = [
-            *zip(partition.isr, partition.isr_epochs, strict=True),
-            *zip(partition.elr, partition.elr_epochs, strict=True),
-        ]
-        candidates = [
-            node_id
-            for node_id, epoch in former
-            if (broker := brokers.get(node_id)) is not None
-            and broker.state is BrokerState.ACTIVE
-            and epoch >= broker.lossy_epoch
-        ]
-    for node_id in partition.replicas:
-        if node_id in candidates:
-            return node_id, False
-    if len(partition.replicas) == 1:
-        broker = brokers.get(partition.replicas[0])
-        if broker is not None and broker.state is BrokerState.ACTIVE:
-            return broker.node_id, True
-    return NO_LEADER, False
+def _former_members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
+    """ACTIVE brokers that were in the ISR or ELR and lost nothing since; nobody while a member is alive."""
+    if _has_stopping_member(partition, brokers):
+        return []
+    former = [
+        *zip(partition.isr, partition.isr_epochs, strict=True),
+        *zip(partition.elr, partition.elr_epochs, strict=True),
+    ]
+    return [
+        node_id
+        for node_id, epoch in former
+        if (broker := brokers.get(node_id)) is not None
+        and broker.state is BrokerState.ACTIVE
+        and epoch >= broker.lossy_epoch
+    ]
+
+
+def _has_stopping_member(partition: PartitionInfo, brokers: Brokers) -> bool:
+    return any(
+        (broker := brokers.get(node_id)) is not None
+        and broker.broker_epoch == epoch
+        and broker.state is BrokerState.STOPPING
+        for node_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
+    )
+
+
+def _first(partition: PartitionInfo, candidates: list[NodeId], brokers: Brokers) -> NodeId:
+    """The first in the replicas' order that has the role of a leader, else the first at all; -1 for no candidate."""
+    ordered = [node_id for node_id in partition.replicas if node_id in candidates]
+    for node_id in ordered:
+        if brokers[node_id].role == "leader":
+            return node_id
+    return ordered[0] if ordered else NO_LEADER

@@ -5,21 +5,29 @@ restarts all timers, so an outage or a pause of ours fences nobody.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.ids import BrokerEpoch, NodeId
 
-MAX_GAP_MS = 1_000
+
+@dataclass(slots=True)
+class _Seen:
+    """One boot's counter, when it last changed, and what it was when the broker was first seen FENCED."""
+
+    counter: int
+    changed_ms: int
+    fenced_counter: int | None = None
 
 
 class FailureDetector:
     """Fed with the counters at each of the controller's own heartbeats."""
 
-    def __init__(self, session_timeout_ms: int) -> None:
-        self._session_timeout_ms = session_timeout_ms
-        self._seen: dict[tuple[NodeId, BrokerEpoch], tuple[int, int, bool]] = {}
-        """(node id, epoch) -> counter, when it last changed, and whether it changed since we began to look."""
+    def __init__(self, patience_ms: int, gap_ms: int) -> None:
+        self._patience_ms = patience_ms
+        self._gap_ms = gap_ms
+        self._seen: dict[tuple[NodeId, BrokerEpoch], _Seen] = {}
         self._last_ms: int | None = None
 
     def reset(self) -> None:
@@ -29,29 +37,39 @@ class FailureDetector:
 
     def observe(self, counters: Mapping[NodeId, int], brokers: Mapping[NodeId, BrokerInfo], now_ms: int) -> None:
         """Take the counters read at `now_ms`."""
-        if self._last_ms is not None and now_ms - self._last_ms > MAX_GAP_MS:
+        if self._last_ms is not None and now_ms - self._last_ms > self._gap_ms:
             self._seen.clear()
         self._last_ms = now_ms
+        before, self._seen = self._seen, {}
         for node_id, broker in brokers.items():
-            key = (node_id, broker.broker_epoch)
-            counter = counters.get(node_id, 0)
-            if key not in self._seen:
-                self._seen[key] = (counter, now_ms, False)
-            elif self._seen[key][0] != counter:
-                self._seen[key] = (counter, now_ms, True)
+            key, counter = (node_id, broker.broker_epoch), counters.get(node_id, 0)
+            seen = self._seen[key] = before.get(key) or _Seen(counter, now_ms)
+            if seen.counter != counter:
+                seen.counter, seen.changed_ms = counter, now_ms
+            if broker.state is not BrokerState.FENCED:
+                seen.fenced_counter = None
+            elif seen.fenced_counter is None:
+                seen.fenced_counter = counter
 
     def to_unfence(self, brokers: Mapping[NodeId, BrokerInfo]) -> list[BrokerInfo]:
-        """FENCED brokers whose counter moved since they were first seen in this boot."""
-        return [b for b in brokers.values() if b.state is BrokerState.FENCED and self._record(b)[2]]
+        """FENCED brokers whose counter moved since they were first seen so: what they counted before proves nothing."""
+        return [
+            broker
+            for broker in brokers.values()
+            if broker.state is BrokerState.FENCED
+            and (seen := self._of(broker)) is not None
+            and seen.fenced_counter not in (None, seen.counter)
+        ]
 
     def to_fence(self, brokers: Mapping[NodeId, BrokerInfo], now_ms: int) -> list[BrokerInfo]:
-        """ACTIVE or STOPPING brokers whose counter stood still for the session timeout."""
+        """ACTIVE or STOPPING brokers whose counter stood still for `patience_ms`."""
         return [
             broker
             for broker in brokers.values()
             if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING)
-            and now_ms - self._record(broker, now_ms)[1] >= self._session_timeout_ms
+            and (seen := self._of(broker)) is not None
+            and now_ms - seen.changed_ms >= self._patience_ms
         ]
 
-    def _record(self, broker: BrokerInfo, now_ms: int = 0) -> tuple[int, int, bool]:
-        return self._seen.get((broker.node_id, broker.broker_epoch), (0, now_ms, False))
+    def _of(self, broker: BrokerInfo) -> _Seen | None:
+        return self._seen.get((broker.node_id, broker.broker_epoch))

@@ -1,9 +1,13 @@
-"""High watermarks on their way to the store: for people, and a floor to check against; the authority is the log."""
+"""High watermarks and log ends on their way to the store: for people, and a floor to check against.
+
+The authority is the log.
+"""
 
 import uuid
+from collections.abc import Mapping
 
 from yak.cluster.link import Link
-from yak.ids import LeaderEpoch, Offset
+from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.seams.metadata_store import StoreOutcome
 
 MAX_PER_CALL = 2_000
@@ -15,13 +19,21 @@ class HighWatermarks:
     def __init__(self, link: Link, interval_ms: int) -> None:
         self._link = link
         self._interval_ms = interval_ms
-        self._changed: dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset]] = {}
+        self._changed: dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset, dict[str, Offset]]] = {}
         self._last_ms = 0
         self._in_flight = False
 
-    def note(self, topic_id: uuid.UUID, partition: int, leader_epoch: LeaderEpoch, high_watermark: Offset) -> None:
-        """A high watermark moved."""
-        self._changed[topic_id, partition] = (leader_epoch, high_watermark)
+    def note(
+        self,
+        topic_id: uuid.UUID,
+        partition: int,
+        leader_epoch: LeaderEpoch,
+        high_watermark: Offset,
+        log_end_offsets: Mapping[NodeId, Offset],
+    ) -> None:
+        """A high watermark, or a replica's log end, moved."""
+        ends = {str(node_id): log_end_offsets[node_id] for node_id in sorted(log_end_offsets)}
+        self._changed[topic_id, partition] = (leader_epoch, high_watermark, ends)
 
     def due_ms(self) -> int | None:
         """When `report` is wanted; None while there is nothing to say or a call is under way."""

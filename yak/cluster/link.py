@@ -27,6 +27,8 @@ class Link:
         self.incarnation_id = image.incarnation_id
         self.broker_epoch: BrokerEpoch = 0
         """0 until registered."""
+        self.is_lossy = False
+        """Whether the store counts this boot as one that may have lost what was acknowledged before."""
         self.controller_epoch: ControllerEpoch = 0
         """0 unless we hold the office."""
         self._next_nonce = next_nonce

@@ -27,8 +27,8 @@ MOVES: dict[MemberState, set[MemberState]] = {
     _S.VERIFYING: {_S.BOOTSTRAPPING, _S.REGISTERING, _S.CATCHING_UP} | _ENDS,
     _S.BOOTSTRAPPING: {_S.REGISTERING} | _ENDS,
     _S.REGISTERING: {_S.CATCHING_UP} | _ENDS,
-    _S.CATCHING_UP: {_S.ACTIVE, _S.VERIFYING} | _ENDS,
-    _S.ACTIVE: {_S.CATCHING_UP, _S.VERIFYING} | _ENDS,
+    _S.CATCHING_UP: {_S.ACTIVE, _S.VERIFYING, _S.REGISTERING} | _ENDS,
+    _S.ACTIVE: {_S.CATCHING_UP, _S.VERIFYING, _S.REGISTERING} | _ENDS,
     _S.FROZEN: {_S.VERIFYING, _S.BOOTSTRAPPING, _S.DISCONNECTED, _S.REFUSED, _S.LEFT},
     _S.REFUSED: set(),
     _S.LEFT: set(),
@@ -56,14 +56,32 @@ class Identity:
 
 @dataclass(slots=True, frozen=True)
 class MembershipSettings:
-    """Times in ms. The lease must be longer than the time between renewals."""
+    """Times in ms. The session must be longer than the time between heartbeats.
+
+    `session_timeout_ms` is also the controller's lease: who did not count on for that long is taken for dead.
+    `auto_leader_rebalance` and `leader_imbalance_check_interval_ms` are Kafka's configs of these names.
+    """
 
     heartbeat_interval_ms: int = 500
     session_timeout_ms: int = 6_000
-    lease_ms: int = 10_000
-    lease_renew_ms: int = 3_333
+    auto_leader_rebalance: bool = True
+    leader_imbalance_check_interval_ms: int = 5_000
     recheck_ms: int = 3_000
     high_watermark_interval_ms: int = 200
     takeover_wait_ms: int = 2_000
     leave_timeout_ms: int = 2_000
     refuse_unsafe_store: bool = False
+
+    @property
+    def patience_ms(self) -> int:
+        """How long a counter may be *seen* to stand still.
+
+        It is read once a heartbeat, so it has been still for up to one interval when that is first seen; a quarter more
+        keeps a timer that is a little late from costing another interval.
+        """
+        return max(self.session_timeout_ms - self.heartbeat_interval_ms * 5 // 4, self.heartbeat_interval_ms)
+
+    @property
+    def gap_ms(self) -> int:
+        """A longer time between two answers is a gap in our own view: what it hid is not held against anybody."""
+        return max(1_000, 2 * self.heartbeat_interval_ms)

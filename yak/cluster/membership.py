@@ -4,6 +4,8 @@
                         ^                                                         |
                         +------------- FROZEN (the store lost our history) <------+        REFUSED: for good
 
+A broker that the controller fenced although it is alive registers anew: ACTIVE -> REGISTERING.
+
 A store is used only while it holds the history that this broker has on disk. One that does not (rolled back, emptied,
 forked, another cluster's) freezes the membership: the data path goes on, no metadata change is made, and the store is
 asked again every few seconds, since an operator may bring the history back. A new cluster is made only by a broker
@@ -12,23 +14,29 @@ that knows none: neither its image nor its `meta.properties`.
 
 import base64
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from yak.cluster import refusals
 from yak.cluster.changes import STORE_AWAY, Changes
+from yak.cluster.heart import Heart, HeartbeatAnswer
 from yak.cluster.high_watermarks import HighWatermarks
 from yak.cluster.image import Image
+from yak.cluster.lease import Candidacy, Deposed
 from yak.cluster.link import FREEZING_CODES, Link
 from yak.cluster.member_state import MOVES, Identity, MembershipSettings, MemberState
 from yak.cluster.office import Office
 from yak.cluster.outputs import BecameReady, Left, Output, Refuse, Tail
 from yak.cluster.records import BrokerState, Kind
+from yak.cluster.registration import Registration
 from yak.errors import ErrorCode, PeerError
-from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, Nonce, Offset
+from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
 from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 __all__ = ["Identity", "MemberState", "Membership", "MembershipSettings"]
+
+DEAD_AGAIN_MS = 30_000
+"""A broker epoch is taken for dead the fast way once in this time."""
 
 
 class Membership:
@@ -48,12 +56,11 @@ class Membership:
         self._dice = dice
         self._link = link = Link(identity.node_id, image, next_nonce)
         link.cluster_id = image.cluster_id or identity.cluster_id or ""
-        self._office = Office(
-            link,
-            lease_ms=self._settings.lease_ms,
-            renew_ms=self._settings.lease_renew_ms,
-            session_timeout_ms=self._settings.session_timeout_ms,
-            on_refused=self._on_refusal,
+        self._registration = Registration(link, identity)
+        self._heart = Heart(link, self._settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
+        self._office = Office(link, self._settings, self._on_refusal)
+        self._candidacy = Candidacy(
+            link, identity.role, self._settings, on_taken=self._on_office_taken, on_refused=self._on_refusal
         )
         self._changes = Changes(link, self._freeze)
         self._high_watermarks = HighWatermarks(link, self._settings.high_watermark_interval_ms)
@@ -61,8 +68,11 @@ class Membership:
         self._admitted: tuple[MetadataOffset, str] = (image.offset, image.chain_hash)
         self._target: MetadataOffset = 0
         self._ready = False
+        self._told_epoch: BrokerEpoch = 0
+        """The newest of our epochs of which the controller was told that it is on our disk."""
+        self._stopping = False
         self._leaving = False
-        self._observed_heartbeat: int | None = None
+        self._dead: dict[tuple[NodeId, BrokerEpoch], int] = {}
         self._process_id = ""
         self._unsafe: tuple[str, ...] = ()
         self.state = MemberState.DISCONNECTED
@@ -109,12 +119,10 @@ class Membership:
 
     def next_due(self) -> int | None:
         """When `on_time` is wanted, in ms."""
-        dues = list(self._dues.values())
-        if self._office.due_ms is not None:
-            dues.append(self._office.due_ms)
-        if self.state is MemberState.ACTIVE and (due_ms := self._high_watermarks.due_ms()) is not None:
-            dues.append(due_ms)
-        return min(dues, default=None)
+        dues = [*self._dues.values(), self._heart.due_ms, self._candidacy.due_ms, self._office.due_ms]
+        if self.state is MemberState.ACTIVE:
+            dues.append(self._high_watermarks.due_ms())
+        return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     # ------------------------------------------------------------------------------------------------ inputs
 
@@ -195,14 +203,15 @@ class Membership:
         for name in [name for name, due_ms in self._dues.items() if due_ms <= now_ms]:
             if self._dues.pop(name, None) is None:
                 continue
-            if name == "heartbeat":
-                self._heartbeat(now_ms)
-            elif name == "recheck":
+            if name == "recheck":
                 self._verify(now_ms)
             elif name == "register":
-                self._register(now_ms)
+                self._register()
             elif name == "leave":
                 self._left("the metadata store did not answer in time")
+        self._heart.on_time(now_ms)
+        if self._candidacy.due_ms is not None and self._candidacy.due_ms <= now_ms:
+            self._candidacy.on_time(now_ms)
         if self._office.due_ms is not None and self._office.due_ms <= now_ms:
             self._office.on_time(now_ms)
         if self.state is MemberState.ACTIVE:
@@ -211,8 +220,33 @@ class Membership:
                 self._high_watermarks.report(now_ms)
         return self._link.take_outputs()
 
+    def on_peer_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> list[Output]:
+        """Nobody listens at that broker's address any more, as two probes found: do what is ours to do about it.
+
+        The controller fences it and elects; when it is the controller itself, the others go for its office.
+        """
+        key = (node_id, broker_epoch)
+        if self.state is not MemberState.ACTIVE or self._stopping or now_ms < self._dead.get(key, 0):
+            return []
+        self._dead = {each: until_ms for each, until_ms in self._dead.items() if until_ms > now_ms}
+        self._dead[key] = now_ms + DEAD_AGAIN_MS
+        if self._office.held:
+            self._office.on_dead(node_id, broker_epoch, now_ms)
+        else:
+            self._candidacy.on_dead(node_id, broker_epoch, now_ms)
+        return self._link.take_outputs()
+
+    def begin_stopping(self, now_ms: int) -> list[Output]:
+        """The broker is about to stop: what it leads is moved away, while it goes on. No output without the store."""
+        del now_ms
+        self._stopping = self._candidacy.withdrawn = True
+        if self.state in (MemberState.ACTIVE, MemberState.CATCHING_UP):
+            self._say_stopping()
+        return self._link.take_outputs()
+
     def leave(self, now_ms: int) -> list[Output]:
         """The broker stops in order: tell the cluster, if the store answers soon."""
+        self._candidacy.withdrawn = True
         if self._leaving or self.state in (MemberState.REFUSED, MemberState.LEFT):
             self._link.put(Left())
         elif self.state not in (MemberState.ACTIVE, MemberState.CATCHING_UP):
@@ -237,10 +271,15 @@ class Membership:
         self._changes.abandon(change_id)
 
     def note_high_watermark(
-        self, topic_id: uuid.UUID, partition: int, leader_epoch: LeaderEpoch, high_watermark: Offset
+        self,
+        topic_id: uuid.UUID,
+        partition: int,
+        leader_epoch: LeaderEpoch,
+        high_watermark: Offset,
+        log_end_offsets: Mapping[NodeId, Offset],
     ) -> None:
-        """A high watermark moved; it is reported with the next batch."""
-        self._high_watermarks.note(topic_id, partition, leader_epoch, high_watermark)
+        """A high watermark, or a replica's log end, moved; it is reported with the next batch."""
+        self._high_watermarks.note(topic_id, partition, leader_epoch, high_watermark, log_end_offsets)
 
     # ---------------------------------------------------------------------------------------------- the moves
 
@@ -251,6 +290,8 @@ class Membership:
 
     def _drop_calls(self) -> None:
         self._link.forget_calls()
+        self._heart.pause()
+        self._candidacy.pause()
         self._office.pause()
         self._high_watermarks.pause()
         leave_ms = self._dues.pop("leave", None)
@@ -265,7 +306,7 @@ class Membership:
         self._link.send("verify", {}, self._on_verified)
 
     def _on_verified(self, outcome: StoreOutcome, now_ms: int) -> None:
-        link, identity = self._link, self._identity
+        link = self._link
         if outcome.code == "NO_CLUSTER" and link.image.offset == 0 and not link.cluster_id:
             self._bootstrap()
         elif outcome.code == "WRONG_CLUSTER" and not self._ready:
@@ -280,11 +321,14 @@ class Membership:
             self._adopt(outcome)
             broker = outcome.value.get("broker")
             if not link.broker_epoch or not isinstance(broker, dict):
-                self._register(now_ms)
-            elif broker.get("boot_id") == identity.boot_id and broker.get("broker_epoch") == link.broker_epoch:
-                self._joined(outcome, now_ms)
+                self._register()
+            elif not self._registration.is_ours(broker):
+                self._refuse(refusals.replaced(self._link.node_id, broker))
+            elif broker.get("broker_epoch") != link.broker_epoch:
+                # The answer to a renewal was lost.
+                self._register()
             else:
-                self._refuse(refusals.replaced(identity.node_id, broker))
+                self._joined(outcome, now_ms)
 
     def _bootstrap(self) -> None:
         self._move(MemberState.BOOTSTRAPPING, "making a new cluster")
@@ -299,7 +343,7 @@ class Membership:
         if outcome.value.get("created"):
             self._link.say("info", "cluster-created", cluster_id=outcome.value["cluster_id"])
         self._adopt(outcome)
-        self._register(now_ms)
+        self._register()
 
     def _adopt(self, outcome: StoreOutcome) -> None:
         """The store's history contains ours: its ids are ours, and its log is tailed."""
@@ -308,38 +352,20 @@ class Membership:
         self._target = outcome.offset
         self._link.put(Tail(self._admitted[0]))
 
-    def _register(self, now_ms: int) -> None:
-        del now_ms
+    def _register(self, *, renew: bool = False) -> None:
         if self.state is not MemberState.REGISTERING:
             self._move(MemberState.REGISTERING, "registering")
-        identity = self._identity
-        arguments: dict[str, object] = {
-            "boot_id": identity.boot_id,
-            "directories": ",".join(identity.directories),
-            "host": identity.host,
-            "port": identity.port,
-            "rack": identity.rack,
-            "role": identity.role,
-            "lossy": identity.lossy,
-        }
-        if self._observed_heartbeat is not None:
-            arguments["observed_heartbeat"] = self._observed_heartbeat
-        self._link.send("register", arguments, self._on_registered)
+        self._link.send("register", self._registration.arguments(renew=renew), self._on_registered)
 
     def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "OK":
-            epoch = outcome.value["broker_epoch"]
-            assert isinstance(epoch, int)
-            self._link.broker_epoch = epoch
-            self._link.say("info", "broker-registered", node_id=self._identity.node_id, broker_epoch=epoch)
+            self._registration.taken(outcome)
             self._joined(outcome, now_ms)
         elif outcome.code == "NODE_ID_IN_USE":
-            counter = outcome.value.get("heartbeat")
-            if self._observed_heartbeat is not None and counter != self._observed_heartbeat:
+            if self._registration.another_is_alive(outcome.value.get("heartbeat")):
                 self._refuse(refusals.node_id_in_use(self._identity.node_id, outcome.value))
                 return
             # The other boot may be dead: it is, if its heartbeat counter stands still for a few intervals.
-            self._observed_heartbeat = counter if isinstance(counter, int) else 0
             self.reason = f"node id {self._identity.node_id} is registered elsewhere; watching its heartbeats"
             self._link.say("warning", "node-id-registered-elsewhere", **outcome.value)
             self._dues["register"] = now_ms + self._settings.takeover_wait_ms
@@ -349,50 +375,72 @@ class Membership:
     def _joined(self, outcome: StoreOutcome, now_ms: int) -> None:
         self._target = max(self._target, outcome.offset)
         self._move(MemberState.CATCHING_UP, f"reading the metadata log up to {self._target}")
-        self._dues["heartbeat"] = now_ms
-        self._office.open(now_ms)
+        self._heart.start(now_ms)
+        self._candidacy.open(now_ms)
         self._changes.resend()
+        if self._stopping:
+            self._say_stopping()
 
     def _progress(self, now_ms: int) -> None:
         """See whether the image now lets us go on."""
-        del now_ms
         if self.state not in (MemberState.CATCHING_UP, MemberState.ACTIVE):
             return
-        self._office.on_image()
         image = self._link.image
-        broker = image.brokers.get(self._identity.node_id)
-        in_order = (
-            image.offset >= self._target
-            and broker is not None
-            and broker.broker_epoch == self.broker_epoch
-            and broker.state is BrokerState.ACTIVE
-        )
+        broker = image.brokers.get(self._link.node_id)
+        here = broker is not None and broker.broker_epoch == self.broker_epoch
+        if here and self._told_epoch != self.broker_epoch:
+            # The controller lets in who has his registration on his own disk: say so without waiting for the clock.
+            self._told_epoch = self.broker_epoch
+            self._heart.beat(now_ms)
+        self._candidacy.consider(now_ms)
+        self._office.on_image(now_ms, self._target)
+        if image.offset < self._target:
+            return
+        state = broker.state if broker is not None and here else BrokerState.FENCED
+        if state is BrokerState.ACTIVE:
+            self._registration.note_active()
+        elif here and state is BrokerState.FENCED and self._registration.was_active() and not self._stopping:
+            self._come_back()
+            return
+        self._settle(is_in=state is BrokerState.ACTIVE or (self._stopping and state is BrokerState.STOPPING))
+
+    def _settle(self, *, is_in: bool) -> None:
+        """The image is complete: are we a member in good standing, and has what we lead its leader?"""
         if self.state is MemberState.ACTIVE:
-            if not in_order and not self._leaving:
-                self._move(MemberState.CATCHING_UP, "fenced by the controller")
-        elif in_order and self._office.settled():
+            if not is_in and not self._leaving:
+                self._move(MemberState.CATCHING_UP, "not a member in good standing")
+        elif is_in and self._candidacy.is_settled and (self._office.is_settled() or not self._office.held):
             self._move(MemberState.ACTIVE)
             if self._ready:
-                self._link.say("info", "metadata-in-order", metadata_offset=image.offset)
+                self._link.say("info", "metadata-in-order", metadata_offset=self._link.image.offset)
             else:
                 self._ready = True
                 self._link.put(BecameReady())
-        elif image.offset >= self._target:
-            self.reason = "waiting for leaders to be elected" if in_order else "waiting for the controller to let us in"
+        else:
+            self.reason = "waiting for leaders to be elected" if is_in else "waiting for the controller to let us in"
 
-    def _heartbeat(self, now_ms: int) -> None:
-        if self.state not in (MemberState.CATCHING_UP, MemberState.ACTIVE):
-            return
-        self._dues["heartbeat"] = now_ms + self._settings.heartbeat_interval_ms
-        self._link.send("heartbeat", {"persisted": self._link.image.offset}, self._on_heartbeat)
+    def _come_back(self) -> None:
+        """We were fenced and are alive: as a new member, since what we had in flight may have been decided otherwise."""
+        self._link.say("warning", "broker-was-fenced", node_id=self._link.node_id, broker_epoch=self.broker_epoch)
+        self._drop_calls()
+        self._link.controller_epoch = 0
+        self._register(renew=True)
 
-    def _on_heartbeat(self, outcome: StoreOutcome, now_ms: int) -> None:
+    def _on_heartbeat(self, answer: HeartbeatAnswer, now_ms: int) -> None:
+        if self._office.held:
+            self._office.on_heartbeats(answer, now_ms)
+        else:
+            self._candidacy.on_heartbeat(answer, now_ms)
+
+    def _on_office_taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
+        self._office.taken(outcome, deposed, now_ms)
+
+    def _say_stopping(self) -> None:
+        self._link.send("begin_stop", {"state": BrokerState.STOPPING.value}, self._on_stopping)
+
+    def _on_stopping(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code != "OK":
             self._on_refusal(outcome, now_ms)
-            return
-        counters = outcome.value.get("heartbeats")
-        if isinstance(counters, dict):
-            self._office.on_heartbeats({int(node): int(count) for node, count in counters.items()}, now_ms)
 
     def _on_refusal(self, outcome: StoreOutcome, now_ms: int) -> None:
         """A call of the membership itself was refused."""

@@ -1,158 +1,263 @@
-"""The controller's office: taking and keeping the lease, unfencing and fencing brokers, electing leaders.
+"""The controller's office while we hold it: letting brokers in, fencing those that are gone, electing leaders.
 
-The lease only says when to try; what fences an old controller is the controller epoch that its scripts carry. Work is
-looked for when brokers changed or the office was taken, not on a timer.
+What fences an old controller is the controller epoch that its scripts carry, so nothing here has to be certain that we
+still hold the office. Work is looked for when the image changed, or when a broker is known to be dead, not on a timer.
+
+A broker comes in at once when its registration was just seen, and tried again for a moment while it has not written
+that registration to its own disk; any other fenced broker when its heartbeats move. A broker that was fenced and is
+alive registers anew by itself.
 """
 
 import json
 from collections.abc import Callable
-from functools import partial
-from itertools import islice
-from typing import Any
+from dataclasses import dataclass, replace
 
-from yak.cluster.elections import MAX_PARTITIONS_PER_CALL, Election, needed_elections
+from yak.cluster.electing import Electing
 from yak.cluster.failure_detector import FailureDetector
-from yak.cluster.image import BrokerInfo
+from yak.cluster.heart import HeartbeatAnswer
+from yak.cluster.image import BrokerInfo, Image
+from yak.cluster.lease import Deposed
 from yak.cluster.link import FREEZING_CODES, Link
+from yak.cluster.member_state import MembershipSettings
 from yak.cluster.records import BrokerState
 from yak.cluster.snapshot import write_snapshot
-from yak.ids import MetadataOffset
+from yak.cluster.unfinished import Unfinished
+from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
-RETRY_MS = 250
 KEEP_RECORDS = 100_000
 """Records that stay in the store's log behind a snapshot, for brokers that come back after a while."""
 TRIM_EVERY = 100_000
+UNFENCE_RETRIES_MS = (30, 30, 60, 120, 240)
+"""A broker that registered writes that to its disk and says so; meanwhile it is tried again after these times."""
+
+
+@dataclass(slots=True)
+class _Letting:
+    """A broker on its way in: `due_ms` is None while a call is under way."""
+
+    broker_epoch: BrokerEpoch
+    tries: int = 0
+    due_ms: int | None = None
 
 
 class Office:
-    """One broker's share in the controller's office, held or only wanted."""
+    """What a controller does. `on_refused` gets what says that the store, or our registration, is not ours."""
 
     def __init__(
-        self,
-        link: Link,
-        *,
-        lease_ms: int,
-        renew_ms: int,
-        session_timeout_ms: int,
-        on_refused: Callable[[StoreOutcome, int], None],
+        self, link: Link, settings: MembershipSettings, on_refused: Callable[[StoreOutcome, int], None]
     ) -> None:
         self._link = link
-        self._lease_ms = lease_ms
-        self._renew_ms = renew_ms
+        self._settings = settings
         self._on_refused = on_refused
-        self._detector = FailureDetector(session_timeout_ms)
-        self._since_offset: MetadataOffset = 0
-        self._looked_at: object = None
-        """The image's `brokers` at the last look for elections: the same object means nothing to look for."""
-        self._in_flight = 0
-        self._look_again_at: MetadataOffset = 0
-        self._refused: dict[tuple[Any, int], int] = {}
-        self._unfencing: dict[int, int] = {}
+        self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
+        self._electing = Electing(link, self._failed)
+        self._unfinished = Unfinished(link, self._failed)
+        self._letting_in: dict[NodeId, _Letting] = {}
+        self._known = {node_id: broker.broker_epoch for node_id, broker in link.image.brokers.items()}
+        self._registered: dict[NodeId, BrokerEpoch] = {}
+        """Boots that registered in our sight, and were not ACTIVE in it yet: alive, or a moment ago."""
+        self._brokers: object = None
+        self._looked_over: tuple[object, ...] = ()
+        self._look_over_due_ms: int | None = None
         self._trimmed_at: MetadataOffset = 0
-        self.due_ms: int | None = None
-        """When the lease wants attention."""
+
+    # ------------------------------------------------------------------------------------------------- views
 
     @property
     def held(self) -> bool:
         """Whether we are the controller as far as we know."""
         return self._link.controller_epoch > 0
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether no election is under way or waiting for the image."""
-        link = self._link
-        if not self.held:
-            return self.due_ms is not None
-        return (
-            self._in_flight == 0
-            and link.image.offset >= max(self._since_offset, self._look_again_at)
-            and self._looked_at is link.image.brokers
-        )
+        return self._electing.is_settled()
 
-    def open(self, now_ms: int) -> None:
-        """The broker is registered and the store answers: try for the lease, or make sure of it."""
-        self._detector.reset()
-        self._in_flight = 0
-        self._looked_at = None
-        self._unfencing.clear()
-        self.due_ms = None
-        self._acquire(now_ms)
+    @property
+    def due_ms(self) -> int | None:
+        """When `on_time` is wanted."""
+        if not self.held:
+            return None
+        dues = [letting.due_ms for letting in self._letting_in.values()]
+        dues += [self._look_over_due_ms, self._unfinished.due_ms]
+        return min((due_ms for due_ms in dues if due_ms is not None), default=None)
+
+    # ------------------------------------------------------------------------------------------------ inputs
 
     def pause(self) -> None:
         """The store is away or not ours: no calls. The office, if held, is kept until another takes it."""
-        self.due_ms = None
-        self._in_flight = 0
+        self._detector.reset()
+        self._electing.restart()
+        self._unfinished.restart()
+        self._letting_in.clear()
+        self._look_over_due_ms = None
+        self._looked_over = ()
 
-    def on_time(self, now_ms: int) -> None:
-        """The lease is due."""
-        self.due_ms = None
-        if not self.held:
-            self._acquire(now_ms)
-            return
-        self._link.send("renew_lease", {"lease_ms": self._lease_ms}, self._on_renewed)
-        self._trim_when_long()
-
-    def on_heartbeats(self, counters: dict[int, int], now_ms: int) -> None:
-        """All brokers' counters, read with our own heartbeat."""
-        if not self.held:
-            return
-        brokers = self._link.image.brokers
-        self._detector.observe(counters, brokers, now_ms)
-        for broker in self._detector.to_unfence(brokers):
-            self._unfence(broker.node_id, broker.broker_epoch)
-        for broker in self._detector.to_fence(brokers, now_ms):
-            if broker.node_id != self._link.node_id:
-                self._fence(broker)
-
-    def on_image(self) -> None:
-        """The image moved on: look for leaders to elect when brokers changed since the last look."""
+    def taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
+        """The office is ours, newly or still. `deposed` is the holder whom the store fenced for us."""
         link = self._link
-        image = link.image
-        if not self.held or self._in_flight or image.offset < max(self._since_offset, self._look_again_at):
-            return
-        if self._looked_at is image.brokers and not self._look_again_at:
-            return
-        if self._looked_at is not image.brokers:
-            self._refused.clear()
-        self._looked_at = image.brokers
-        self._look_again_at = 0
-        elections = (e for e in needed_elections(image) if not self._was_refused(e))
-        while batch := list(islice(elections, MAX_PARTITIONS_PER_CALL)):
-            self._in_flight += 1
-            arguments: dict[str, object] = {"partitions": [election.arguments() for election in batch]}
-            link.send("elect", arguments, partial(self._on_elected, batch))
-
-    # ------------------------------------------------------------------------------------------------ inside
-
-    def _acquire(self, now_ms: int) -> None:
-        self._link.send("acquire_lease", {"lease_ms": self._lease_ms}, self._on_acquired)
-        del now_ms
-
-    def _on_acquired(self, outcome: StoreOutcome, now_ms: int) -> None:
-        link = self._link
-        if outcome.code == "LEASE_HELD":
-            link.controller_epoch = 0
-            ttl_ms = outcome.value.get("ttl_ms")
-            self.due_ms = now_ms + (max(ttl_ms, 0) if isinstance(ttl_ms, int) else 0) + RETRY_MS
-            return
-        if outcome.code != "OK":
-            self._failed(outcome, now_ms)
-            return
         epoch = outcome.value["controller_epoch"]
         assert isinstance(epoch, int)
+        self.pause()
+        self._electing.restart(outcome.offset)
         if epoch != link.controller_epoch:
             link.controller_epoch = epoch
-            link.say("info", "controller-office-taken", controller_epoch=epoch)
-        self._since_offset = outcome.offset
-        self.due_ms = now_ms + self._renew_ms
-        # We are alive: no need to see our own counter move first.
-        self._unfence(link.node_id, link.broker_epoch)
+            fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
+            link.say("info", "controller-office-taken", controller_epoch=epoch, **fields)
+        if deposed is not None:
+            link.say("warning", "broker-fenced", node_id=deposed.node_id, broker_epoch=deposed.broker_epoch)
+            self._electing.detected(deposed.since_ms)
+            self._electing.look_ahead(_with_fenced(link.image, deposed.node_id))
+        self._let_myself_in()
+        self._let_in()
 
-    def _on_renewed(self, outcome: StoreOutcome, now_ms: int) -> None:
-        if outcome.code == "OK":
-            self.due_ms = now_ms + self._renew_ms
+    def on_heartbeats(self, answer: HeartbeatAnswer, now_ms: int) -> None:
+        """All brokers' counters, read with our own heartbeat."""
+        if answer.controller_epoch > self._link.controller_epoch:
+            self._lost()
+            return
+        if answer.counters is None:
+            # Asked before we had the office.
+            return
+        brokers = self._link.image.brokers
+        self._detector.observe(answer.counters, brokers, now_ms)
+        for broker in self._detector.to_unfence(brokers):
+            if broker.node_id not in self._letting_in:
+                self._letting_in[broker.node_id] = letting = _Letting(broker.broker_epoch, len(UNFENCE_RETRIES_MS))
+                self._unfence(broker.node_id, letting)
+        for broker in self._detector.to_fence(brokers, now_ms):
+            if broker.node_id != self._link.node_id:
+                self._fence(broker, now_ms, fast=False)
+        self._trim_when_long()
+
+    def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> None:
+        """Nobody listens at this broker's address any more."""
+        broker = self._link.image.brokers.get(node_id)
+        if broker is None or broker.broker_epoch != broker_epoch or node_id == self._link.node_id:
+            return
+        if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING):
+            self._fence(broker, now_ms, fast=True)
+
+    def on_image(self, now_ms: int, joined_at: MetadataOffset) -> None:
+        """The image moved on, or an answer came: see to those who want in, and to what wants a leader.
+
+        `joined_at` is the log's end when we joined, or came back: registrations before it were not in our sight.
+        """
+        image = self._link.image
+        if self._brokers is not image.brokers:
+            self._brokers = image.brokers
+            self._note_brokers(joined_at)
+        if not self.held:
+            return
+        if image.controller_epoch > self._link.controller_epoch:
+            self._lost()
+            return
+        self._let_in()
+        self._electing.look(now_ms)
+        self._unfinished.look(now_ms)
+        seen = (image.brokers, image.topics, image.default_broker_configs)
+        if self._look_over_due_ms is None and not _same(seen, self._looked_over):
+            self._look_over_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
+
+    def on_time(self, now_ms: int) -> None:
+        """Run what is due."""
+        for node_id, letting in list(self._letting_in.items()):
+            if letting.due_ms is not None and letting.due_ms <= now_ms:
+                self._try_again(node_id, letting)
+        if self._look_over_due_ms is not None and self._look_over_due_ms <= now_ms:
+            image = self._link.image
+            self._look_over_due_ms = None
+            self._looked_over = (image.brokers, image.topics, image.default_broker_configs)
+            self._electing.look_over(now_ms, hand_back=self._settings.auto_leader_rebalance)
+        self._unfinished.on_time(now_ms)
+
+    # --------------------------------------------------------------------------------------------- letting in
+
+    def _note_brokers(self, joined_at: MetadataOffset) -> None:
+        for node_id, broker in self._link.image.brokers.items():
+            epoch = broker.broker_epoch
+            is_new, self._known[node_id] = self._known.get(node_id) != epoch, epoch
+            if broker.state is not BrokerState.FENCED:
+                self._registered.pop(node_id, None)
+                self._letting_in.pop(node_id, None)
+            elif is_new and epoch >= joined_at:
+                self._registered[node_id] = epoch
+
+    def _let_myself_in(self) -> None:
+        """Nobody has to be asked whether we are alive, so this does not wait for our own registration to come back.
+
+        What we can lead is elected in the same breath.
+        """
+        link = self._link
+        me = link.image.brokers.get(link.node_id)
+        if me is not None and me.broker_epoch == link.broker_epoch and me.state is not BrokerState.FENCED:
+            return
+        self._letting_in[link.node_id] = letting = _Letting(link.broker_epoch, len(UNFENCE_RETRIES_MS))
+        self._unfence(link.node_id, letting)
+        if me is not None:
+            lossy_epoch = link.broker_epoch if link.is_lossy else me.lossy_epoch
+            active = replace(me, broker_epoch=link.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
+            self._electing.look_ahead(_with_broker(link.image, active))
+
+    def _let_in(self) -> None:
+        """Begin to unfence who registered in our sight."""
+        brokers = self._link.image.brokers
+        for node_id, epoch in self._registered.items():
+            letting, broker = self._letting_in.get(node_id), brokers.get(node_id)
+            if letting is not None and letting.broker_epoch == epoch:
+                continue
+            if broker is not None and broker.broker_epoch == epoch and broker.state is BrokerState.FENCED:
+                self._letting_in[node_id] = letting = _Letting(epoch)
+                self._unfence(node_id, letting)
+        self._registered.clear()
+
+    def _try_again(self, node_id: NodeId, letting: _Letting) -> None:
+        broker = self._link.image.brokers.get(node_id)
+        if broker is not None and broker.broker_epoch == letting.broker_epoch and broker.state is BrokerState.FENCED:
+            letting.due_ms = None
+            self._unfence(node_id, letting)
         else:
-            self._failed(outcome, now_ms)
+            del self._letting_in[node_id]
+
+    def _unfence(self, node_id: NodeId, letting: _Letting) -> None:
+        """Call `unfence`; `letting` stays until the image shows the broker ACTIVE, or this way is given up."""
+        term = self._link.controller_epoch
+
+        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
+            if term != self._link.controller_epoch or self._letting_in.get(node_id) is not letting:
+                return
+            if outcome.code == "NOT_CAUGHT_UP" and letting.tries < len(UNFENCE_RETRIES_MS):
+                letting.due_ms = now_ms + UNFENCE_RETRIES_MS[letting.tries]
+                letting.tries += 1
+            elif outcome.code != "OK":
+                del self._letting_in[node_id]
+                if outcome.code not in ("STALE_EPOCH", "NOT_CAUGHT_UP"):
+                    self._failed(outcome, now_ms)
+
+        arguments: dict[str, object] = {"target_id": node_id, "target_epoch": letting.broker_epoch}
+        self._link.send("unfence", arguments, on_reply)
+
+    # ------------------------------------------------------------------------------------------------ fencing
+
+    def _fence(self, broker: BrokerInfo, now_ms: int, *, fast: bool) -> None:
+        """Fence a broker, and elect right behind, on the image as it will be."""
+        link = self._link
+        named = {"node_id": broker.node_id, "broker_epoch": broker.broker_epoch, "fast": fast}
+
+        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
+            if outcome.code == "OK":
+                link.say("warning", "broker-fenced", **named)
+            elif outcome.code == "TOO_MANY_FENCED":
+                link.say("warning", "broker-not-fenced", **named, reason="too many were fenced the fast way just now")
+            elif outcome.code != "STALE_EPOCH":
+                self._failed(outcome, now_ms)
+
+        arguments: dict[str, object] = {"target_id": broker.node_id, "target_epoch": broker.broker_epoch, "fast": fast}
+        link.send("fence", arguments, on_reply)
+        self._electing.detected(now_ms)
+        self._electing.look_ahead(_with_fenced(link.image, broker.node_id))
+
+    # ----------------------------------------------------------------------------------------------- the rest
 
     def _trim_when_long(self) -> None:
         image = self._link.image
@@ -173,70 +278,30 @@ class Office:
         else:
             self._failed(outcome, now_ms)
 
-    def _unfence(self, node_id: int, broker_epoch: int) -> None:
-        if self._unfencing.get(node_id) == broker_epoch:
-            return
-        self._unfencing[node_id] = broker_epoch
-
-        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
-            self._unfencing.pop(node_id, None)
-            if outcome.code not in ("OK", "STALE_EPOCH", "NOT_CAUGHT_UP"):
-                self._failed(outcome, now_ms)
-
-        self._link.send("unfence", {"target_id": node_id, "target_epoch": broker_epoch}, on_reply)
-
-    def _fence(self, broker: BrokerInfo) -> None:
-        self._link.say("warning", "broker-fenced", node_id=broker.node_id, broker_epoch=broker.broker_epoch)
-
-        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
-            if outcome.code not in ("OK", "STALE_EPOCH"):
-                self._failed(outcome, now_ms)
-
-        arguments: dict[str, object] = {"target_id": broker.node_id, "target_epoch": broker.broker_epoch}
-        self._link.send("fence", arguments, on_reply)
-
-    def _on_elected(self, batch: list[Election], outcome: StoreOutcome, now_ms: int) -> None:
-        self._in_flight -= 1
-        if outcome.code != "OK":
-            self._failed(outcome, now_ms)
-            return
-        self._look_again_at = max(self._look_again_at, outcome.offset)
-        codes = outcome.value.get("codes")
-        if not isinstance(codes, list):
-            return
-        for election, code in zip(batch, codes, strict=False):
-            if code != "OK":
-                # Not tried again until the partition (its epoch) or the brokers changed.
-                self._refused[election.topic_id, election.partition] = election.partition_epoch
-            elif election.unclean:
-                self._link.say(
-                    "warning",
-                    "unclean-election",
-                    topic_id=str(election.topic_id),
-                    partition=election.partition,
-                    leader=election.leader,
-                )
-
-    def _was_refused(self, election: Election) -> bool:
-        return self._refused.get((election.topic_id, election.partition)) == election.partition_epoch
+    def _lost(self) -> None:
+        if self.held:
+            self._link.say("warning", "controller-office-lost", controller_epoch=self._link.controller_epoch)
+        self._link.controller_epoch = 0
+        self.pause()
 
     def _failed(self, outcome: StoreOutcome, now_ms: int) -> None:
-        link = self._link
-        if outcome.code in ("FENCED_CONTROLLER", "LEASE_HELD"):
-            if self.held:
-                link.say("warning", "controller-office-lost", controller_epoch=link.controller_epoch)
-            link.controller_epoch = 0
-            self.due_ms = now_ms + RETRY_MS
-            return
-        self.due_ms = now_ms + RETRY_MS
-        if outcome.code in FREEZING_CODES or outcome.code == "STALE_BROKER_EPOCH":
+        if outcome.code == "FENCED_CONTROLLER":
+            self._lost()
+        elif outcome.code in FREEZING_CODES or outcome.code == "STALE_BROKER_EPOCH":
             self._on_refused(outcome, now_ms)
         else:
-            self._looked_at = None
-            link.say("warning", "metadata-call-refused", code=outcome.code, reason=outcome.value.get("message", ""))
+            words = outcome.value.get("message", "")
+            self._link.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
 
-    def describe(self) -> dict[str, object]:
-        """For people."""
-        image = self._link.image
-        active = sum(broker.state is BrokerState.ACTIVE for broker in image.brokers.values())
-        return {"id": image.controller_id, "epoch": image.controller_epoch, "held": self.held, "active": active}
+
+def _with_broker(image: Image, broker: BrokerInfo) -> Image:
+    """The image as it will be once the store did what was sent."""
+    return replace(image, brokers={**image.brokers, broker.node_id: broker})
+
+
+def _with_fenced(image: Image, node_id: NodeId) -> Image:
+    return _with_broker(image, replace(image.brokers[node_id], state=BrokerState.FENCED))
+
+
+def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))

@@ -1,7 +1,8 @@
-"""Where replicas go: leaders spread over brokers, replicas over racks.
+"""Where replicas go: leaders spread over brokers with the role of a leader, replicas over all brokers and racks.
 
 Kafka's scheme (`AdminUtils.assignReplicasToBrokers`, KIP-36): brokers are ordered so that neighbours are in different
-racks, partitions walk round them, and each full round shifts the followers by one more.
+racks, partitions walk round them, and each full round shifts the followers by one more. Only brokers with the role of a
+leader are walked for leaders, while there is one; with equal roles it is Kafka's scheme to the letter.
 """
 
 from collections.abc import Sequence
@@ -23,10 +24,12 @@ def place(
     ordered = _alternate_racks(brokers)
     by_id = {broker.node_id: broker for broker in brokers}
     has_racks = all(broker.rack is not None for broker in brokers)
+    leaders = [index for index, node_id in enumerate(ordered) if by_id[node_id].role == "leader"]
+    leaders = leaders or list(range(len(ordered)))
     assignments = []
     for number in range(first_partition, first_partition + partitions):
-        leader_index = (number + start) % len(ordered)
-        shift = (number + start) // len(ordered)
+        leader_index = leaders[(number + start) % len(leaders)]
+        shift = (number + start) // len(leaders)
         others = _others(ordered, leader_index, shift)
         replicas = [ordered[leader_index]]
         if has_racks:

@@ -71,12 +71,16 @@ def _is_free(state: StoreState, a: Mapping[str, Any], me: dict[str, Any]) -> boo
 
 
 def _fence_holder(state: StoreState, a: Mapping[str, Any], me: dict[str, Any], now_ms: int) -> None:
-    """Fence the holder that the caller takes for dead; refuses when the claim is not good."""
+    """Fence the holder that the caller takes for dead; refuses when the claim is not good.
+
+    A lease that stood still is anybody's: after a failure of all brokers nobody who is alive is ACTIVE.
+    """
     cluster = state.cluster
     holder_id = cluster["ctl_id"]
+    claimed = a.get("claimed_epoch") == cluster["ctl_epoch"]
     stood_still = a.get("claimed_renewals") == cluster["lease_n"]
-    claimed = me["state"] == "ACTIVE" and a.get("claimed_epoch") == cluster["ctl_epoch"]
-    if not claimed or not (stood_still or (a.get("fast") and may_fence_fast(state, holder_id, now_ms))):
+    fast = a.get("fast") and me["state"] == "ACTIVE" and may_fence_fast(state, holder_id, now_ms)
+    if not claimed or not (stood_still or fast):
         raise Refused("LEASE_HELD", **_holder(state))
     if not stood_still:
         state.brokers[holder_id]["fast_fenced_ms"] = now_ms

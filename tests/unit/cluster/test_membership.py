@@ -229,11 +229,12 @@ def test_high_watermarks_are_reported_together_and_only_when_changed(store, make
     driver.change(topic(driver, "a", 2))
     topic_id = driver.image.topics["a"].topic_id
     for value in range(1, 50):
-        driver.member.note_high_watermark(topic_id, 0, 0, value)
-        driver.member.note_high_watermark(topic_id, 1, 0, value * 2)
+        driver.member.note_high_watermark(topic_id, 0, 0, value, {2: value - 1, 1: value})
+        driver.member.note_high_watermark(topic_id, 1, 0, value * 2, {1: value * 2})
     driver.pass_time(1_000)
     assert driver.scripts.count("report_hw") == 1
     assert store.state.high_watermarks == {(str(topic_id), 0): (0, 49), (str(topic_id), 1): (0, 98)}
+    assert store.state.log_end_offsets[str(topic_id), 0] == (0, {"1": 49, "2": 48})
 
 
 def test_an_unsafe_store_is_said_and_refused_when_asked(store, make_driver, make_identity):

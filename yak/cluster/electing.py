@@ -1,0 +1,150 @@
+"""Elections on their way: looked for when brokers changed, sent in batches, told in the log when they are done.
+
+An election names the partition epoch it was computed on, so one on an old image is refused and looked for again on a
+newer one; nothing is lost by being early.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+
+from yak.cluster.elections import MAX_PARTITIONS_PER_CALL, Cause, Election, needed_elections, preferred_elections
+from yak.cluster.image import Image
+from yak.cluster.link import Link
+from yak.cluster.records import NO_LEADER
+from yak.ids import MetadataOffset, PartitionEpoch
+from yak.seams.metadata_store import StoreOutcome
+
+_SAID = {
+    Cause.LOST: "leaders-elected",
+    Cause.STOPPING: "leaderships-moved",
+    Cause.PREFERRED: "leaders-handed-back",
+}
+
+
+class Electing:
+    """The elections of a broker that holds the office. `on_failed` gets what refuses a whole call."""
+
+    def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None]) -> None:
+        self._link = link
+        self._on_failed = on_failed
+        self._term = 0
+        self._looked_at: object = None
+        """The image's `brokers` at the last look: the same object means nothing to look for."""
+        self._in_flight = 0
+        self._since_offset: MetadataOffset = 0
+        self._refused: dict[tuple[uuid.UUID, int], PartitionEpoch] = {}
+        self._refused_for: object = None
+        self._detected_ms: int | None = None
+        self._done: Counter[Cause] = Counter()
+        self._offline = 0
+
+    def is_settled(self) -> bool:
+        """Whether no election is under way or waiting for the image."""
+        image = self._link.image
+        return not self._in_flight and image.offset >= self._since_offset and self._looked_at is image.brokers
+
+    def restart(self, since_offset: MetadataOffset = 0) -> None:
+        """Look again, on an image of that offset or later; answers to what is under way are no longer ours."""
+        self._term += 1
+        self._in_flight = 0
+        self._looked_at = None
+        self._since_offset = since_offset
+        self._refused.clear()
+        self._forget()
+
+    def detected(self, now_ms: int) -> None:
+        """Something happened that leads to elections: the log tells how long they took since."""
+        if self._detected_ms is None:
+            self._detected_ms = now_ms
+
+    def look(self, now_ms: int) -> None:
+        """Elect what the image asks for, if brokers changed since the last look or elections were done since."""
+        image = self._link.image
+        if self._in_flight or image.offset < self._since_offset or self._looked_at is image.brokers:
+            return
+        self._looked_at = image.brokers
+        self.detected(now_ms)
+        self._send(needed_elections(image))
+        if not self._in_flight:
+            self._forget()
+
+    def look_ahead(self, image: Image) -> None:
+        """Elect on an image as it will be once the store has done what was sent just before."""
+        self._send(needed_elections(image))
+
+    def look_over(self, now_ms: int, *, hand_back: bool) -> None:
+        """Look once more for partitions that can have a leader by now; `hand_back`: and for leaderships that can go
+        back to preferred leaders, which are alive and in sync again."""
+        image = self._link.image
+        if self._in_flight or image.offset < self._since_offset:
+            return
+        self.detected(now_ms)
+        self._send(needed_elections(image))
+        if hand_back:
+            self._send(preferred_elections(image))
+        if not self._in_flight:
+            self._forget()
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    def _send(self, elections: Iterable[Election]) -> None:
+        if self._refused_for is not self._link.image.brokers:
+            self._refused_for = self._link.image.brokers
+            self._refused.clear()
+        wanted = (e for e in elections if self._refused.get((e.topic_id, e.partition)) != e.partition_epoch)
+        while batch := list(islice(wanted, MAX_PARTITIONS_PER_CALL)):
+            self._in_flight += 1
+            arguments: dict[str, object] = {"partitions": [election.arguments() for election in batch]}
+            self._link.send("elect", arguments, partial(self._on_elected, batch, self._term))
+
+    def _on_elected(self, batch: list[Election], term: int, outcome: StoreOutcome, now_ms: int) -> None:
+        if term != self._term:
+            return
+        self._in_flight -= 1
+        if outcome.code != "OK":
+            self._looked_at = None
+            self._on_failed(outcome, now_ms)
+            return
+        self._since_offset = max(self._since_offset, outcome.offset)
+        codes = outcome.value.get("codes")
+        for election, code in zip(batch, codes if isinstance(codes, list) else [], strict=False):
+            self._note(election, code)
+        if not self._in_flight:
+            self._tell(now_ms)
+
+    def _note(self, election: Election, code: object) -> None:
+        if code == "INVALID_UPDATE_VERSION":
+            # The partition changed meanwhile: look again when the image shows how.
+            self._looked_at = None
+        elif code != "OK":
+            # Not tried again until the partition (its epoch) or the brokers changed.
+            self._refused[election.topic_id, election.partition] = election.partition_epoch
+        elif election.leader == NO_LEADER:
+            self._offline += 1
+        else:
+            self._done[election.cause] += 1
+            if election.unclean:
+                self._link.say(
+                    "warning",
+                    "unclean-election",
+                    topic_id=str(election.topic_id),
+                    partition=election.partition,
+                    leader=election.leader,
+                )
+
+    def _tell(self, now_ms: int) -> None:
+        took_ms = 0 if self._detected_ms is None else now_ms - self._detected_ms
+        for cause in Cause:
+            if self._done[cause]:
+                self._link.say("info", _SAID[cause], count=self._done[cause], took_ms=took_ms)
+        if self._offline:
+            self._link.say("warning", "partitions-without-leader", count=self._offline, took_ms=took_ms)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._done.clear()
+        self._offline = 0
+        self._detected_ms = None

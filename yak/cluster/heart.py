@@ -1,0 +1,78 @@
+"""A broker's heartbeats: one each interval, and one at once when it has something to say.
+
+While an answer is outstanding the clock sends no further one: a store that hangs would only get a heap of them, which
+then count as if the broker had just been heard of many times.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from yak.cluster.link import Link
+from yak.ids import ControllerEpoch, NodeId
+from yak.seams.metadata_store import StoreOutcome
+
+
+@dataclass(slots=True, frozen=True)
+class HeartbeatAnswer:
+    """What the store says to a heartbeat that was sent at `asked_ms`. `counters` is None for all but the controller."""
+
+    asked_ms: int
+    controller_epoch: ControllerEpoch
+    renewals: int
+    counters: Mapping[NodeId, int] | None
+
+
+class Heart:
+    """Sends heartbeats. `on_answer` gets what is answered, `on_refused` a refusal."""
+
+    def __init__(
+        self,
+        link: Link,
+        interval_ms: int,
+        on_answer: Callable[[HeartbeatAnswer, int], None],
+        on_refused: Callable[[StoreOutcome, int], None],
+    ) -> None:
+        self._link = link
+        self._interval_ms = interval_ms
+        self._on_answer = on_answer
+        self._on_refused = on_refused
+        self._outstanding = 0
+        self.due_ms: int | None = None
+
+    def start(self, now_ms: int) -> None:
+        """We are registered: begin."""
+        self._outstanding = 0
+        self.due_ms = now_ms
+
+    def pause(self) -> None:
+        """The store is away: nothing that was sent will be answered."""
+        self._outstanding = 0
+        self.due_ms = None
+
+    def on_time(self, now_ms: int) -> None:
+        """Beat, if it is time."""
+        if self.due_ms is not None and self.due_ms <= now_ms:
+            self.due_ms = now_ms + self._interval_ms
+            if not self._outstanding:
+                self.beat(now_ms)
+
+    def beat(self, now_ms: int) -> None:
+        """Send one now: it says which record of the metadata log is on our disk."""
+        self._outstanding += 1
+
+        def on_reply(outcome: StoreOutcome, answered_ms: int) -> None:
+            self._outstanding -= 1
+            if outcome.code != "OK":
+                self._on_refused(outcome, answered_ms)
+                return
+            self._on_answer(_read(outcome.value, now_ms), answered_ms)
+
+        self._link.send("heartbeat", {"persisted": self._link.image.offset}, on_reply)
+
+
+def _read(value: Mapping[str, object], asked_ms: int) -> HeartbeatAnswer:
+    epoch, renewals, counters = value.get("controller_epoch"), value.get("lease_n"), value.get("heartbeats")
+    assert isinstance(epoch, int)
+    assert isinstance(renewals, int)
+    counted = {int(node): int(count) for node, count in counters.items()} if isinstance(counters, dict) else None
+    return HeartbeatAnswer(asked_ms, epoch, renewals, counted)

@@ -1,0 +1,85 @@
+"""Topics that whoever made or grew them left half-way: taken back, or finished, by the controller.
+
+A topic of more than 200 partitions is made by several calls of one broker. When that broker dies in between, a topic
+that nobody has seen yet is removed, and one that only grew gets its missing partitions. A maker that is alive goes on by
+itself, also after an outage of the store; so a topic is looked at only when it has not moved for a while.
+"""
+
+import uuid
+from collections.abc import Callable
+
+from yak.cluster.controller import plan_missing_partitions
+from yak.cluster.image import PendingTopic
+from yak.cluster.link import Link
+from yak.errors import PeerError
+from yak.seams.metadata_store import StoreOutcome
+
+STILL_MS = 2_000
+
+
+class Unfinished:
+    """The controller's look at pending topics. `on_failed` gets what refuses a call."""
+
+    def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None]) -> None:
+        self._link = link
+        self._on_failed = on_failed
+        self._seen: tuple[object, object] | None = None
+        self._then: dict[uuid.UUID, PendingTopic] = {}
+        self._term = 0
+        self.due_ms: int | None = None
+
+    def restart(self) -> None:
+        """Look at all of them again: the office is new, or the store was away."""
+        self._term += 1
+        self._seen = None
+        self._then = {}
+        self.due_ms = None
+
+    def look(self, now_ms: int) -> None:
+        """Brokers or pending topics changed: whoever made them may be gone, so look in a while whether they moved."""
+        image = self._link.image
+        if self._seen is not None and self._seen[0] is image.brokers and self._seen[1] is image.pending:
+            return
+        self._seen = (image.brokers, image.pending)
+        self._then = dict(image.pending)
+        self.due_ms = now_ms + STILL_MS if self._then else None
+
+    def on_time(self, now_ms: int) -> None:
+        """See to those that stood still."""
+        if self.due_ms is None or self.due_ms > now_ms:
+            return
+        self.due_ms = None
+        for topic_id, pending in self._then.items():
+            if self._link.image.pending.get(topic_id) is pending:
+                self._undo(pending)
+
+    def _undo(self, pending: PendingTopic) -> None:
+        term = self._term
+
+        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
+            if term != self._term:
+                return
+            missing = outcome.value.get("missing")
+            if outcome.code != "OK":
+                self._on_failed(outcome, now_ms)
+            elif outcome.value.get("removed"):
+                self._link.say("warning", "half-made-topic-removed", topic=pending.name)
+            elif isinstance(missing, list) and missing:
+                self._finish(pending, [int(number) for number in missing])
+
+        self._link.send("undo_half_made", {"topic_id": str(pending.topic_id)}, on_reply)
+
+    def _finish(self, pending: PendingTopic, missing: list[int]) -> None:
+        try:
+            requests = plan_missing_partitions(self._link.image, pending, missing)
+        except PeerError as error:
+            # Tried again when the brokers change.
+            self._link.say("warning", "half-grown-topic-waits", topic=pending.name, reason=error.message)
+            return
+        self._link.say("info", "half-grown-topic-finished", topic=pending.name, partitions=len(missing))
+        for request in requests:
+            self._link.send(request.script, request.arguments, self._on_grown)
+
+    def _on_grown(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code not in ("OK", "NO_TOPIC"):
+            self._on_failed(outcome, now_ms)
