@@ -11,8 +11,9 @@ local free = gone or holder.state == 'CLOSED' or holder.state == 'FENCED'
   or (ME.role == 'leader' and ME.state == 'ACTIVE' and holder.role == 'follower')
 local stood_still = A.claimed_renewals == renewals
 if not free then
-  local claimed = ME.state == 'ACTIVE' and A.claimed_epoch == epoch
-  if not claimed or not (stood_still or (A.fast == true and may_fence_fast(holder_id))) then
+  -- A lease that stood still is anybody's: after a failure of all brokers nobody who is alive is ACTIVE.
+  local fast = A.fast == true and ME.state == 'ACTIVE' and may_fence_fast(holder_id)
+  if A.claimed_epoch ~= epoch or not (stood_still or fast) then
     return refuse('LEASE_HELD', {controller_id = holder_id, controller_epoch = epoch, lease_n = renewals})
   end
 end
