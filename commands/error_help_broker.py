@@ -35,8 +35,15 @@ BROKER: dict[str, Explanation] = {
         "They are the addresses of other brokers, HOST:PORT with commas between, each named once.",
         "yak serve --followers HOST:9093,HOST:9094",
     ),
+    "bad-leaders": explain(
+        "So many of the brokers cannot be leaders.",
+        "At least one broker has the role of a leader, and at most all of them.",
+        "yak up --brokers 3 --leaders 1",
+    ),
     "bad-up-action": explain(
-        "What follows yak up is not understood.", "The only action is restart NODE.", "yak up restart 1"
+        "What is said to yak up is not understood, or does not go together.",
+        "Actions are add, and kill, pause, resume or restart with the number of a node.",
+        "yak up restart 1",
     ),
     "broker-ended": explain(
         "A broker ended before it was ready.",
@@ -68,10 +75,20 @@ BROKER: dict[str, Explanation] = {
         "Only one may at a time; it holds a lock in the data directory.",
         "wait for it, then try again",
     ),
+    "cluster-not-running": explain(
+        "The local cluster does not run, so no broker can be added to it.",
+        "A new broker joins brokers that run.",
+        "yak up -d",
+    ),
     "cluster-running": explain(
         "The local cluster runs already, with other settings than those asked for.",
         "yak up never changes a running cluster behind your back.",
         "yak up --down, then start it again",
+    ),
+    "cluster-shrink": explain(
+        "A local cluster cannot have fewer brokers than it has.",
+        "The one that is left out might hold the only copy of something.",
+        "yak up --brokers N, with N as large as before or larger",
     ),
     "cluster-state": explain(
         "The file in which yak up remembers a cluster cannot be read.",
@@ -203,9 +220,16 @@ BROKER: dict[str, Explanation] = {
         "Node ids are unique in a cluster.",
         "start this broker with another --node-id, or stop the other one first",
     ),
-    "node-not-running": explain("The node does not run.", "There is nothing to stop or kill.", "yak up --status"),
-    "one-broker-only": explain(
-        "Only one broker can be started.", "This version does not replicate yet.", "yak up --brokers 1"
+    "node-not-paused": explain(
+        "The node is not paused, so it cannot be resumed.",
+        "Only a process that yak up pause, or another SIGSTOP, stopped waits to go on.",
+        "yak up --status",
+    ),
+    "node-not-running": explain(
+        "The node does not run.", "There is nothing to kill, pause or resume.", "yak up --status"
+    ),
+    "node-paused": explain(
+        "The node is paused already.", "Its process was stopped by SIGSTOP before.", "yak up resume NODE"
     ),
     "port-in-use": explain(
         "Another program listens on the port.", "Often an earlier broker does.", "yak up --port 9093"

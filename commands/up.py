@@ -1,4 +1,4 @@
-"""`yak up`: a cluster on this machine, its state, its end, and the restart of one broker."""
+"""`yak up`: a cluster on this machine, its state, its end, and what can be done to one broker of it."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,6 +6,7 @@ import typer
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.up_words import Action, check_data, check_together, read_action
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,25 +15,50 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("node", "role", "epoch", "address", "pid")
 _STATUS_COLUMNS = (*_COLUMNS, "state")
+_BROKERS_MAX = 64
 
 
 @command(
     examples=(
         "yak up",
-        "yak up -d --seed-topic orders:3",
+        "yak up -d --brokers 3 --leaders 1 --seed-topic orders:3",
         "yak up --status -o json",
-        "yak up restart 1 --hard",
+        "yak up kill 1",
+        "yak up restart 1",
+        "yak up add --role follower",
         "yak up --down",
     )
 )
 def up(
     g: Globals,
     action: Annotated[
-        list[str] | None, typer.Argument(metavar="restart NODE", help="Stop one broker and start it again.")
+        list[str] | None,
+        typer.Argument(
+            metavar="add | kill|pause|resume|restart NODE",
+            help="Change a running cluster: add a broker; kill -9, SIGSTOP, SIGCONT or restart one.",
+        ),
     ] = None,
     brokers: Annotated[
-        int, typer.Option("--brokers", metavar="N", min=1, help="How many brokers; one for now.", rich_help_panel=WHAT)
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--brokers",
+            metavar="N",
+            min=1,
+            max=_BROKERS_MAX,
+            help="How many brokers.  [as before; 1, or 3 with --leaders]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    leaders: Annotated[
+        int | None,
+        typer.Option(
+            "--leaders",
+            metavar="M",
+            min=1,
+            help="The first M have the role of a leader, the others follow.  [as before; 1]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     data_dir: Annotated[
         str | None,
         typer.Option("--data-dir", metavar="DIR", help="Keep everything here.  [./yak-data]", rich_help_panel=WHAT),
@@ -40,6 +66,13 @@ def up(
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Use a new directory, deleted at the end.", rich_help_panel=WHAT)
     ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the data, also of an --ephemeral cluster.", rich_help_panel=WHAT)
+    ] = False,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", help="With add: leader or follower.  [follower]", rich_help_panel=WHAT),
+    ] = None,
     configs: Annotated[
         list[str] | None,
         typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
@@ -84,28 +117,24 @@ def up(
     """Start a cluster on this machine."""
     from yak.local.cluster import LocalCluster, UpSettings
 
-    node = _node_to_restart(action)
-    _check_together(status=status, down=down, restart=node is not None, purge=purge, hard=hard)
+    asked = read_action(action)
+    check_together(status=status, down=down, action=asked, purge=purge, hard=hard, role=role)
+    check_data(ephemeral=ephemeral, keep=keep, purge=purge, looks_only=status or asked is not None)
+    if (brokers, leaders) != (None, None) and (status or down or asked):
+        raise UsageError("bad-up-action", "--brokers and --leaders go with a start", try_=("yak up --brokers 3",))
     redis = g.settings.get("redis_url", flag=redis_url)
     own_redis = redis.origin == "default"
     listen = g.settings.get("port", flag=port)
-    if status or down or node is not None:
+    if status or down or asked is not None:
         cluster = LocalCluster(_data_dir(g, data_dir))
         if status:
             _show_status(g, cluster.status())
         elif down:
-            _down(g, cluster, purge=purge)
+            _down(g, cluster, purge=purge, keep=keep)
         else:
-            assert node is not None
-            _restart(g, cluster, node, hard=hard)
+            assert asked is not None
+            _act(g, cluster, asked, role=role or "follower", configs=tuple(configs or ()), hard=hard)
         return None
-    if brokers > 1:
-        raise UsageError(
-            "one-broker-only",
-            f"cannot start {brokers} brokers",
-            why="this version does not replicate yet; a cluster has one broker",
-            try_=("yak up",),
-        )
     if ephemeral and not own_redis:
         raise UsageError(
             "ephemeral-redis",
@@ -118,33 +147,14 @@ def up(
         port=None if listen.origin == "default" else int(listen.value),
         redis_url=None if own_redis else str(redis.value),
         configs=tuple(configs or ()),
+        brokers=brokers,
+        leaders=leaders,
         ephemeral=ephemeral,
+        keep=keep,
         supervised=not detach,
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else _data_dir(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
-
-
-def _node_to_restart(action: list[str] | None) -> int | None:
-    if not action:
-        return None
-    if len(action) == 2 and action[0] == "restart" and action[1].isascii() and action[1].isdigit():
-        return int(action[1])
-    raise UsageError(
-        "bad-up-action",
-        f'"yak up {" ".join(action)}" is not understood',
-        why="the only action is restart, with the number of a node",
-        try_=("yak up restart 1", "yak up --status          show the nodes"),
-    )
-
-
-def _check_together(*, status: bool, down: bool, restart: bool, purge: bool, hard: bool) -> None:
-    if status + down + restart > 1:
-        raise UsageError("bad-up-action", "--status, --down and restart exclude each other", try_=("yak up --status",))
-    if purge and not down:
-        raise UsageError("bad-up-action", "--purge goes with --down", try_=("yak up --down --purge",))
-    if hard and not restart:
-        raise UsageError("bad-up-action", "--hard goes with restart", try_=("yak up restart 1 --hard",))
 
 
 def _data_dir(g: Globals, flag: str | None) -> str:
@@ -196,8 +206,13 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
         g.out.note("Redis was gone and runs again" if result.redis_started else "it ran already")
     else:
         g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {status.redis_url}, data in {status.data_dir}")
-    if result.port_moved:
-        g.out.note(f"port 9092 was taken; clients connect to {status.bootstrap}")
+    if result.taken_ports:
+        ports = ", ".join(map(str, result.taken_ports))
+        were = "port {} was" if len(result.taken_ports) == 1 else "ports {} were"
+        g.out.note(f"{were.format(ports)} taken; clients connect to {status.bootstrap}")
+    for broker in status.brokers:
+        if broker.state == "paused":
+            g.out.note(f"node {broker.node_id} is paused: yak up resume {broker.node_id}")
     for name in made:
         g.out.note(f'made topic "{name}"')
     flag = "" if status.bootstrap == "127.0.0.1:9092" else f" -b {status.bootstrap}"
@@ -217,7 +232,8 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
     g.out.note("Ctrl+C stops the cluster")
 
     def changed(node_id: int, condition: str) -> None:
-        hint = f"; yak up restart {node_id}{_data_dir_flag(cluster)} brings it back" if condition == "dead" else ""
+        action = {"dead": "restart", "paused": "resume"}.get(condition)
+        hint = f"; yak up {action} {node_id}{_data_dir_flag(cluster)} brings it back" if action else ""
         g.out.note(f"node {node_id} is {condition}{hint}")
 
     ended_here = supervise(
@@ -228,29 +244,43 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
         on_redis_gone=lambda: g.out.warn(f"Redis is gone; yak up{_data_dir_flag(cluster)} brings it back"),
     )
     if ended_here:
-        g.out.note("stopping brokers, then Redis")
+        g.out.note("stopping followers, then leaders, then Redis")
         for name in cluster.down():
             g.out.warn(f"{name} did not end in time and was killed")
     g.out.note("stopped")
     return 0
 
 
-def _down(g: Globals, cluster: "LocalCluster", *, purge: bool) -> None:
+def _down(g: Globals, cluster: "LocalCluster", *, purge: bool, keep: bool) -> None:
     g.must_not_be_readonly("stopping a cluster")
     status = cluster.status()
     if purge and status.brokers:
         g.confirm(f"Delete all data in {cluster.data_dir}?")
-    for name in cluster.down(purge=purge):
+    for name in cluster.down(purge=purge, keep=keep):
         g.out.warn(f"{name} did not end in time and was killed")
     if purge and status.redis_running is None:
         g.out.warn(f"the cluster's metadata stays in {status.redis_url}: that Redis is not ours")
     g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))
 
 
-def _restart(g: Globals, cluster: "LocalCluster", node_id: int, *, hard: bool) -> None:
-    g.must_not_be_readonly("restarting a broker")
-    cluster.restart(node_id, hard=hard)
-    _show_cluster(g, cluster.status())
+def _act(
+    g: Globals, cluster: "LocalCluster", action: Action, *, role: str, configs: tuple[str, ...], hard: bool
+) -> None:
+    g.must_not_be_readonly(f"yak up {action.name}")
+    node_id = action.node_id
+    if action.name == "add":
+        node_id = cluster.add(role, configs or None).node_id
+    elif action.name == "restart":
+        cluster.restart(node_id, hard=hard)
+    else:
+        {"kill": cluster.kill, "pause": cluster.pause, "resume": cluster.resume}[action.name](node_id)
+    status = cluster.status()
+    if g.out.format in {"json", "yaml"}:
+        g.out.object(status.as_json())
+    else:
+        g.out.table(_rows(status), _STATUS_COLUMNS)
+    state = next((broker.state for broker in status.brokers if broker.node_id == node_id), "gone")
+    g.out.note(f"node {node_id} is {state}")
 
 
 def _show_cluster(g: Globals, status: "ClusterStatus") -> None:

@@ -251,12 +251,6 @@ def test_broker_configs_reach_the_broker_and_a_bad_one_is_told_in_its_words(yak:
     assert topics["absent"].error is not None
 
 
-def test_more_than_one_broker_is_refused_with_words(yak: Any) -> None:
-    ran = yak.run("up", "-d", "--brokers", "3")
-    assert ran.code == 2
-    assert ran.err.startswith("error[one-broker-only]")
-
-
 def test_a_brokers_own_data_directory_is_refused_and_not_touched(yak: Any) -> None:
     folder = yak.folder / "served"
     folder.mkdir()
@@ -269,7 +263,22 @@ def test_a_brokers_own_data_directory_is_refused_and_not_touched(yak: Any) -> No
 
 @pytest.mark.parametrize(
     "arguments",
-    [("restart",), ("stop", "1"), ("restart", "x"), ("--purge",), ("--hard",), ("--status", "--down")],
+    [
+        ("restart",),
+        ("stop", "1"),
+        ("restart", "x"),
+        ("add", "2"),
+        ("kill", "1", "2"),
+        ("--purge",),
+        ("--hard",),
+        ("pause", "1", "--hard"),
+        ("--role", "leader"),
+        ("--keep", "--ephemeral"),
+        ("--down", "--purge", "--keep"),
+        ("--status", "--brokers", "3"),
+        ("--status", "--down"),
+        ("kill", "1", "--down"),
+    ],
 )
 def test_what_does_not_go_together_is_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
     ran = yak.run("up", *arguments)

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,7 +33,7 @@ _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What one broker is started with. `configs` are `name=value` pairs for `yak serve -c`."""
+    """What one broker is started with. `configs` are `name=value` pairs for `yak serve -c`; `role` leader or follower."""
 
     node_id: int
     host: str
@@ -40,11 +41,21 @@ class BrokerSpec:
     data_dir: str
     redis_url: str
     configs: tuple[str, ...] = ()
+    role: str = "leader"
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         """The arguments of `yak serve` that say all of this."""
         arguments = ["serve", "--node-id", str(self.node_id), "--host", self.host, "--port", str(self.port)]
-        arguments += ["--data-dir", self.data_dir, "--redis-url", self.redis_url, "--ready-file", ready_file]
+        arguments += [
+            "--role",
+            self.role,
+            "--data-dir",
+            self.data_dir,
+            "--redis-url",
+            self.redis_url,
+            "--ready-file",
+            ready_file,
+        ]
         for config in self.configs:
             arguments += ["-c", config]
         return arguments
@@ -71,7 +82,7 @@ class StartingBroker:
         self._ready_file.parent.mkdir(parents=True, exist_ok=True)
         self._ready_file.unlink(missing_ok=True)
         self._log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
-        self._started_at = time.monotonic()
+        self._started_at = self._frozen_looked_for = time.monotonic()
         self._child: subprocess.Popen[bytes] = spawn_detached(
             yak_argv(*spec.serve_arguments(ready_file)), log_path=log_path, environment=yak_environment()
         )
@@ -79,32 +90,38 @@ class StartingBroker:
         self.process = process if process is not None else ProcessId(self._child.pid, "ended")
 
     def wait_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker:
-        """Wait for the ready file.
-
-        Raises the broker's own YakError when it ends first, NothingInTime, with the process killed, when it is not
-        ready in the time given, and StartRefused, likewise, when the metadata store does not hold its history.
-        """
-        deadline = self._started_at + timeout_seconds
-        frozen_looked_for = self._started_at
+        """Wait for the ready file; raises what `look` raises."""
         while True:
-            ready = self._read_ready_file()
+            ready = self.look(timeout_seconds)
             if ready is not None:
                 return ready
-            exit_code = self._child.poll()
-            if exit_code is not None:
-                raise self._why_it_ended(exit_code)
-            if time.monotonic() >= deadline:
-                self.abandon()
-                raise NothingInTime(
-                    "broker-not-ready",
-                    f"node {self.spec.node_id} was not ready after {timeout_seconds:.0f} s",
-                    why=self._last_line() or "it wrote nothing to its log",
-                    try_=(f"tail {self.log_path}",),
-                )
-            if time.monotonic() - frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
-                frozen_looked_for = time.monotonic()
-                self._check_not_frozen()
             time.sleep(_POLL_SECONDS)
+
+    def look(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker | None:
+        """The broker if it is ready, None if it is not yet.
+
+        Raises the broker's own YakError when it ended before, NothingInTime, with the process killed, when the time since
+        its start is over, and StartRefused, likewise, when the metadata store does not hold its history.
+        """
+        ready = self._read_ready_file()
+        if ready is not None:
+            return ready
+        exit_code = self._child.poll()
+        if exit_code is not None:
+            raise self._why_it_ended(exit_code)
+        now = time.monotonic()
+        if now >= self._started_at + timeout_seconds:
+            self.abandon()
+            raise NothingInTime(
+                "broker-not-ready",
+                f"node {self.spec.node_id} was not ready after {timeout_seconds:.0f} s",
+                why=self._last_line() or "it wrote nothing to its log",
+                try_=(f"tail {self.log_path}",),
+            )
+        if now - self._frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
+            self._frozen_looked_for = now
+            self._check_not_frozen()
+        return None
 
     def _check_not_frozen(self) -> None:
         """A broker waits for ever for a store to get its history back; who started it here wants to know at once."""
@@ -164,6 +181,19 @@ class StartingBroker:
             why=self._last_line() or "it wrote nothing to its log",
             try_=(f"tail {self.log_path}",),
         )
+
+
+def wait_all_ready(starting: Sequence[StartingBroker], on_ready: Callable[[int, ReadyBroker], None]) -> None:
+    """Wait for all of them together; `on_ready` gets each one's index as it is ready. Raises the first one's error."""
+    waiting = dict(enumerate(starting))
+    while waiting:
+        for index, child in list(waiting.items()):
+            ready = child.look()
+            if ready is not None:
+                del waiting[index]
+                on_ready(index, ready)
+        if waiting:
+            time.sleep(_POLL_SECONDS)
 
 
 def parse_error(text: str, exit_code: int) -> YakError | None:

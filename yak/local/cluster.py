@@ -1,14 +1,7 @@
 """A cluster on this machine: a Redis server and brokers as children that outlive the command that started them.
 
 There is no supervisor process: each child has a session of its own, and `<data-dir>/cluster.json` remembers what was
-started. A start spawns the broker first and the Redis server a moment later: the broker needs longer to load than
-Redis to answer, and waits for it.
-
-    <data-dir>/cluster.json, cluster.lock    what was started; one command at a time
-    <data-dir>/node-1/                       the broker's own data directory
-    <data-dir>/redis/                        the Redis server's append-only file
-    <data-dir>/logs/node-1.log, redis.log    what they print
-    <data-dir>/run/node-1.json               the broker's ready file
+started. What a cluster is made of is decided in `planning`, started in `starting`, and lies where `layout` says.
 """
 
 import contextlib
@@ -17,50 +10,43 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from yak.errors import StartRefused, UsageError, YakError
-from yak.local import ports, processes, redis_child, state
-from yak.local.broker_process import BrokerSpec, StartingBroker
+from yak.errors import UsageError, YakError
+from yak.local import layout, planning, processes, redis_child, state
+from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
+from yak.local.starting import start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
-from yak.local.status import BrokerStatus, ClusterStatus, broker_status, look
+from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
 
-DEFAULT_PORT: Final = 9092
+__all__ = ["LocalCluster", "UpResult", "UpSettings"]
+
 BROKER_PATIENCE_SECONDS: Final = 30.0
-_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, f"{state.STATE_FILE}.tmp", state.LOCK_FILE)
-
-
-@dataclass(frozen=True, slots=True)
-class UpSettings:
-    """What a cluster is started with. `port` None means 9092, or any free port when that is taken; 0 any free port."""
-
-    port: int | None = None
-    host: str = "127.0.0.1"
-    redis_url: str | None = None
-    configs: tuple[str, ...] = ()
-    ephemeral: bool = False
-    supervised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UpResult:
     """What `LocalCluster.up` did. `started` names the nodes it started; none when all ran already.
 
-    `redis_started` says whether it started a Redis server.
+    `taken_ports` are usual ports that others had, so that brokers took other ones. `redis_started` says whether it
+    started a Redis server.
     """
 
     status: ClusterStatus
     started: tuple[int, ...]
     took_ms: float
-    port_moved: bool
+    taken_ports: tuple[int, ...]
     supervisor_pid: int | None
     redis_started: bool
 
 
 class LocalCluster:
-    """The cluster of one data directory. Every method that changes it holds the cluster's lock."""
+    """The cluster of one data directory. Every method that changes what is remembered of it holds the cluster's lock.
+
+    Demos, benchmarks and screens use it as `yak up` does. Methods that name a node raise UsageError (`unknown-node`) for
+    one that is not there, and UsageError (`no-cluster`) where no cluster was ever started.
+    """
 
     def __init__(self, data_dir: str) -> None:
         self.data_dir = os.path.realpath(data_dir)
@@ -71,7 +57,7 @@ class LocalCluster:
 
     def log_path(self, name: str) -> str:
         """The log file of `redis` or `node-1`."""
-        return os.path.join(self.data_dir, "logs", f"{name}.log")
+        return layout.log_path(self.data_dir, name)
 
     def log_paths(self) -> dict[str, str]:
         """Every child's log file by the child's name."""
@@ -79,21 +65,32 @@ class LocalCluster:
         brokers = [f"node-{broker.node_id}" for broker in known.brokers] if known else []
         return {name: self.log_path(name) for name in (*brokers, "redis")}
 
+    def redis_pid(self) -> int | None:
+        """The process of the Redis server that belongs to the cluster; None when none runs, or it is not ours."""
+        known = self._known()
+        process = None if known is None else known.redis.process
+        return process.pid if process is not None and processes.is_running(process) else None
+
+    # ------------------------------------------------------------------------------------------------- the whole
+
     def up(self, settings: UpSettings) -> UpResult:
-        """Start what does not run; nothing at all when everything runs.
+        """Start what does not run, all at the same time, and wait until all of it is ready; nothing when everything runs.
 
         Raises UsageError for a taken port or settings that differ from the running cluster's, StartRefused for a
-        directory that is not ours to use, and whatever error the broker ends with.
+        directory that is not ours to use, and whatever error a broker ends with.
         """
         began = time.monotonic()
-        self._prepare_directory()
+        layout.prepare(self.data_dir)
         with state.locked(self.data_dir):
             known = self._known() or ClusterState(self.data_dir, RedisState(settings.redis_url or ""))
-            if any(broker_status(broker).state in {"running", "starting"} for broker in known.brokers):
-                self._check_same(known, settings)
-            port_moved = self._plan(known, settings)
+            had = len(known.brokers)
+            taken_ports = planning.plan(known, settings)
             redis_before = known.redis.process
-            started = self._start_missing(known)
+            try:
+                started = start_missing(known)
+            except BaseException:
+                self._forget_after(known, had)
+                raise
             redis_started = known.redis.process != redis_before
             supervisor = known.supervisor
             if supervisor is not None and not processes.is_running(supervisor):
@@ -105,27 +102,29 @@ class LocalCluster:
             state.save(known)
         took_ms = (time.monotonic() - began) * 1000.0
         supervisor_pid = None if supervisor is None else supervisor.pid
-        return UpResult(look(self.data_dir, known), started, took_ms, port_moved, supervisor_pid, redis_started)
+        return UpResult(look(self.data_dir, known), started, took_ms, taken_ports, supervisor_pid, redis_started)
 
-    def down(self, *, purge: bool = False) -> tuple[str, ...]:
-        """Stop brokers, then Redis, in that order; gives the names of those that had to be killed.
+    def down(self, *, purge: bool = False, keep: bool = False) -> tuple[str, ...]:
+        """Stop followers, then leaders, then Redis; gives the names of those that had to be killed.
 
-        `purge`, or a cluster that was started as ephemeral, also deletes what is in the directory and ours. Raises
-        UsageError when no cluster was ever started there.
+        In this order nothing has to be led by anybody else meanwhile, and each wave stops at the same time. `purge`, or a
+        cluster that was started as ephemeral, also deletes what is in the directory and ours, unless `keep`.
         """
         killed: list[str] = []
         with self._changing_known() as known:
+            known.ephemeral = known.ephemeral and not keep
             for broker in known.brokers:
-                if broker.process and not processes.stop(broker.process, patience_seconds=BROKER_PATIENCE_SECONDS):
-                    killed.append(f"node-{broker.node_id}")
-                broker.process, broker.is_ready, broker.wanted = None, False, False
+                broker.wanted = False
+            state.save(known)
+            for role in ("follower", "leader"):
+                killed += self._stop_all([broker for broker in known.brokers if broker.role == role])
                 state.save(known)
             if known.redis.process and not redis_child.stop(known.redis.process):
                 killed.append("redis")
             known.redis.process, known.supervisor = None, None
             state.save(known)
             if purge or known.ephemeral:
-                self._purge(known)
+                layout.purge(known)
         return tuple(killed)
 
     def discard(self) -> None:
@@ -134,150 +133,111 @@ class LocalCluster:
             self.down(purge=True)
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
+    # ------------------------------------------------------------------------------------------------ one broker
+
+    def add(self, role: str = "follower", configs: tuple[str, ...] | None = None) -> BrokerStatus:
+        """Start one more broker, empty, with the next node id; it joins the running cluster and gets no partition yet.
+
+        `configs` None: those of the first broker. Raises YakError (`cluster-not-running`), and the broker's own error when
+        it cannot start; then nothing is remembered of it.
+        """
+        with self._changing_known() as known:
+            if not any(map(is_alive, known.brokers)):
+                raise YakError(
+                    "cluster-not-running",
+                    f"the cluster in {self.data_dir} does not run",
+                    why="a broker is added to brokers that run",
+                    try_=(f"yak up -d --data-dir {self.data_dir}", "yak up -d --brokers N          start it with more"),
+                )
+            had = len(known.brokers)
+            added = planning.add_broker(known, role, configs)
+            try:
+                start_missing(known, only=added.node_id)
+            except BaseException:
+                self._forget_after(known, had)
+                raise
+            return broker_status(added)
+
     def restart(self, node_id: int, *, hard: bool = False) -> BrokerStatus:
         """Stop one broker (SIGTERM, or SIGKILL when `hard`) and start it on the same data and port.
 
-        A Redis server of ours that is gone is started too. Raises UsageError for a node that is not there.
+        A Redis server of ours that is gone is started too.
         """
         with self._changing_known() as known:
             broker = self._broker(known, node_id)
-            self._stop_broker(broker, hard=hard)
+            if hard and broker.process is not None:
+                processes.kill(broker.process)
+                broker.process, broker.is_ready = None, False
+            self._stop_all([broker])
             broker.wanted = True
             state.save(known)
-            self._start_missing(known, only=node_id)
+            start_missing(known, only=node_id)
             return broker_status(broker)
 
     def kill(self, node_id: int) -> ProcessId:
-        """`kill -9` one broker and wait until it is gone; it counts as dead, not as stopped.
+        """`kill -9` one broker, paused or not, and wait until it is gone; it counts as dead, not as stopped.
 
-        Raises UsageError when the node is not there, and YakError when it does not run.
+        Raises YakError (`node-not-running`).
         """
-        known = self._require_known()
-        broker = self._broker(known, node_id)
-        if broker.process is None or not processes.kill(broker.process):
+        process = self._running_process(node_id, "there is nothing to kill")
+        processes.kill(process)
+        return process
+
+    def pause(self, node_id: int) -> ProcessId:
+        """Let one broker hang (SIGSTOP): connections to it stay, nothing is answered.
+
+        Raises YakError (`node-not-running`, `node-paused`).
+        """
+        process = self._running_process(node_id, "there is nothing to pause")
+        if processes.is_paused(process):
+            raise YakError(
+                "node-paused",
+                f"node {node_id} is paused already",
+                why=f"its process {process.pid} was stopped before",
+                try_=(f"yak up resume {node_id} --data-dir {self.data_dir}",),
+            )
+        processes.pause(process)
+        return process
+
+    def resume(self, node_id: int) -> ProcessId:
+        """Undo `pause` (SIGCONT). Raises YakError (`node-not-running`, `node-not-paused`)."""
+        process = self._running_process(node_id, "there is nothing to resume")
+        if not processes.is_paused(process):
+            raise YakError(
+                "node-not-paused",
+                f"node {node_id} is not paused",
+                why=f"its process {process.pid} runs",
+                try_=(f"yak up --status --data-dir {self.data_dir}",),
+            )
+        processes.resume(process)
+        return process
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _running_process(self, node_id: int, why: str) -> ProcessId:
+        broker = self._broker(self._require_known(), node_id)
+        if broker.process is None or not is_alive(broker):
             raise YakError(
                 "node-not-running",
                 f"node {node_id} does not run",
-                why="there is nothing to kill",
+                why=why,
                 try_=(f"yak up restart {node_id} --data-dir {self.data_dir}",),
             )
         return broker.process
 
-    def _plan(self, known: ClusterState, settings: UpSettings) -> bool:
-        """Fill in what is to be started; True when another port than the usual one was taken."""
-        known.ephemeral = known.ephemeral or settings.ephemeral
-        if settings.redis_url is not None and not known.redis.is_ours:
-            known.redis.url = settings.redis_url
-        if not known.redis.url:
-            known.redis.port = ports.find_free("127.0.0.1")
-        if not known.brokers:
-            known.brokers.append(
-                BrokerState(1, "leader", settings.host, 0, os.path.join(self.data_dir, "node-1"), settings.configs)
-            )
-        broker = known.brokers[0]
-        condition = broker_status(broker).state
-        if condition in {"running", "starting"}:
-            return False
-        usual = broker.port or DEFAULT_PORT
-        broker.host = settings.host
-        broker.port = _choose_port(settings.host, settings.port, usual)
-        if settings.configs or condition == "stopped":
-            broker.configs = settings.configs
-        return settings.port is None and broker.port != usual
-
-    def _start_missing(self, known: ClusterState, only: int | None = None) -> tuple[int, ...]:
-        """Start our Redis if it is gone, and the brokers that should run and do not; wait until all are ready."""
-        starting: list[tuple[BrokerState, StartingBroker]] = []
-        redis = known.redis
-        redis_missing = redis.is_ours and not (redis.process is not None and processes.is_running(redis.process))
-        if redis_missing:
-            self._choose_redis_port(known)
-        server = None
-        try:
-            for broker in known.brokers:
-                broker.wanted = broker.wanted or only is None
-                missing = broker_status(broker).state == "dead"
-                if missing and only in {None, broker.node_id}:
-                    starting.append((broker, self._spawn_broker(known, broker)))
-            state.save(known)
-            if redis_missing:
-                server = redis_child.start(
-                    os.path.join(self.data_dir, "redis"), redis.port or 0, self.log_path("redis")
-                )
-                redis.process, redis.url = server.process, server.url
-                state.save(known)
-            for broker, child in starting:
-                ready = child.wait_ready()
-                broker.process, broker.is_ready, broker.epoch = ready.process, True, ready.broker_epoch
-                broker.port = int(ready.address.rpartition(":")[2])
-                state.save(known)
-        except BaseException:
-            self._undo_start(known, starting, stop_redis=server is not None and only is None)
-            raise
-        known.cluster_id = _read_cluster_id(known.brokers[0].data_dir) or known.cluster_id
-        state.save(known)
-        return tuple(broker.node_id for broker, _ in starting)
-
-    def _spawn_broker(self, known: ClusterState, broker: BrokerState) -> StartingBroker:
-        spec = BrokerSpec(broker.node_id, broker.host, broker.port, broker.data_dir, known.redis.url, broker.configs)
-        child = StartingBroker(
-            spec,
-            log_path=self.log_path(f"node-{broker.node_id}"),
-            ready_file=os.path.join(self.data_dir, "run", f"node-{broker.node_id}.json"),
-        )
-        broker.process, broker.is_ready, broker.epoch = child.process, False, None
-        return child
-
-    def _undo_start(
-        self, known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]], *, stop_redis: bool
-    ) -> None:
-        for broker, child in starting:
-            child.abandon()
+    def _stop_all(self, brokers: list[BrokerState]) -> list[str]:
+        """Stop these at the same time; the names of those that had to be killed."""
+        there = [(broker, broker.process) for broker in brokers if broker.process is not None]
+        ended = processes.stop_all([process for _, process in there], patience_seconds=BROKER_PATIENCE_SECONDS)
+        for broker in brokers:
             broker.process, broker.is_ready = None, False
-        if stop_redis and known.redis.process is not None:
-            redis_child.stop(known.redis.process)
-            known.redis.process = None
+        return [f"node-{broker.node_id}" for (broker, _), in_time in zip(there, ended, strict=True) if not in_time]
+
+    def _forget_after(self, known: ClusterState, count: int) -> None:
+        """Forget brokers that were to join a cluster of `count` and could not start."""
+        if count:
+            del known.brokers[count:]
         state.save(known)
-
-    def _choose_redis_port(self, known: ClusterState) -> None:
-        redis = known.redis
-        if not redis.port or not ports.is_free("127.0.0.1", redis.port):
-            if any(broker_status(broker).state in {"running", "starting"} for broker in known.brokers):
-                raise YakError(
-                    "redis-port-taken",
-                    f"Redis cannot come back on port {redis.port}, where the running broker looks for it",
-                    why=f"{ports.holder(redis.port or 0) or 'another program'} listens there now",
-                    try_=(f"yak up --down --data-dir {self.data_dir}          stop all, then start again",),
-                )
-            redis.port = ports.find_free("127.0.0.1")
-        redis.url = redis_child.url(redis.port)
-
-    def _stop_broker(self, broker: BrokerState, *, hard: bool) -> None:
-        if broker.process is None:
-            return
-        if hard:
-            processes.kill(broker.process)
-        else:
-            processes.stop(broker.process, patience_seconds=BROKER_PATIENCE_SECONDS)
-        broker.process, broker.is_ready = None, False
-
-    def _check_same(self, known: ClusterState, settings: UpSettings) -> None:
-        """Refuse settings that a running cluster cannot take."""
-        broker = known.brokers[0]
-        wrong = None
-        if settings.port not in {None, 0, broker.port}:
-            wrong = f"it listens on {broker.address}, not on port {settings.port}"
-        elif settings.redis_url not in {None, known.redis.url}:
-            wrong = f"its metadata is in {known.redis.url}"
-        elif settings.configs and settings.configs != broker.configs:
-            wrong = "it was started with other configs"
-        if wrong is not None:
-            raise UsageError(
-                "cluster-running",
-                f"the cluster in {self.data_dir} already runs",
-                why=wrong,
-                try_=(f"yak up --down --data-dir {self.data_dir}          stop it first",),
-            )
 
     def _known(self) -> ClusterState | None:
         """The remembered state; of a directory that was copied or moved, without the processes of the old place."""
@@ -312,67 +272,9 @@ class LocalCluster:
             try_=(f"yak up --status --data-dir {self.data_dir}",),
         )
 
-    def _prepare_directory(self) -> None:
-        """Make the data directory, or refuse it. Raises StartRefused; a refused directory is not touched."""
-        if os.path.exists(os.path.join(self.data_dir, "meta.properties")):
-            raise StartRefused(
-                "data-dir-of-a-broker",
-                f"{self.data_dir} is the data directory of one broker, not of a local cluster",
-                why="it holds meta.properties, as yak serve and Apache Kafka write it",
-                try_=("yak up --data-dir ./yak-cluster", f"yak serve --data-dir {self.data_dir}"),
-            )
-        try:
-            os.makedirs(self.data_dir, exist_ok=True)
-            with open(os.path.join(self.data_dir, state.LOCK_FILE), "a", encoding="utf-8"):
-                pass
-        except OSError as error:
-            raise StartRefused(
-                "data-dir-not-writable",
-                f"cannot use {self.data_dir} for a cluster",
-                why=os.strerror(error.errno or 0),
-                try_=("yak up --data-dir DIR          a directory you may write to",),
-            ) from error
-
     @contextlib.contextmanager
     def _changing_known(self) -> Iterator[ClusterState]:
         """The cluster's lock, and its state as read under it."""
         self._require_known()
         with state.locked(self.data_dir):
             yield self._require_known()
-
-    def _purge(self, known: ClusterState) -> None:
-        """Delete what a cluster puts into its directory, and the directory if nothing else is in it."""
-        for broker in known.brokers:
-            shutil.rmtree(broker.data_dir, ignore_errors=True)
-        for entry in _OWN_ENTRIES:
-            path = Path(self.data_dir) / entry
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            os.rmdir(self.data_dir)
-
-
-def _choose_port(host: str, asked: int | None, usual: int) -> int:
-    """The port to listen on, 0 for any. Raises UsageError when a port was asked for by number and is taken."""
-    if asked:
-        if not ports.is_free(host, asked):
-            raise ports.port_taken_error(host, asked)
-        return asked
-    if asked is None and ports.is_free(host, usual):
-        return usual
-    return 0
-
-
-def _read_cluster_id(broker_data_dir: str) -> str | None:
-    """The cluster id that the broker wrote into its meta.properties."""
-    try:
-        text = (Path(broker_data_dir) / "meta.properties").read_text("utf-8")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        name, _, value = line.partition("=")
-        if name.strip() == "cluster.id":
-            return value.strip()
-    return None

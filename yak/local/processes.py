@@ -11,10 +11,12 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _POLL_SECONDS = 0.005
+_SIGNAL_SECONDS = 2.0
 _LINUX = sys.platform.startswith("linux")
 
 
@@ -35,6 +37,14 @@ def identify(pid: int) -> ProcessId | None:
 def is_running(process: ProcessId) -> bool:
     """Whether this very process still runs."""
     return _start_mark(process.pid) == process.mark
+
+
+def is_paused(process: ProcessId) -> bool:
+    """Whether this very process was stopped by SIGSTOP and waits for SIGCONT."""
+    if not _LINUX:
+        return _portable_is_paused(process)
+    found = _linux_stat(process.pid)
+    return found is not None and found == (b"T", process.mark)
 
 
 def send_signal(process: ProcessId, signal_number: int) -> bool:
@@ -89,12 +99,43 @@ def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
 
 def stop(process: ProcessId, *, patience_seconds: float) -> bool:
     """SIGTERM, wait, then SIGKILL. True when it ended by itself in the time given, or was gone already."""
-    if not send_signal(process, signal.SIGTERM):
-        return True
-    if wait_gone(process, patience_seconds):
-        return True
-    kill(process)
-    return False
+    return stop_all((process,), patience_seconds=patience_seconds)[0]
+
+
+def stop_all(group: Sequence[ProcessId], *, patience_seconds: float) -> list[bool]:
+    """`stop` for several at once; a paused one is resumed first, or it would not hear. In the order given."""
+    asked = []
+    for process in group:
+        if is_paused(process):
+            send_signal(process, signal.SIGCONT)
+        asked.append(send_signal(process, signal.SIGTERM))
+    deadline = time.monotonic() + patience_seconds
+    ended = []
+    for process, was_there in zip(group, asked, strict=True):
+        in_time = not was_there or wait_gone(process, max(0.0, deadline - time.monotonic()))
+        if not in_time:
+            kill(process)
+        ended.append(in_time)
+    return ended
+
+
+def pause(process: ProcessId) -> bool:
+    """SIGSTOP, and wait until it stands still; False when it is gone."""
+    return _signal_until(process, signal.SIGSTOP, paused=True)
+
+
+def resume(process: ProcessId) -> bool:
+    """SIGCONT, and wait until it goes on; False when it is gone."""
+    return _signal_until(process, signal.SIGCONT, paused=False)
+
+
+def _signal_until(process: ProcessId, signal_number: int, *, paused: bool) -> bool:
+    deadline = time.monotonic() + _SIGNAL_SECONDS
+    if not send_signal(process, signal_number):
+        return False
+    while is_running(process) and is_paused(process) is not paused and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return is_running(process)
 
 
 def kill(process: ProcessId) -> bool:
@@ -118,6 +159,12 @@ def _start_mark(pid: int) -> str | None:
 
 
 def _linux_mark(pid: int) -> str | None:
+    found = _linux_stat(pid)
+    return None if found is None or found[0] in {b"Z", b"X"} else found[1]
+
+
+def _linux_stat(pid: int) -> tuple[bytes, str] | None:
+    """State letter and start mark (proc(5)); None when there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -125,9 +172,7 @@ def _linux_mark(pid: int) -> str | None:
         return None
     # The name in parentheses may hold spaces and parentheses itself: count fields from the last one.
     fields = stat[stat.rindex(b")") + 2 :].split()
-    if fields[0] in {b"Z", b"X"}:
-        return None
-    return f"{boot}:{int(fields[19])}"
+    return fields[0], f"{boot}:{int(fields[19])}"
 
 
 def _portable_mark(pid: int) -> str | None:
@@ -140,3 +185,14 @@ def _portable_mark(pid: int) -> str | None:
         return f"created:{process.create_time():.6f}"
     except psutil.NoSuchProcess:
         return None
+
+
+def _portable_is_paused(process: ProcessId) -> bool:
+    import psutil
+
+    if not is_running(process):
+        return False
+    try:
+        return bool(psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False

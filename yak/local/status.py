@@ -7,16 +7,19 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yak.local.processes import is_running
+from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
 
-BrokerCondition = Literal["running", "starting", "stopped", "dead"]
-"""`stopped`: on purpose. `dead`: it should run and its process is gone."""
+BrokerCondition = Literal["running", "starting", "paused", "stopped", "dead"]
+"""`paused`: by SIGSTOP. `stopped`: on purpose. `dead`: it should run and its process is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One broker. `http_address` is None while the broker serves no HTTP; `pid` is None when nothing runs."""
+    """One broker. `http_address` is None while the broker serves no HTTP; `pid` is None when nothing runs.
+
+    `epoch` is the broker epoch that it was given at its last start.
+    """
 
     node_id: int
     role: str
@@ -62,6 +65,7 @@ class ClusterStatus:
                     "address": broker.address,
                     "http_address": broker.http_address,
                     "state": broker.state,
+                    "epoch": broker.epoch,
                 }
                 for broker in self.brokers
             ],
@@ -87,14 +91,21 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
     )
 
 
+def is_alive(broker: BrokerState) -> bool:
+    """Whether its process is there, paused or not."""
+    return broker.process is not None and is_running(broker.process)
+
+
 def broker_status(broker: BrokerState) -> BrokerStatus:
     """One broker's status."""
-    alive = broker.process is not None and is_running(broker.process)
+    alive = is_alive(broker)
     pid = broker.process.pid if alive and broker.process is not None else None
     return BrokerStatus(broker.node_id, broker.role, pid, broker.address, _condition(broker, alive), epoch=broker.epoch)
 
 
 def _condition(broker: BrokerState, alive: bool) -> BrokerCondition:
     if alive:
+        if broker.process is not None and is_paused(broker.process):
+            return "paused"
         return "running" if broker.is_ready else "starting"
     return "dead" if broker.wanted else "stopped"

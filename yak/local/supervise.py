@@ -24,6 +24,12 @@ class LogFollower:
         self._positions = {name: _size(path) for name, path in paths.items()}
         self._halves = dict.fromkeys(paths, b"")
 
+    def follow_also(self, paths: Mapping[str, str]) -> None:
+        """Read those that are not read yet from their start: of brokers that were added since."""
+        for name, path in paths.items():
+            if name not in self._paths:
+                self._paths[name], self._positions[name], self._halves[name] = path, 0, b""
+
     def new_lines(self) -> list[tuple[str, str]]:
         """(name, line) for each whole line that is new; a file that was put aside is read from its start."""
         found: list[tuple[str, str]] = []
@@ -61,6 +67,7 @@ def supervise(
         looks += 1
         if looks % _STATUS_EVERY_LOOKS:
             continue
+        follower.follow_also(cluster.log_paths())
         status = cluster.status()
         if all(broker.state == "stopped" for broker in status.brokers):
             return False

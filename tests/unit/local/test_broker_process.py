@@ -37,8 +37,9 @@ def test_a_text_without_an_error_gives_none() -> None:
 
 
 def test_the_serve_arguments_say_all_that_the_spec_holds() -> None:
-    spec = BrokerSpec(3, "127.0.0.1", 0, "/d", "redis://h:1/0", ("a=b", "c=d"))
+    spec = BrokerSpec(3, "127.0.0.1", 0, "/d", "redis://h:1/0", ("a=b", "c=d"), "follower")
     text = " ".join(spec.serve_arguments("/r"))
     assert text == (
-        "serve --node-id 3 --host 127.0.0.1 --port 0 --data-dir /d --redis-url redis://h:1/0 --ready-file /r -c a=b -c c=d"
+        "serve --node-id 3 --host 127.0.0.1 --port 0 --role follower --data-dir /d --redis-url redis://h:1/0"
+        " --ready-file /r -c a=b -c c=d"
     )

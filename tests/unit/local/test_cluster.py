@@ -5,59 +5,19 @@ import os
 import shutil
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from yak.errors import NothingInTime, StartRefused, UsageError, YakError
-from yak.local import broker_process
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import identify, is_running
 from yak.local.state import load
 from yak.local.supervise import LogFollower, supervise
 
-STAND_IN = """
-import json, os, signal, socket, sys, time
-flags = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-how = os.environ.get("STAND_IN", "well")
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-print("node", flags["--node-id"], "with", flags["--redis-url"], flush=True)
-if how == "refuses":
-    print("error[data-dir-locked]: node 1 cannot open it\\n  why:  pid 7 holds it\\n  try:  stop it", file=sys.stderr)
-    sys.exit(1)
-if how == "crashes":
-    sys.exit("Traceback: boom")
-if how == "hangs":
-    time.sleep(60)
-os.makedirs(flags["--data-dir"], exist_ok=True)
-with open(os.path.join(flags["--data-dir"], "meta.properties"), "w") as meta:
-    meta.write("version=1\\ncluster.id=stand-in\\n")
-listener = socket.create_server((flags["--host"], int(flags["--port"])))
-address = "%s:%d" % listener.getsockname()
-with open(flags["--ready-file"] + ".new", "w") as ready:
-    json.dump({"node_id": int(flags["--node-id"]), "address": address, "pid": os.getpid()}, ready)
-os.replace(flags["--ready-file"] + ".new", flags["--ready-file"])
-while True:
-    time.sleep(60)
-"""
-
-
-@pytest.fixture(autouse=True)
-def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script = tmp_path / "stand_in.py"
-    script.write_text(STAND_IN)
-    monkeypatch.setattr(broker_process, "yak_argv", lambda *arguments: [sys.executable, str(script), *arguments])
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    made = LocalCluster(str(tmp_path / "data"))
-    yield made
-    made.discard()
+pytestmark = pytest.mark.usefixtures("stand_in")
 
 
 def test_up_starts_redis_and_broker_and_down_stops_both(cluster: LocalCluster) -> None:
@@ -151,12 +111,12 @@ def test_a_taken_default_port_moves_and_a_taken_asked_port_is_refused(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
-        monkeypatch.setattr("yak.local.cluster.DEFAULT_PORT", taken)
+        monkeypatch.setattr("yak.local.planning.DEFAULT_PORT", taken)
         with pytest.raises(UsageError) as caught:
             cluster.up(UpSettings(port=taken))
         assert caught.value.code == "port-in-use"
         result = cluster.up(UpSettings())
-    assert result.port_moved
+    assert result.taken_ports == (taken,)
     assert result.status.bootstrap != f"127.0.0.1:{taken}"
 
 

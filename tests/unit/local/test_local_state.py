@@ -83,6 +83,7 @@ def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
                 "address": "127.0.0.1:9092",
                 "http_address": None,
                 "state": "running",
+                "epoch": None,
             }
         ],
     }

@@ -1,0 +1,277 @@
+"""A local cluster of several brokers: who leads, where they listen, how it grows, and what is done to one of them."""
+
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from yak.errors import StartRefused, UsageError, YakError
+from yak.local import ports, processes
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.planning import replication_configs
+from yak.local.state import load, state_path
+from yak.local.supervise import supervise
+
+
+def states(cluster: LocalCluster) -> list[str]:
+    return [broker.state for broker in cluster.status().brokers]
+
+
+def roles(cluster: LocalCluster) -> str:
+    return "".join(broker.role[0] for broker in cluster.status().brokers)
+
+
+def said_to(cluster: LocalCluster, node_id: int) -> str:
+    return Path(cluster.log_path(f"node-{node_id}")).read_text()
+
+
+def free_row(count: int) -> int:
+    """The first of so many ports that are free side by side, below those that the system gives."""
+    for base in range(20_000 + os.getpid() % 5_000, 32_000, 10):
+        if all(ports.is_free("127.0.0.1", base + index) for index in range(count)):
+            return base
+    raise AssertionError("no free ports")
+
+
+def test_the_first_ones_lead_and_each_has_its_own_directory_and_port(cluster: LocalCluster) -> None:
+    base = free_row(4)
+    result = cluster.up(UpSettings(port=base, brokers=4, leaders=2))
+    assert result.started == (1, 2, 3, 4)
+    assert result.taken_ports == ()
+    assert roles(cluster) == "llff"
+    assert [broker.address for broker in result.status.brokers] == [f"127.0.0.1:{base + index}" for index in range(4)]
+    assert result.status.bootstrap.count(",") == 3
+    assert "--role leader" in said_to(cluster, 2)
+    assert "--role follower" in said_to(cluster, 3)
+    assert f"--data-dir {cluster.data_dir}/node-4" in said_to(cluster, 4)
+
+
+def test_a_cluster_of_one_is_what_one_gets_unasked_and_three_when_leaders_are_named(
+    tmp_path: Path, stand_in: None
+) -> None:
+    for settings, expected in ((UpSettings(port=0), "l"), (UpSettings(port=0, leaders=1), "lff")):
+        cluster = LocalCluster(str(tmp_path / expected))
+        try:
+            cluster.up(settings)
+            assert roles(cluster) == expected
+        finally:
+            cluster.discard()
+
+
+@pytest.mark.parametrize(
+    ("brokers", "given", "expected"),
+    [
+        (1, (), ()),
+        (2, (), ("default.replication.factor=2", "min.insync.replicas=1")),
+        (3, (), ("default.replication.factor=3", "min.insync.replicas=2")),
+        (5, (), ("default.replication.factor=3", "min.insync.replicas=2")),
+        (3, ("default.replication.factor=1",), ("min.insync.replicas=1",)),
+        (4, ("default.replication.factor=4", "a=b"), ("min.insync.replicas=2",)),
+        (3, ("min.insync.replicas=1",), ("default.replication.factor=3",)),
+        (3, ("default.replication.factor=many",), ("min.insync.replicas=1",)),
+    ],
+)
+def test_topics_of_many_brokers_are_replicated_unless_the_user_says_otherwise(
+    brokers: int, given: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    assert replication_configs(brokers, given) == expected
+
+
+def test_every_broker_is_told_how_topics_are_replicated(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, brokers=3, configs=("num.partitions=6",)))
+    for node_id in (1, 2, 3):
+        assert "-c default.replication.factor=3 -c min.insync.replicas=2 -c num.partitions=6" in said_to(
+            cluster, node_id
+        )
+
+
+def test_a_port_of_another_is_left_to_it_and_told(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = free_row(3)
+    monkeypatch.setattr("yak.local.planning.DEFAULT_PORT", base)
+    with socket.create_server(("127.0.0.1", base + 1)):
+        result = cluster.up(UpSettings(brokers=3))
+    assert result.taken_ports == (base + 1,)
+    given = [int(broker.address.rpartition(":")[2]) for broker in result.status.brokers]
+    assert given[0] == base
+    assert given[2] == base + 2
+    assert given[1] not in {base, base + 1, base + 2}
+
+
+def test_a_cluster_grows_while_it_runs_and_after_a_stop_and_never_shrinks(cluster: LocalCluster) -> None:
+    first = cluster.up(UpSettings(port=0)).status.brokers[0]
+    assert cluster.up(UpSettings(brokers=2)).started == (2,)
+    assert cluster.status().brokers[0] == first
+    cluster.down()
+    assert cluster.up(UpSettings(brokers=3, leaders=2)).started == (1, 2, 3)
+    assert roles(cluster) == "llf"
+    cluster.down()
+    assert cluster.up(UpSettings()).started == (1, 2, 3), "as many as it has"
+    assert roles(cluster) == "llf"
+    with pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings(brokers=2))
+    assert caught.value.code == "cluster-shrink"
+    assert "has 3 brokers" in caught.value.message
+
+
+def test_roles_change_only_where_nothing_runs(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, brokers=2))
+    with pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings(leaders=2))
+    assert caught.value.code == "cluster-running"
+    assert caught.value.why == "node 2 has the role of a follower, not of a leader"
+    for leaders in (0, 3):
+        with pytest.raises(UsageError) as caught:
+            cluster.up(UpSettings(leaders=leaders))
+        assert caught.value.code == "bad-leaders"
+
+
+def test_one_that_cannot_start_takes_back_the_whole_first_start(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "2 refuses")
+    with pytest.raises(StartRefused) as caught:
+        cluster.up(UpSettings(port=0, brokers=3))
+    assert caught.value.code == "data-dir-locked"
+    assert set(states(cluster)) == {"dead"}
+    monkeypatch.delenv("STAND_IN")
+    assert cluster.up(UpSettings(port=0, brokers=2)).started == (1, 2), "no start had succeeded, so this is the first"
+
+
+def test_one_that_cannot_join_is_forgotten_and_the_others_run_on(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.up(UpSettings(port=0))
+    monkeypatch.setenv("STAND_IN", "2 refuses")
+    for join in (cluster.add, lambda: cluster.up(UpSettings(brokers=3))):
+        with pytest.raises(StartRefused):
+            join()
+        assert states(cluster) == ["running"]
+    monkeypatch.delenv("STAND_IN")
+    assert cluster.add().node_id == 2
+
+
+def test_an_added_broker_gets_the_next_number_and_the_configs_of_the_first(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, brokers=2, configs=("a=b",)))
+    added = cluster.add("leader")
+    assert (added.node_id, added.role, added.state) == (3, "leader", "running")
+    assert "default.replication.factor=3" in said_to(cluster, 3)
+    assert "-c a=b" in said_to(cluster, 3)
+    cluster.add(configs=("c=d",))
+    assert "-c c=d" in said_to(cluster, 4)
+    cluster.down()
+    with pytest.raises(YakError) as caught:
+        cluster.add()
+    assert caught.value.code == "cluster-not-running"
+
+
+def test_a_paused_broker_is_shown_and_resumed(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, brokers=2))
+    with pytest.raises(YakError) as caught:
+        cluster.resume(2)
+    assert caught.value.code == "node-not-paused"
+    process = cluster.pause(2)
+    assert processes.is_paused(process)
+    assert states(cluster) == ["running", "paused"]
+    assert not cluster.status().all_running
+    with pytest.raises(YakError) as caught:
+        cluster.pause(2)
+    assert caught.value.code == "node-paused"
+    assert cluster.up(UpSettings()).started == (), "it is there"
+    cluster.resume(2)
+    assert states(cluster) == ["running", "running"]
+
+
+def test_a_paused_broker_can_be_killed_restarted_and_stopped(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, brokers=3))
+    for node_id in (1, 2, 3):
+        cluster.pause(node_id)
+    cluster.kill(1)
+    assert cluster.restart(2).state == "running"
+    assert states(cluster) == ["dead", "running", "paused"]
+    assert cluster.down() == (), "none of them had to be killed"
+    assert states(cluster) == ["stopped"] * 3
+
+
+@pytest.mark.parametrize("action", ["kill", "pause", "resume"])
+def test_nothing_is_done_to_a_node_that_is_not_there_or_does_not_run(cluster: LocalCluster, action: str) -> None:
+    with pytest.raises(UsageError) as none:
+        getattr(cluster, action)(1)
+    assert none.value.code == "no-cluster"
+    cluster.up(UpSettings(port=0))
+    with pytest.raises(UsageError) as unknown:
+        getattr(cluster, action)(2)
+    assert unknown.value.code == "unknown-node"
+    cluster.kill(1)
+    with pytest.raises(YakError) as gone:
+        getattr(cluster, action)(1)
+    assert gone.value.code == "node-not-running"
+
+
+def test_followers_stop_before_leaders(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.up(UpSettings(port=0, brokers=3))
+    known = load(cluster.data_dir)
+    assert known is not None
+    node_of = {broker.process: broker.node_id for broker in known.brokers}
+    waves: list[list[int]] = []
+    stop_all = processes.stop_all
+
+    def noting(group: list[processes.ProcessId], *, patience_seconds: float) -> list[bool]:
+        waves.append([node_of[process] for process in group if process in node_of])
+        return stop_all(group, patience_seconds=patience_seconds)
+
+    monkeypatch.setattr(processes, "stop_all", noting)
+    cluster.down()
+    assert waves[:2] == [[2, 3], [1]]
+
+
+def test_keep_ends_that_a_cluster_is_ephemeral(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, ephemeral=True))
+    cluster.down(keep=True)
+    assert os.path.exists(cluster.data_dir)
+    cluster.up(UpSettings(ephemeral=True))
+    cluster.up(UpSettings(keep=True))
+    cluster.down()
+    assert os.path.exists(cluster.data_dir)
+
+
+def test_a_state_written_before_there_were_many_is_understood(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0))
+    cluster.down()
+    path = state_path(cluster.data_dir)
+    written = json.loads(path.read_text())
+    assert set(written["brokers"][0]) == {
+        "node_id", "role", "host", "port", "data_dir", "configs", "process", "epoch", "is_ready", "wanted",
+    }  # fmt: skip
+    assert cluster.up(UpSettings(brokers=3)).started == (1, 2, 3)
+
+
+def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, supervised=True))
+    lines: list[tuple[str, str]] = []
+    changes: list[tuple[int, str]] = []
+    asked = threading.Event()
+
+    def changed(node_id: int, condition: str) -> None:
+        changes.append((node_id, condition))
+        if (node_id, condition) == (1, "paused"):
+            asked.set()
+
+    def act() -> None:
+        cluster.add()
+        time.sleep(1.2)
+        cluster.pause(1)
+
+    acting = threading.Thread(target=act)
+    acting.start()
+    give_up = threading.Timer(20, asked.set)
+    give_up.start()
+    supervise(cluster, asked, on_line=lambda *line: lines.append(line), on_change=changed, on_redis_gone=lambda: None)
+    give_up.cancel()
+    acting.join()
+    assert (2, "running") in changes
+    assert (1, "paused") in changes
+    assert any(name == "node-2" and "started with" in line for name, line in lines)

@@ -1,0 +1,89 @@
+"""Where a local cluster keeps what, and whether a directory may be used for one.
+
+<data-dir>/cluster.json, cluster.lock    what was started; one command at a time
+<data-dir>/node-1/                       the broker's own data directory
+<data-dir>/redis/                        the Redis server's append-only file
+<data-dir>/logs/node-1.log, redis.log    what they print
+<data-dir>/run/node-1.json               the broker's ready file
+"""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from yak.errors import StartRefused
+from yak.local import state
+from yak.local.state import ClusterState
+
+_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, f"{state.STATE_FILE}.tmp", state.LOCK_FILE)
+
+
+def node_dir(data_dir: str, node_id: int) -> str:
+    """The data directory of one broker."""
+    return os.path.join(data_dir, f"node-{node_id}")
+
+
+def redis_dir(data_dir: str) -> str:
+    """The folder of the Redis server."""
+    return os.path.join(data_dir, "redis")
+
+
+def log_path(data_dir: str, name: str) -> str:
+    """The log file of `redis` or `node-1`."""
+    return os.path.join(data_dir, "logs", f"{name}.log")
+
+
+def ready_file(data_dir: str, node_id: int) -> str:
+    """The file that a broker writes once it answers clients."""
+    return os.path.join(data_dir, "run", f"node-{node_id}.json")
+
+
+def prepare(data_dir: str) -> None:
+    """Make the data directory, or refuse it. Raises StartRefused; a refused directory is not touched."""
+    if os.path.exists(os.path.join(data_dir, "meta.properties")):
+        raise StartRefused(
+            "data-dir-of-a-broker",
+            f"{data_dir} is the data directory of one broker, not of a local cluster",
+            why="it holds meta.properties, as yak serve and Apache Kafka write it",
+            try_=("yak up --data-dir ./yak-cluster", f"yak serve --data-dir {data_dir}"),
+        )
+    try:
+        os.makedirs(data_dir, exist_ok=True)
+        with open(os.path.join(data_dir, state.LOCK_FILE), "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise StartRefused(
+            "data-dir-not-writable",
+            f"cannot use {data_dir} for a cluster",
+            why=os.strerror(error.errno or 0),
+            try_=("yak up --data-dir DIR          a directory you may write to",),
+        ) from error
+
+
+def purge(known: ClusterState) -> None:
+    """Delete what a cluster puts into its directory, and the directory if nothing else is in it."""
+    for broker in known.brokers:
+        shutil.rmtree(broker.data_dir, ignore_errors=True)
+    for entry in _OWN_ENTRIES:
+        path = Path(known.data_dir) / entry
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        os.rmdir(known.data_dir)
+
+
+def read_cluster_id(broker_data_dir: str) -> str | None:
+    """The cluster id that the broker wrote into its meta.properties."""
+    try:
+        text = (Path(broker_data_dir) / "meta.properties").read_text("utf-8")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "cluster.id":
+            return value.strip()
+    return None

@@ -1,0 +1,181 @@
+"""Of which brokers a local cluster is made: how many, which of them lead, where they listen. Starts nothing.
+
+Nodes are numbered from 1. The first ones have the role of a leader. Node K listens K - 1 above the first one's port where
+that is free. A cluster grows and never shrinks: what is left out might hold the only copy of something.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from yak.errors import UsageError
+from yak.local import layout, ports
+from yak.local.state import BrokerState, ClusterState
+from yak.local.status import is_alive
+
+DEFAULT_PORT: Final = 9092
+BROKERS_OF_MANY: Final = 3
+"""Of a new cluster that was asked for leaders and not for a number of brokers."""
+_PORTS_OF_THE_SYSTEM_FROM: Final = 32_768
+"""Linux gives ports from here on to whoever asks for any: the one above a given one may be taken at any moment."""
+_PORT_MAX: Final = 65_535
+_REPLICAS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    """What a cluster is started with.
+
+    `brokers` None: as many as it has, and one for a new one (three when `leaders` is given). `leaders` None: roles stay;
+    one leader in a new cluster. `port` None means 9092, or any free port when that is taken; 0 any free port.
+    `ephemeral`: the data is deleted when the cluster is stopped; `keep` ends that for a cluster that was.
+    """
+
+    port: int | None = None
+    host: str = "127.0.0.1"
+    redis_url: str | None = None
+    configs: tuple[str, ...] = ()
+    brokers: int | None = None
+    leaders: int | None = None
+    ephemeral: bool = False
+    keep: bool = False
+    supervised: bool = False
+
+
+def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
+    """Fill in what is to be started; gives the usual ports that others had taken.
+
+    Raises UsageError for what a cluster that exists, or runs, cannot be turned into, and for a taken port.
+    """
+    running = any(map(is_alive, known.brokers))
+    if known.cluster_id is None and not running:
+        known.brokers.clear()  # no start of it ever succeeded
+    if running:
+        _refuse_changes(known, settings)
+    known.ephemeral = (known.ephemeral or settings.ephemeral) and not settings.keep
+    if settings.redis_url is not None and not known.redis.is_ours:
+        known.redis.url = settings.redis_url
+    if not known.redis.url:
+        known.redis.port = ports.find_free("127.0.0.1")
+    _set_size(known, settings)
+    for broker in known.brokers:
+        if not is_alive(broker) and (settings.configs or not broker.wanted):
+            broker.configs = settings.configs
+    return _choose_ports(known, settings)
+
+
+def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) -> BrokerState:
+    """One more broker for a cluster that has some: the next number and port."""
+    first = known.brokers[0]
+    node_id = max(broker.node_id for broker in known.brokers) + 1
+    added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
+    known.brokers.append(added)
+    _choose_ports(known, UpSettings(host=first.host), only=node_id)
+    return added
+
+
+def replication_configs(brokers: int, given: Sequence[str]) -> tuple[str, ...]:
+    """Broker configs that make topics replicated in a cluster of so many brokers, unless `given` sets them.
+
+    Three replicas of which two must have a record, or two of which one must: a broker can be lost either way.
+    """
+    names = dict(pair.partition("=")[::2] for pair in given)
+    text = names.get("default.replication.factor", str(min(brokers, _REPLICAS))).strip()
+    replicas = int(text) if text.isascii() and text.isdigit() else 1
+    derived = {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": "2" if replicas >= _REPLICAS else "1",
+    }
+    return tuple(f"{name}={value}" for name, value in derived.items() if brokers > 1 and name not in names)
+
+
+def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
+    """Refuse settings that a running cluster cannot take."""
+    first = known.brokers[0]
+    wrong = None
+    if settings.port not in {None, 0, first.port}:
+        wrong = f"it listens on {first.address}, not on port {settings.port}"
+    elif settings.redis_url not in {None, known.redis.url}:
+        wrong = f"its metadata is in {known.redis.url}"
+    elif settings.configs and any(is_alive(each) and each.configs != settings.configs for each in known.brokers):
+        wrong = "it was started with other configs"
+    if wrong is not None:
+        raise _running(known, wrong)
+
+
+def _running(known: ClusterState, why: str) -> UsageError:
+    return UsageError(
+        "cluster-running",
+        f"the cluster in {known.data_dir} already runs",
+        why=why,
+        try_=(f"yak up --down --data-dir {known.data_dir}          stop it first",),
+    )
+
+
+def _set_size(known: ClusterState, settings: UpSettings) -> None:
+    has = len(known.brokers)
+    wanted = settings.brokers
+    if wanted is None:
+        wanted = has or (1 if settings.leaders is None else max(BROKERS_OF_MANY, settings.leaders))
+    if wanted < has:
+        raise UsageError(
+            "cluster-shrink",
+            f"the cluster in {known.data_dir} has {has} brokers and cannot have {wanted}",
+            why="the one that is left out might hold the only copy of something",
+            try_=(
+                f"yak up --brokers {has} --data-dir {known.data_dir}",
+                f"yak up --down --purge --data-dir {known.data_dir}          delete all of it, then start anew",
+            ),
+        )
+    leaders = settings.leaders
+    if leaders is not None and not 1 <= leaders <= wanted:
+        raise UsageError(
+            "bad-leaders",
+            f"{leaders} of {wanted} brokers cannot be leaders",
+            why="at least one has that role, and at most all",
+            try_=(f"yak up --brokers {wanted} --leaders 1",),
+        )
+    configs = known.brokers[0].configs if known.brokers and not settings.configs else settings.configs
+    for node_id in range(has + 1, wanted + 1):
+        known.brokers.append(_new_broker(known, node_id, "leader" if node_id == 1 else "follower", configs))
+    if leaders is not None:
+        _set_roles(known, leaders)
+
+
+def _new_broker(known: ClusterState, node_id: int, role: str, configs: tuple[str, ...]) -> BrokerState:
+    return BrokerState(node_id, role, "", 0, layout.node_dir(known.data_dir, node_id), configs)
+
+
+def _set_roles(known: ClusterState, leaders: int) -> None:
+    for index, broker in enumerate(known.brokers):
+        role = "leader" if index < leaders else "follower"
+        if role != broker.role and is_alive(broker):
+            raise _running(known, f"node {broker.node_id} has the role of a {broker.role}, not of a {role}")
+        broker.role = role
+
+
+def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> tuple[int, ...]:
+    taken: list[int] = []
+    asked = settings.port
+    base = asked or known.brokers[0].port or DEFAULT_PORT
+    mine = {broker.port for broker in known.brokers if is_alive(broker)}
+    for index, broker in enumerate(known.brokers):
+        if is_alive(broker) or only not in {None, broker.node_id}:
+            continue
+        broker.host = settings.host
+        usual = base + index
+        if asked is None and broker.port:
+            usual = broker.port
+        elif base >= _PORTS_OF_THE_SYSTEM_FROM and index:
+            usual = 0
+        if asked == 0 or not 0 < usual <= _PORT_MAX:
+            broker.port = 0
+            continue
+        is_free = usual not in mine and ports.is_free(settings.host, usual)
+        if asked and index == 0 and not is_free:
+            raise ports.port_taken_error(settings.host, usual)
+        broker.port = usual if is_free else 0
+        mine.add(usual)
+        if not is_free:
+            taken.append(usual)
+    return tuple(taken)

@@ -1,0 +1,97 @@
+"""Starting what does not run of a local cluster: all brokers at once, and Redis a moment later.
+
+The brokers come first because they need longer to load than Redis to answer; they wait for it.
+"""
+
+from typing import Final
+
+from yak.errors import YakError
+from yak.local import layout, planning, ports, processes, redis_child, state
+from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
+from yak.local.state import BrokerState, ClusterState
+from yak.local.status import broker_status, is_alive
+
+_REDIS_HOST: Final = "127.0.0.1"
+
+
+def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ...]:
+    """Start our Redis if it is gone, and the brokers that should run and do not (or `only` one); wait for all of them.
+
+    Gives the nodes started. When one of them cannot start, what was started is ended again and its error is raised.
+    """
+    starting: list[tuple[BrokerState, StartingBroker]] = []
+    redis = known.redis
+    redis_missing = redis.is_ours and not (redis.process is not None and processes.is_running(redis.process))
+    if redis_missing:
+        _choose_redis_port(known)
+    server = None
+
+    def ready(index: int, found: ReadyBroker) -> None:
+        broker = starting[index][0]
+        broker.process, broker.is_ready, broker.epoch = found.process, True, found.broker_epoch
+        broker.port = int(found.address.rpartition(":")[2])
+        state.save(known)
+
+    try:
+        for broker in known.brokers:
+            broker.wanted = broker.wanted or only is None
+            missing = broker_status(broker).state == "dead"
+            if missing and only in {None, broker.node_id}:
+                starting.append((broker, _spawn(known, broker)))
+        state.save(known)
+        if redis_missing:
+            server = redis_child.start(
+                layout.redis_dir(known.data_dir), redis.port or 0, layout.log_path(known.data_dir, "redis")
+            )
+            redis.process, redis.url = server.process, server.url
+            state.save(known)
+        wait_all_ready([child for _, child in starting], ready)
+    except BaseException:
+        _undo(known, starting, stop_redis=server is not None and only is None)
+        raise
+    known.cluster_id = layout.read_cluster_id(known.brokers[0].data_dir) or known.cluster_id
+    state.save(known)
+    return tuple(broker.node_id for broker, _ in starting)
+
+
+def _spawn(known: ClusterState, broker: BrokerState) -> StartingBroker:
+    spec = BrokerSpec(
+        broker.node_id,
+        broker.host,
+        broker.port,
+        broker.data_dir,
+        known.redis.url,
+        planning.replication_configs(len(known.brokers), broker.configs) + broker.configs,
+        broker.role,
+    )
+    child = StartingBroker(
+        spec,
+        log_path=layout.log_path(known.data_dir, f"node-{broker.node_id}"),
+        ready_file=layout.ready_file(known.data_dir, broker.node_id),
+    )
+    broker.process, broker.is_ready, broker.epoch = child.process, False, None
+    return child
+
+
+def _undo(known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]], *, stop_redis: bool) -> None:
+    for broker, child in starting:
+        child.abandon()
+        broker.process, broker.is_ready = None, False
+    if stop_redis and known.redis.process is not None:
+        redis_child.stop(known.redis.process)
+        known.redis.process = None
+    state.save(known)
+
+
+def _choose_redis_port(known: ClusterState) -> None:
+    redis = known.redis
+    if not redis.port or not ports.is_free(_REDIS_HOST, redis.port):
+        if any(map(is_alive, known.brokers)):
+            raise YakError(
+                "redis-port-taken",
+                f"Redis cannot come back on port {redis.port}, where the running brokers look for it",
+                why=f"{ports.holder(redis.port or 0) or 'another program'} listens there now",
+                try_=(f"yak up --down --data-dir {known.data_dir}          stop all, then start again",),
+            )
+        redis.port = ports.find_free(_REDIS_HOST)
+    redis.url = redis_child.url(redis.port)
