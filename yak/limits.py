@@ -38,6 +38,14 @@ REQUEST_MEMORY_SHARE_MAX: Final = 0.25
 REQUEST_MEMORY_BYTES_MIN: Final = REQUEST_BYTES_MAX
 """And never less than one request of the largest size, or no such request could ever be read."""
 
+# --------------------------------------------------------------------------------------------------- between brokers
+
+PEER_CONNECT_MS_MAX: Final = 2_000
+"""A handshake with another broker takes a round trip; past this the line is broken, and the core shall know."""
+PEER_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX + 8 * MIB
+"""A longer answer ends the connection to that broker: a batch of the largest request, and what stands around it for the
+partitions of a full fetch session (37 bytes each)."""
+
 # ---------------------------------------------------------------------------------------------------- what is decoded
 
 REQUEST_ELEMENTS_MAX: Final = 250_000
@@ -95,6 +103,7 @@ assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is
 assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
 assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"
 assert FETCH_ANSWER_AIM_BYTES <= FETCH_BYTES_MAX <= REQUEST_BYTES_MAX, "who takes such requests takes such answers"
+assert REQUEST_BYTES_MAX + 64 * FETCH_SESSION_PARTITIONS_MAX < PEER_ANSWER_BYTES_MAX <= 2**31 - 1
 assert FETCH_SESSION_PARTITIONS_MAX <= REQUEST_ELEMENTS_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"

@@ -2,33 +2,28 @@
 
 import socket
 import sys
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
-from yak.seams.disk import Buffer, Part
 from yak.server import log
-from yak.server.descriptors import IOV_MAX
 from yak.server.file_slices import PooledSlice
+from yak.server.outgoing import Outgoing
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
 from yak.server.wrong_protocol import describe_bad_length
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell
 
-_JOIN_BELOW_BYTES: Final = 16 * 1024
-"""Replies that together are smaller leave as one joined buffer: cheaper than a gather list of hundreds."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
-_MORE: Final = getattr(socket, "MSG_MORE", 0)
-"""More follows at once: do not send a packet for the few bytes before a slice."""
 _TCP_INFO_RTT_AT: Final = 68
 
 
-class Connection:
+class Connection(Outgoing):
     """One accepted socket. `run` is its task; the shell calls the rest within a turn."""
 
     __slots__ = (
@@ -48,21 +43,16 @@ class Connection:
         "peer",
         "peer_ip",
         "relief",
-        "replies",
-        "sock",
-        "unsent_bytes",
     )
 
     def __init__(
         self, shell: "Shell", sock: socket.socket, connection_id: ConnectionId, peer_ip: str, peer: str
     ) -> None:
-        self.sock = sock
+        super().__init__(sock)
         self.connection_id = connection_id
         self.peer_ip = peer_ip
         self.peer = peer
         self.input = ReceiveBuffer(shell.shared_buffer)
-        self.replies: list[Part] = []
-        self.unsent_bytes = 0
         self.closing = False
         self.close_reason = ""
         self.has_sent = False
@@ -219,7 +209,7 @@ class Connection:
             self._recount_held()
         else:
             try:
-                self._send()
+                self._shell.counters.sends += self.send()
             except OSError as error:
                 self._because(error.strerror or type(error).__name__)
                 self._forget_replies()
@@ -237,61 +227,16 @@ class Connection:
         self.closing = True
         if now:
             self._forget_replies()
-        self._shell.touched[self.connection_id] = self
-
-    def _send(self) -> None:
-        replies = self.replies
-        while replies:
-            try:
-                if self.unsent_bytes <= _JOIN_BELOW_BYTES:
-                    sent = self._send_small()
-                else:
-                    sent = self._send_large()
-            except BlockingIOError:
-                return
-            self._shell.counters.sends += 1
-            self.unsent_bytes -= sent
-            if not self.unsent_bytes:
-                replies.clear()
-                return
-
-    def _send_small(self) -> int:
-        """Send what is queued as one buffer; few bytes are left, so none of it is a slice but perhaps the end of one."""
-        replies = self.replies
-        if len(replies) > 1 or type(replies[0]) is PooledSlice:
-            replies[:] = [b"".join(map(bytes, replies))]
-        first = cast("Buffer", replies[0])
-        sent = self.sock.send(first)
-        if sent < len(first):
-            replies[0] = memoryview(first)[sent:]
-        return sent
-
-    def _send_large(self) -> int:
-        """Send the slice that stands first, or all buffers up to the next slice."""
-        replies = self.replies
-        first = replies[0]
-        if type(first) is PooledSlice:
-            sent = first.send(self.sock.fileno())
-            if not first:
-                del replies[0]
-            return sent
-        count = 1
-        while count < len(replies) and count < IOV_MAX and type(replies[count]) is not PooledSlice:
-            count += 1
-        buffers = cast("list[Buffer]", replies[:count])
-        follows_slice = count < len(replies) and type(replies[count]) is PooledSlice
-        sent = self.sock.sendmsg(buffers, [], _MORE if follows_slice else 0)
-        _drop_front(replies, sent)
-        return sent
+        self._shell.touched[self] = None
 
     async def _drain(self) -> None:
         """The task that sends what the socket did not take at once."""
         shell = self._shell
         try:
-            while self.replies:
+            while self.outgoing:
                 await trio.lowlevel.wait_writable(self.sock)
                 before = self.unsent_bytes
-                self._send()
+                shell.counters.sends += self.send()
                 if self.unsent_bytes != before:
                     self.last_active_ms = shell.clock.now_ms()
                     self._recount_held()
@@ -310,13 +255,13 @@ class Connection:
 
     def _recount_held(self) -> None:
         # slices are no memory of ours
-        held = self.unsent_bytes - sum(len(part) for part in self.replies if type(part) is PooledSlice)
+        held = self.unsent_bytes - sum(len(part) for part in self.outgoing if type(part) is PooledSlice)
         if held != self._held_bytes:
             self._shell.memory.change(held - self._held_bytes)
             self._held_bytes = held
 
     def _forget_replies(self) -> None:
-        self.replies.clear()
+        self.outgoing.clear()
         self.unsent_bytes = 0
         self._recount_held()
 
@@ -333,14 +278,3 @@ def _round_trip_ms(sock: socket.socket) -> int:
     except OSError:
         return 0
     return int.from_bytes(info[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000
-
-
-def _drop_front(replies: list[Part], sent: int) -> None:
-    """Take the first `sent` bytes, all of them in buffers, off what is to be sent."""
-    index = 0
-    while sent and sent >= len(replies[index]):
-        sent -= len(replies[index])
-        index += 1
-    del replies[:index]
-    if sent:
-        replies[0] = memoryview(cast("Buffer", replies[0]))[sent:]

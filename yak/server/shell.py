@@ -17,6 +17,8 @@ from yak import limits as bounds
 from yak.broker.events import (
     CallStore,
     CloseConnection,
+    ClosePeer,
+    ConnectPeer,
     Effect,
     Event,
     Notice,
@@ -24,6 +26,7 @@ from yak.broker.events import (
     Refused,
     Reply,
     RunJob,
+    SendPeer,
     Stopped,
     StoreLost,
     TailStore,
@@ -36,6 +39,8 @@ from yak.server import log
 from yak.server.clock import Clock
 from yak.server.connection import Connection
 from yak.server.jobs import JobRunner
+from yak.server.outgoing import Outgoing
+from yak.server.peers import Peers
 from yak.server.receive_buffer import Memory, SharedBuffer
 
 SLOW_TURN_MS: Final = 200
@@ -82,6 +87,8 @@ class ConnectionLimits:
     idle_ms_max: int = bounds.IDLE_MS_MAX
     connections_max: int = bounds.CONNECTIONS_MAX
     connections_per_ip_max: int = bounds.CONNECTIONS_PER_IP_MAX
+    peer_connect_ms_max: int = bounds.PEER_CONNECT_MS_MAX
+    peer_answer_bytes_max: int = bounds.PEER_ANSWER_BYTES_MAX
     memory_bytes_max: int = bounds.REQUEST_MEMORY_BYTES_MIN
 
 
@@ -90,6 +97,7 @@ class Counters:
     """What happened since the start; read by metrics and tests."""
 
     frames: int = 0
+    answers: int = 0
     turns: int = 0
     sends: int = 0
     received_bytes: int = 0
@@ -127,7 +135,9 @@ class Shell:
         self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
         self.jobs = JobRunner(nursery, self.post, self.clock)
         self.connections: dict[ConnectionId, Connection] = {}
-        self.touched: dict[ConnectionId, Connection] = {}
+        self.peers = Peers(self)
+        self.touched: dict[Outgoing, None] = {}
+        """Connections that got something to send in this turn, in that order."""
         self.turn_ms = self.clock.now_ms()
         self.refusal: Refused | None = None
         self.stopped = trio.Event()
@@ -142,6 +152,9 @@ class Shell:
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
             RunJob: self.jobs.submit,
+            ConnectPeer: self.peers.connect,
+            SendPeer: self.peers.send,
+            ClosePeer: self.peers.close,
             CallStore: self._call_store,
             TailStore: self._tail_store,
             Notice: self._notice,
@@ -177,8 +190,8 @@ class Shell:
                 touched = self.touched
                 if touched:
                     self.touched = {}
-                    for connection in touched.values():
-                        connection.flush()
+                    for outgoing in touched:
+                        outgoing.flush()
                 if not posted and not self.touched:
                     break
         finally:
@@ -218,13 +231,12 @@ class Shell:
         """Do what the core asks, in order."""
         for effect in effects:
             if type(effect) is Reply:
-                connection_id = effect.connection_id
-                connection = self.connections.get(connection_id)
+                connection = self.connections.get(effect.connection_id)
                 if connection is not None:
                     parts = effect.parts
-                    connection.replies += parts
+                    connection.outgoing += parts
                     connection.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-                    self.touched[connection_id] = connection
+                    self.touched[connection] = None
                     if connection.relief is not None:
                         connection.relief.set()
             else:
@@ -267,7 +279,7 @@ class Shell:
     def connection_ended(self, connection: Connection) -> None:
         """A connection's task is over."""
         self.connections.pop(connection.connection_id, None)
-        self.touched.pop(connection.connection_id, None)
+        self.touched.pop(connection, None)
 
     def _arm_timer(self) -> None:
         due = self.core.next_due()

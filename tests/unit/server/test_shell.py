@@ -581,6 +581,6 @@ def test_ten_thousand_idle_connections_would_hold_no_buffers() -> None:
             for stream in streams:
                 await ask(stream, b"x" * 50_000)
             connections = list(broker.shell.connections.values())
-            assert all(c.input._own is None and c.input._rest == b"" and not c.replies for c in connections)
+            assert all(c.input._own is None and c.input._rest == b"" and not c.outgoing for c in connections)
 
     trio.run(main)

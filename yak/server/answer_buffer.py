@@ -1,0 +1,107 @@
+"""Bytes from another broker to whole answers, with a buffer of its own for each connection.
+
+A follower gets answers of a megabyte without pause, and each is received where it is read: the socket writes to the
+buffer, the core reads there, and nothing is copied between. So the buffer stays as large as the largest answer of late;
+one that asks for no data (a watch connection) keeps a small one. It grows with the bytes received, never with the
+length announced, and is replaced rather than resized, since views into it may be about.
+"""
+
+import socket
+from typing import Final
+
+from yak.server.receive_buffer import FRAME_LENGTH
+
+SMALLEST_BYTES: Final = 16 * 1024
+_GROWTH: Final = 4
+_LOOK_EVERY_FRAMES: Final = 64
+"""After as many frames the buffer is made smaller if none of them needed a quarter of it."""
+_LENGTH_MIN: Final = 4
+"""The correlation id: no answer is shorter."""
+
+
+class BadLengthError(Exception):
+    """A length prefix that no answer has."""
+
+
+class AnswerBuffer:
+    """The receiving side of one connection to a peer."""
+
+    __slots__ = ("_buffer", "_end", "_frames", "_largest", "_length_max", "_readonly", "_start", "_view", "took_all")
+
+    def __init__(self, length_max: int) -> None:
+        self.took_all = False
+        """The last read left room: the socket had no more."""
+        self._length_max = length_max
+        self._start = self._end = 0
+        self._frames = self._largest = 0
+        self._replace(SMALLEST_BYTES)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the buffer."""
+        return len(self._buffer)
+
+    def receive(self, sock: socket.socket) -> int:
+        """One `recv`, to be followed by `next_frame` until it has none; 0 at the peer's end. Raises OSError.
+
+        Views of frames given before are no longer valid.
+        """
+        self._make_room()
+        end = self._end
+        received = sock.recv_into(self._view[end:] if end else self._view)
+        self._end = end + received
+        self.took_all = self._end < len(self._buffer)
+        return received
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole answer, without its length prefix; None when the rest is not there. Raises BadLengthError."""
+        start = self._start
+        left = self._end - start
+        if left < FRAME_LENGTH.size:
+            return None
+        (length,) = FRAME_LENGTH.unpack_from(self._buffer, start)
+        if not _LENGTH_MIN <= length <= self._length_max:
+            raise BadLengthError(f"an answer of {length} bytes")
+        start += FRAME_LENGTH.size
+        stop = start + length
+        if stop > self._end:
+            return None
+        self._start = stop
+        self._frames += 1
+        self._largest = max(self._largest, length)
+        return self._readonly[start:stop]
+
+    def _make_room(self) -> None:
+        start, end, size = self._start, self._end, len(self._buffer)
+        if start == end:
+            self._start = self._end = 0
+            if self._frames >= _LOOK_EVERY_FRAMES:
+                self._shrink()
+            return
+        left = end - start
+        need = FRAME_LENGTH.size
+        if left >= need:
+            need += FRAME_LENGTH.unpack_from(self._buffer, start)[0]
+        if start and (start + need > size or end == size):
+            self._view[:left] = self._view[start:end]
+            self._start, self._end = 0, left
+        if left == size:
+            old = self._view
+            self._replace(min(_power_of_two(need), _GROWTH * size))
+            self._view[:left] = old
+
+    def _shrink(self) -> None:
+        fitting = max(SMALLEST_BYTES, _power_of_two(self._largest + FRAME_LENGTH.size))
+        if fitting * _GROWTH <= len(self._buffer):
+            self._replace(fitting)
+        self._frames = self._largest = 0
+
+    def _replace(self, size: int) -> None:
+        self._buffer = bytearray(size)
+        self._view = memoryview(self._buffer)
+        self._readonly = self._view.toreadonly()
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest power of two that holds `size`: answers that differ a little then fit into one buffer."""
+    return 1 << (size - 1).bit_length()

@@ -1,0 +1,94 @@
+"""What waits to be sent on one raw non-blocking socket: parts, gathered into as few sends as possible."""
+
+import socket
+from abc import ABC, abstractmethod
+from typing import Final, cast
+
+from yak.seams.disk import Buffer, Part
+from yak.server.descriptors import IOV_MAX
+from yak.server.file_slices import PooledSlice
+
+_JOIN_BELOW_BYTES: Final = 16 * 1024
+"""Parts that together are smaller leave as one joined buffer: cheaper than a gather list of hundreds."""
+_MORE: Final = getattr(socket, "MSG_MORE", 0)
+"""More follows at once: do not send a packet for the few bytes before a slice."""
+
+
+class Outgoing(ABC):
+    """The sending side of a connection; the shell flushes at the end of the turn those that got something to send.
+
+    A base class and no part of a connection: the shell puts a reply here for every request, and one attribute less on
+    the way is felt.
+    """
+
+    __slots__ = ("outgoing", "sock", "unsent_bytes")
+
+    def __init__(self, sock: socket.socket | None) -> None:
+        self.sock = cast("socket.socket", sock)
+        """Given later where there is none yet; nothing is sent before."""
+        self.outgoing: list[Part] = []
+        self.unsent_bytes = 0
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Send what is queued as far as the socket takes it; a task sends the rest. Raises nothing."""
+
+    def queue(self, parts: list[Part]) -> None:
+        """Put parts behind those that wait."""
+        self.outgoing += parts
+        self.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+
+    def send(self) -> int:
+        """Send until all is sent or the socket is full; how many sends it took. Raises OSError."""
+        outgoing = self.outgoing
+        sends = 0
+        while outgoing:
+            try:
+                sent = self._send_small() if self.unsent_bytes <= _JOIN_BELOW_BYTES else self._send_large()
+            except BlockingIOError:
+                break
+            sends += 1
+            self.unsent_bytes -= sent
+            if not self.unsent_bytes:
+                outgoing.clear()
+        return sends
+
+    def _send_small(self) -> int:
+        """Send what is queued as one buffer; few bytes are left, so none of it is a slice but perhaps the end of one."""
+        outgoing = self.outgoing
+        if len(outgoing) > 1 or type(outgoing[0]) is PooledSlice:
+            outgoing[:] = [b"".join(map(bytes, outgoing))]
+        first = cast("Buffer", outgoing[0])
+        sent = self.sock.send(first)
+        if sent < len(first):
+            outgoing[0] = memoryview(first)[sent:]
+        return sent
+
+    def _send_large(self) -> int:
+        """Send the slice that stands first, or all buffers up to the next slice."""
+        outgoing = self.outgoing
+        first = outgoing[0]
+        if type(first) is PooledSlice:
+            sent = first.send(self.sock.fileno())
+            if not first:
+                del outgoing[0]
+            return sent
+        count = 1
+        while count < len(outgoing) and count < IOV_MAX and type(outgoing[count]) is not PooledSlice:
+            count += 1
+        buffers = cast("list[Buffer]", outgoing[:count])
+        follows_slice = count < len(outgoing) and type(outgoing[count]) is PooledSlice
+        sent = self.sock.sendmsg(buffers, [], _MORE if follows_slice else 0)
+        _drop_front(outgoing, sent)
+        return sent
+
+
+def _drop_front(outgoing: list[Part], sent: int) -> None:
+    """Take the first `sent` bytes, all of them in buffers, off what is to be sent."""
+    index = 0
+    while sent and sent >= len(outgoing[index]):
+        sent -= len(outgoing[index])
+        index += 1
+    del outgoing[:index]
+    if sent:
+        outgoing[0] = memoryview(cast("Buffer", outgoing[0]))[sent:]

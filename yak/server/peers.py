@@ -1,0 +1,235 @@
+"""Connections to other brokers, as the core asks for them: followers fetch over them, and a killed peer is seen by them.
+
+One task for each connects, then reads until the end: the kernel tells it of a peer that died at once. What one read
+completes is stepped in one turn; what the core sends leaves at the end of the turn. Answers are read where they were
+received (`answer_buffer`).
+"""
+
+import contextlib
+import errno
+import socket
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from yak.broker.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected, PeerEnd, PeerLost, SendPeer
+from yak.ids import PeerId
+from yak.server.answer_buffer import AnswerBuffer, BadLengthError
+from yak.server.outgoing import Outgoing
+from yak.server.peer_connect import NotConnectedError, connect_peer
+
+if TYPE_CHECKING:
+    from yak.server.shell import Shell
+
+
+class _End(NamedTuple):
+    how: PeerEnd
+    reason: str
+
+
+class Peers:
+    """All of them; carries out what the core asks concerning peers."""
+
+    def __init__(self, shell: "Shell") -> None:
+        self._shell = shell
+        self._connections: dict[PeerId, PeerConnection] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def connect(self, effect: ConnectPeer) -> None:
+        """Begin to connect; `PeerConnected` or `PeerLost` follows."""
+        assert effect.peer_id not in self._connections, "a peer id is used once"
+        connection = PeerConnection(self._shell, self, effect)
+        self._connections[effect.peer_id] = connection
+        self._shell.nursery.start_soon(connection.run)
+
+    def send(self, effect: SendPeer) -> None:
+        """Queue a request; it leaves at the end of the turn. A peer that is gone gets nothing."""
+        connection = self._connections.get(effect.peer_id)
+        if connection is not None:
+            connection.queue(effect.parts)
+            self._shell.touched[connection] = None
+
+    def close(self, effect: ClosePeer) -> None:
+        """End a connection, or the attempt at one; the core hears no more of it."""
+        connection = self._connections.get(effect.peer_id)
+        if connection is not None:
+            connection.close()
+
+    def forget(self, connection: "PeerConnection") -> None:
+        """It is over."""
+        self._connections.pop(connection.peer_id, None)
+        self._shell.touched.pop(connection, None)
+
+
+class PeerConnection(Outgoing):
+    """One connection to another broker, from the attempt to the end."""
+
+    __slots__ = (
+        "_closed",
+        "_draining",
+        "_end",
+        "_host",
+        "_input",
+        "_is_connected",
+        "_peers",
+        "_port",
+        "_scope",
+        "_shell",
+        "peer_id",
+    )
+
+    def __init__(self, shell: "Shell", peers: Peers, effect: ConnectPeer) -> None:
+        super().__init__(None)
+        self.peer_id = effect.peer_id
+        self._shell = shell
+        self._peers = peers
+        self._host = effect.host
+        self._port = effect.port
+        self._input = AnswerBuffer(shell.limits.peer_answer_bytes_max)
+        self._scope = trio.CancelScope()
+        self._is_connected = False
+        self._closed = False
+        self._draining = False
+        self._end: _End | None = None
+        """Set by a send that failed: it saw first how the connection ended."""
+
+    # ------------------------------------------------------------------------------------------------- the task
+
+    async def run(self) -> None:
+        """Connect, and read until the end. Nothing a peer does escapes from here."""
+        shell = self._shell
+        end: _End | None = None
+        try:
+            with self._scope:
+                end = await self._connect_and_read()
+        except Exception as error:  # noqa: BLE001 - a bug in one connection must not end the broker
+            shell.step_failed(error, None, "peer connection")
+            end = _End("unreachable", "internal error")
+        finally:
+            self._peers.forget(self)
+            self._forget_unsent()
+            if self._is_connected:
+                self._is_connected = False
+                trio.lowlevel.notify_closing(self.sock)
+                self.sock.close()
+        if end is not None and not self._closed:
+            shell.post(PeerLost(self.peer_id, end.how, end.reason))
+
+    async def _connect_and_read(self) -> _End | None:
+        try:
+            self.sock = await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
+        except NotConnectedError as error:
+            return _End(error.how, error.reason)
+        self._is_connected = True
+        if self._closed:
+            return None
+        self._shell.touched[self] = None
+        self._shell.post(PeerConnected(self.peer_id))
+        try:
+            return await self._read_until_end()
+        except OSError as error:
+            return self._end or _why(error)
+
+    async def _read_until_end(self) -> _End | None:
+        sock, answers, counters = self.sock, self._input, self._shell.counters
+        more = False
+        while not self._closed:
+            if more:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(sock)
+            try:
+                received = answers.receive(sock)
+            except BlockingIOError:
+                more = False
+                continue
+            if received <= 0:
+                return self._end or _End("closed", "the peer closed the connection")
+            counters.received_bytes += received
+            more = not answers.took_all
+            end = self._step_answers()
+            if end is not None:
+                return end
+        return None
+
+    def _step_answers(self) -> _End | None:
+        """A turn, if the last read completed an answer: step all that are whole. What then ends the connection, if so."""
+        shell, next_frame = self._shell, self._input.next_frame
+        try:
+            frame = next_frame()
+        except BadLengthError as error:
+            return _End("unreachable", str(error))
+        if frame is None:
+            return None
+        end: _End | None = None
+        now_ms = shell.begin_turn()
+        try:
+            while frame is not None and not self._closed:
+                shell.counters.answers += 1
+                effects = shell.core.step(PeerAnswered(self.peer_id, frame), now_ms)
+                if effects:
+                    shell.carry_out(effects)
+                frame = next_frame()
+        except BadLengthError as error:
+            end = _End("unreachable", str(error))
+        except Exception as error:  # noqa: BLE001 - a bug in handling one answer ends its connection, not the broker
+            shell.step_failed(error, None, "PeerAnswered")
+            end = _End("unreachable", "internal error")
+        shell.end_turn()
+        return end
+
+    # ------------------------------------------------------------------------------------------------- from the core
+
+    def close(self) -> None:
+        """End it quietly, whatever it is doing; what is not sent yet is not sent."""
+        self._closed = True
+        self._peers.forget(self)
+        self._forget_unsent()
+        self._scope.cancel()
+
+    def flush(self) -> None:
+        """Send what is queued as far as the socket takes it; a task sends the rest."""
+        if not self._is_connected or self._draining:
+            return
+        self._send_or_note()
+        if self.unsent_bytes:
+            self._draining = True
+            self._shell.nursery.start_soon(self._drain)
+
+    async def _drain(self) -> None:
+        """The task that sends what the socket did not take at once."""
+        try:
+            while self.unsent_bytes:
+                await trio.lowlevel.wait_writable(self.sock)
+                self._send_or_note()
+        except (OSError, trio.ClosedResourceError):
+            self._forget_unsent()  # the reading task ended the connection
+        finally:
+            self._draining = False
+
+    def _send_or_note(self) -> None:
+        try:
+            self._shell.counters.sends += self.send()
+        except OSError as error:
+            # The reading task still hands on what came before the end, and tells how it ended; make sure that it wakes.
+            self._end = self._end or _why(error)
+            self._forget_unsent()
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+    def _forget_unsent(self) -> None:
+        self.outgoing.clear()
+        self.unsent_bytes = 0
+
+
+def _why(error: OSError) -> _End:
+    """How an established connection ended."""
+    reason = error.strerror or type(error).__name__
+    if error.errno == errno.ECONNRESET:
+        return _End("reset", reason)
+    if error.errno == errno.EPIPE:
+        # The reset came behind the peer's orderly end, in answer to something sent after it.
+        return _End("closed", reason)
+    return _End("unreachable", reason)
