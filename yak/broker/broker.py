@@ -28,6 +28,7 @@ from yak.broker.recompression import fail_pending
 from yak.broker.record_deletions import RecordDeletions
 from yak.broker.replication import Replication
 from yak.broker.sessions import FetchSessions
+from yak.broker.suspects import Suspects
 from yak.broker.timeouts import Timeouts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
@@ -81,6 +82,7 @@ class Broker:
         self.peers = Peers(self)
         self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
+        self.suspects = Suspects(self)
         self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)

@@ -110,6 +110,7 @@ class FailureWatch:
         watched = self._find(peer_id)
         if watched is not None:
             watched.state, watched.refusals = _State.ESTABLISHED, 0
+            self._broker.suspects.clear(watched.info.node_id)
             self._broker.peers.send(peer_id, [_GREETING])
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
@@ -124,6 +125,7 @@ class FailureWatch:
         watched.peer_id = None
         if watched.state is _State.ESTABLISHED and how in ("reset", "closed"):
             watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
+            self._broker.suspects.add(watched.info.node_id)
             self._connect(watched)
         elif watched.state is _State.PROBING and how == "refused":
             watched.refusals += 1

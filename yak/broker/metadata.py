@@ -277,6 +277,7 @@ class Metadata:
         self._carry_out(self.membership.on_image(image, broker.now_ms))
         broker.replication.image_changed(delta)
         broker.failure_watch.image_changed(delta)
+        broker.suspects.wake()
         broker.maintenance.image_changed()
         compact = self._image_log.compaction(image)
         if compact is not None:

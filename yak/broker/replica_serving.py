@@ -131,6 +131,10 @@ class ReplicaServing:
             if session.parked is not None and session not in self._news_due:
                 self._news_due[session] = self._broker.now_ms + WATERMARK_NEWS_MS
 
+    def news_travel(self, session: ReplicaSession) -> None:
+        """An answer is being made: it carries what there is of news, so none need to go by themselves."""
+        self._news_due.pop(session, None)
+
     def changed(self, partition: Partition) -> None:
         """The leader, its epoch, or the log is another: waiting followers see for themselves."""
         for session, item in (partition.replica_sessions or {}).items():
@@ -405,6 +409,7 @@ class ReplicaFetch(Waiting):
     def read(self, broker: Broker) -> Reading:  # noqa: ARG002
         """Look at the partitions that may have something; those for which there is no room stay marked."""
         session, serving = self._session, self._serving
+        serving.news_travel(session)
         max_bytes = self.call.request.max_bytes
         reading = Reading()
         for item in list(session.dirty):

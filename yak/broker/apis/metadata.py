@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.liveness import is_serving, serving_brokers
+from yak.broker.suspects import DecisionWaiting
 from yak.broker.topic_creation import plan_auto_creation
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import is_internal, validate_topic_name
@@ -36,8 +37,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     asked = request.topics
     if asked is None or (call.version == 0 and not asked):
-        names = sorted(broker.image.topics)
-        return Now(_answer(broker, call, [_topic(broker, call, broker.image.topics[name]) for name in names]))
+        return _of_all(broker, call)
     wanted = list(dict.fromkeys((getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked))
     if call.version < _BY_ID_VERSION and any(name is None or topic_id is not None for name, topic_id in wanted):
         return Now(_refused(wanted))
@@ -56,9 +56,27 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     waiting.change(broker, name, plan_auto_creation(broker, name))
                 except PeerError as refusal:
                     waiting.results[name] = refusal
-    if waiting.is_done():
-        return build(waiting.results)
-    return Later(waiting)
+    if not waiting.is_done():
+        return Later(waiting)
+
+    def is_open() -> bool:
+        topics = broker.image.topics
+        return broker.suspects.lead(topics[name] for name, _topic_id in wanted if name is not None and name in topics)
+
+    if is_open():
+        return Later(DecisionWaiting(broker, call, is_open, lambda: build(waiting.results)))
+    return build(waiting.results)
+
+
+def _of_all(broker: Broker, call: Call) -> Outcome:
+    def answer() -> Outcome:
+        topics = broker.image.topics
+        return Now(_answer(broker, call, [_topic(broker, call, topics[name]) for name in sorted(topics)]))
+
+    def is_open() -> bool:
+        return broker.suspects.lead(broker.image.topics.values())
+
+    return Later(DecisionWaiting(broker, call, is_open, answer)) if is_open() else answer()
 
 
 def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
@@ -153,7 +171,7 @@ def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
         offline = [node for node in info.replicas if node not in alive]
         if broker.node_id in info.replicas and broker.is_offline(topic.name, info.partition):
             offline.append(broker.node_id)
-        has_leader = info.leader in alive and info.leader not in offline
+        has_leader = info.leader in alive and info.leader not in offline and not broker.suspects.has(info.leader)
         answers.append(
             {
                 "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
