@@ -8,6 +8,7 @@ from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
+from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.rig import Rig
 
 
@@ -60,3 +61,60 @@ def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...
     ):
         broker.leadership_changed(partition)
     return partition
+
+
+class Silence:
+    """The way to brokers that do not exist: nothing ever answers, which is no reason to think them dead."""
+
+    def connect(self, peer_id: int, host: str, port: int) -> None:
+        """No answer."""
+
+    def send(self, peer_id: int, frame: bytes) -> None:
+        """Lost."""
+
+    def close(self, peer_id: int) -> None:
+        """Nothing was open."""
+
+    def end(self) -> None:
+        """Nothing was open."""
+
+
+def join(
+    rig: Rig, node_id: int, *, port: int = 9092, role: str = "leader", rack: str | None = None, active: bool = True
+) -> None:
+    """A broker that only the metadata store knows: registered, and alive until it should have sent a heartbeat."""
+    rig.node._peers = Silence()
+    who = {"boot_id": f"boot-{node_id}", "directories": f"directory-{node_id}", "lossy": False, "last_epoch": 0}
+    where = {"host": f"host-{node_id}", "port": port, "rack": rack, "role": role}
+    outcome = _call(rig, "register", node_id=node_id, broker_epoch=0, **who, **where)
+    assert outcome.code == "OK", outcome
+    rig.store.state.brokers[node_id]["persisted"] = outcome.value["broker_epoch"]
+    if active:
+        set_state(rig, node_id, "ACTIVE")
+    heard(rig)
+
+
+def set_state(rig: Rig, node_id: int, state: str) -> None:
+    """Fence or unfence a broker by the controller's word."""
+    script = {"ACTIVE": "unfence", "FENCED": "fence"}[state]
+    epoch = rig.store.state.brokers[node_id]["broker_epoch"]
+    assert _call(rig, script, target_id=node_id, target_epoch=epoch).code == "OK"
+    heard(rig)
+
+
+def heard(rig: Rig) -> None:
+    """Let the broker read what is new in the metadata log."""
+    rig.node.store_line.store_moved()
+    rig.run_for(20)
+
+
+def _call(rig: Rig, script: str, **arguments: object) -> StoreOutcome:
+    cluster, own = rig.store.state.cluster, rig.store.state.brokers[1]
+    envelope = {
+        "cluster_id": cluster["cluster_id"],
+        "incarnation_id": cluster["incarnation_id"],
+        "node_id": 1,
+        "broker_epoch": own["broker_epoch"],
+        "controller_epoch": cluster["ctl_epoch"],
+    }
+    return rig.store.call(StoreRequest(script, envelope | arguments), rig.world.now_ms)

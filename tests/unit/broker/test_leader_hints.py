@@ -67,7 +67,7 @@ def test_a_produce_that_waited_when_the_leader_moved_is_told_where_to(rig):
     assert not pending.is_done
     set_partition(rig, "orders", leader=2, replicas=(1, 2), isr=(1, 2))
     # the effects leave with the next step
-    rig.ask(18, 0)
+    rig.ask(18, 0, client=rig.new_client())
     rig.run_for(10)
     partition = pending.answer.responses[0].partition_responses[0]
     assert (partition.error_code, partition.current_leader.leader_id) == (NOT_LEADER, 2)

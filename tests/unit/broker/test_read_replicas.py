@@ -134,6 +134,6 @@ def test_a_consumer_that_waits_at_a_follower_is_woken_when_the_watermark_moves(r
     assert not pending.is_done
     assert partition.follow_high_watermark(2)
     rig.node.broker.advanced(partition)
-    rig.ask(18, 0)
+    rig.ask(18, 0, client=rig.new_client())
     rig.run_for(50)
     assert pending.answer.responses[0].partitions[0].records

@@ -23,6 +23,10 @@ ABSENT: tuple[str, ...] = ()
 _CODES = {
     "NO_TOPIC": PeerError(ErrorCode.unknown_topic_or_partition, "The partition was deleted meanwhile."),
     "INELIGIBLE_BROKER": PeerError(ErrorCode.invalid_replica_assignment, "A broker of the new replicas is gone."),
+    "INELIGIBLE_REPLICA": PeerError(
+        ErrorCode.invalid_replica_assignment,
+        "No replica that stays is alive and in sync: it would take an unclean election.",
+    ),
     "NO_REASSIGNMENT": PeerError(
         ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress that can be taken back."
     ),

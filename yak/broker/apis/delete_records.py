@@ -46,8 +46,6 @@ def _delete_below(broker: Broker, topic: str, asked: Any, waiting: DeletionWaiti
         partition = broker.leader_of(TopicPartition(topic, asked.partition_index))
         log = partition.log
         assert log is not None
-        if "delete" not in log.config.cleanup_policy:
-            raise PeerError(ErrorCode.policy_violation, "the topic's cleanup.policy does not delete")
         offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if offset < 0 or offset > partition.high_watermark:
             raise PeerError(ErrorCode.offset_out_of_range)

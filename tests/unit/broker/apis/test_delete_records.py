@@ -35,7 +35,7 @@ def delete(rig, offset, *, topic="orders", timeout_ms=5_000):
 
 
 def answered(rig, pending):
-    rig.ask(18, 0)
+    rig.ask(18, 0, client=rig.new_client())
     rig.run_for(10)
     if not pending.is_done:
         return None
@@ -102,8 +102,3 @@ def test_a_client_that_leaves_is_forgotten(rig, replicas):
     replicas.replica_states[2].log_start_offset = replicas.replica_states[3].log_start_offset = 2
     rig.node.broker.replica_log_start_moved(replicas)
     assert not rig.node.broker.record_deletions._waiting
-
-
-def test_a_topic_that_only_compacts_is_refused(rig):
-    rig.create_topic("table", cleanup_policy="compact")
-    assert answered(rig, delete(rig, 0, topic="table")) == (ErrorCode.policy_violation, -1)

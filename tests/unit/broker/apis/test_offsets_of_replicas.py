@@ -1,0 +1,136 @@
+"""What a leader, a new leader and a follower say of their offsets, and what clients are shown of the others."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.replicated import add_broker, set_partition
+from yak.cluster.records import BrokerState
+from yak.sim.rig import Rig
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+CLIENT, DEBUGGING, FOLLOWER = -1, -2, 2
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders")
+    rig.produce("orders", [b"a", b"b", b"c"], timestamp_ms=1_000)
+    add_broker(rig, 2)
+    return rig
+
+
+def list_offsets(rig, timestamp=LATEST, *, replica_id=CLIENT, version=7):
+    asked = {"partition_index": 0, "timestamp": timestamp}
+    more = {}
+    if version >= 4:
+        asked["current_leader_epoch"] = -1
+    if version >= 2:
+        more["isolation_level"] = 0
+    topics = [{"name": "orders", "partitions": [asked]}]
+    answer = rig.ask(2, version, replica_id=replica_id, topics=topics, **more).topics[0].partitions[0]
+    return answer.error_code, answer.offset
+
+
+def lead(rig, high_watermark, *, epoch_start=3):
+    partition = set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1, 2))
+    partition.high_watermark, partition.epoch_start_offset = high_watermark, epoch_start
+    return partition
+
+
+def follow(rig, high_watermark):
+    partition = set_partition(rig, "orders", leader=2, replicas=(2, 1), isr=(2, 1))
+    partition.high_watermark = high_watermark
+    return partition
+
+
+def test_a_client_sees_what_is_committed_and_a_follower_the_whole_log(rig):
+    lead(rig, 2, epoch_start=1)
+    assert list_offsets(rig) == (0, 2)
+    assert list_offsets(rig, replica_id=FOLLOWER) == (0, 3)
+    assert list_offsets(rig, replica_id=DEBUGGING) == (0, 3)
+    assert list_offsets(rig, 1_000) == (0, 0)
+    assert list_offsets(rig, MAX_TIMESTAMP)[0] == 0
+
+
+def test_a_time_beyond_what_is_committed_is_unknown_to_a_client(rig):
+    rig.produce("orders", [b"d"], timestamp_ms=2_000)
+    lead(rig, 3, epoch_start=3)
+    assert list_offsets(rig, 2_000) == (0, -1)
+    assert list_offsets(rig, 2_000, replica_id=DEBUGGING) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(7, ErrorCode.offset_not_available), (5, ErrorCode.offset_not_available), (4, 5), (1, 5)]
+)
+def test_a_new_leader_that_does_not_know_the_end_says_so(rig, version, code):
+    lead(rig, 2)
+    assert list_offsets(rig, version=version) == (code, -1)
+    assert list_offsets(rig, EARLIEST, version=version) == (0, 0)
+    assert list_offsets(rig, 9_999, version=version) == (code, -1)
+    assert list_offsets(rig, 1_000, version=version) == (0, 0)
+    assert list_offsets(rig, replica_id=FOLLOWER, version=version) == (0, 3)
+
+
+def test_it_says_the_end_as_soon_as_its_own_epoch_begins_to_be_committed(rig):
+    lead(rig, 3)
+    assert list_offsets(rig) == (0, 3)
+
+
+def test_only_who_looks_for_errors_may_ask_a_follower(rig):
+    follow(rig, 1)
+    assert list_offsets(rig) == (ErrorCode.not_leader_or_follower, -1)
+    assert list_offsets(rig, replica_id=FOLLOWER) == (ErrorCode.not_leader_or_follower, -1)
+    assert list_offsets(rig, replica_id=DEBUGGING) == (0, 3)
+    assert list_offsets(rig, EARLIEST, replica_id=DEBUGGING) == (0, 0)
+    assert list_offsets(rig, 1_000, replica_id=DEBUGGING) == (0, 0)
+    rig.node.broker.partitions.clear()
+    assert list_offsets(rig, replica_id=DEBUGGING) == (ErrorCode.not_leader_or_follower, -1)
+
+
+@pytest.mark.parametrize("replica_id", [CLIENT, DEBUGGING, FOLLOWER])
+def test_the_end_of_an_epoch_is_told_by_the_leader_only(rig, replica_id):
+    asked = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    topics = [{"topic": "orders", "partitions": [asked]}]
+
+    def end():
+        answer = rig.ask(23, 4, replica_id=replica_id, topics=topics).topics[0].partitions[0]
+        return answer.error_code, answer.leader_epoch, answer.end_offset
+
+    assert end() == (0, 0, 3)
+    follow(rig, 3)
+    assert end() == (ErrorCode.not_leader_or_follower, -1, -1)
+
+
+def test_a_followers_log_directory_shows_no_lag_below_its_own_watermark(rig):
+    follow(rig, 2)
+    [directory] = rig.ask(35, 4, topics=None).results
+    assert directory.topics[0].partitions[0].offset_lag == 0
+
+
+def describe(rig):
+    fields = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    answer = rig.ask(3, 12, **fields)
+    partition = answer.topics[0].partitions[0]
+    return [broker.node_id for broker in answer.brokers], partition
+
+
+def test_a_broker_that_stops_is_alive_until_others_lead(rig):
+    set_partition(rig, "orders", leader=2, replicas=(2, 1), isr=(2, 1))
+    add_broker(rig, 2, state=BrokerState.STOPPING)
+    brokers, partition = describe(rig)
+    assert brokers == [1, 2]
+    assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (0, 2, ())
+
+
+@pytest.mark.parametrize("state", [BrokerState.FENCED, BrokerState.CLOSED])
+def test_a_leader_that_is_fenced_or_gone_is_none_and_its_replica_offline(rig, state):
+    set_partition(rig, "orders", leader=2, replicas=(2, 1), isr=(2, 1))
+    add_broker(rig, 2, state=state)
+    brokers, partition = describe(rig)
+    assert brokers == [1]
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.leader_not_available, -1)
+    assert (partition.offline_replicas, partition.isr_nodes) == ((2,), (2, 1))
+    page = rig.ask(75, 0, topics=[], response_partition_limit=10, cursor=None)
+    row = page.topics[0].partitions[0]
+    assert (row.leader_id, row.offline_replicas, row.eligible_leader_replicas) == (-1, (2,), ())

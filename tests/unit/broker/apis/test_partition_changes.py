@@ -1,0 +1,270 @@
+"""ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments, UnregisterBroker through their APIs."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.replicated import heard, join, set_state
+from yak.sim.rig import Rig
+
+TIMEOUT = dt.timedelta(seconds=5)
+PREFERRED, UNCLEAN = 0, 1
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """Broker 1, and two that only the store knows; topic `orders` of two partitions on all three."""
+    rig = Rig()
+    join(rig, 2)
+    join(rig, 3)
+    create(rig, "orders", [(1, 2, 3), (2, 1, 3)])
+    return rig
+
+
+def create(rig, name, assignments):
+    topic = {
+        "name": name,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [
+            {"partition_index": index, "broker_ids": replicas} for index, replicas in enumerate(assignments)
+        ],
+        "configs": [],
+    }
+    answer = rig.ask(19, 5, topics=[topic], timeout=TIMEOUT, validate_only=False)
+    assert answer.topics[0].error_code == 0, answer
+
+
+def info(rig, partition=0, topic="orders"):
+    return rig.node.broker.image.topics[topic].partitions[partition]
+
+
+# ------------------------------------------------------------------------------------------------- ElectLeaders
+
+
+def elect(rig, *wanted, kind=PREFERRED, version=2, timeout=TIMEOUT):
+    topics = None if wanted == (None,) else [{"topic": name, "partitions": indexes} for name, indexes in wanted]
+    fields = {"topic_partitions": topics, "timeout": timeout} | ({"election_type": kind} if version else {})
+    return rig.ask(43, version, **fields)
+
+
+def elected(answer):
+    return {
+        (topic.topic, row.partition_id): row.error_code
+        for topic in answer.replica_election_results
+        for row in topic.partition_result
+    }
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_preferred_leader_is_elected_and_in_the_image_when_the_answer_comes(rig, version):
+    set_state(rig, 2, "FENCED")
+    rig.run_for(100)
+    assert info(rig, 1).leader == 1
+    set_state(rig, 2, "ACTIVE")
+    refused = elected(elect(rig, ("orders", [0, 1]), version=version))
+    assert refused == {
+        ("orders", 0): ErrorCode.election_not_needed,
+        ("orders", 1): ErrorCode.preferred_leader_not_available,
+    }
+    put_in_sync(rig, 1, (1, 2, 3))
+    assert elected(elect(rig, ("orders", [1]), version=version)) == {("orders", 1): 0}
+    assert info(rig, 1).leader == 2
+
+
+def put_in_sync(rig, partition, isr):
+    """As the leader of the partition does it."""
+    state = rig.store.state
+    held = state.partitions[str(rig.node.broker.image.topics["orders"].topic_id), partition]
+    held["isr"] = ",".join(f"{node}@{state.brokers[node]['broker_epoch']}" for node in isr)
+    held["partition_epoch"] += 1
+    state.append(
+        "PartitionChange",
+        {
+            "changes": [
+                {key: value for key, value in held.items() if key != "nonce"}
+                | {
+                    "topic_id": str(rig.node.broker.image.topics["orders"].topic_id),
+                    "partition": partition,
+                    "unclean": False,
+                }
+            ]
+        },
+        rig.world.now_ms,
+    )
+    heard(rig)
+
+
+def test_null_topics_are_all_partitions_but_those_in_order_are_not_named(rig):
+    assert elected(elect(rig, None)) == {}
+    set_state(rig, 2, "FENCED")
+    rig.run_for(100)
+    assert elected(elect(rig, None)) == {("orders", 1): ErrorCode.preferred_leader_not_available}
+
+
+def test_what_does_not_exist_is_refused_and_the_rest_goes_on(rig):
+    codes = elected(elect(rig, ("orders", [0, 5]), ("nowhere", [0])))
+    assert codes == {
+        ("orders", 0): ErrorCode.election_not_needed,
+        ("orders", 5): ErrorCode.unknown_topic_or_partition,
+        ("nowhere", 0): ErrorCode.unknown_topic_or_partition,
+    }
+
+
+def test_an_unclean_election_is_only_for_partitions_without_a_leader(rig):
+    create(rig, "logs", [(2, 3)])
+    assert elected(elect(rig, ("logs", [0]), kind=UNCLEAN)) == {("logs", 0): ErrorCode.election_not_needed}
+    set_state(rig, 3, "FENCED")
+    set_state(rig, 2, "FENCED")
+    rig.run_for(100)
+    assert info(rig, topic="logs").leader == -1
+    assert elected(elect(rig, ("logs", [0]), kind=UNCLEAN)) == {("logs", 0): ErrorCode.eligible_leaders_not_available}
+
+
+def test_an_unknown_kind_of_election_is_an_invalid_request(rig):
+    answer = elect(rig, ("orders", [0]), kind=7)
+    assert answer.error_code == ErrorCode.invalid_request
+    assert elected(answer) == {("orders", 0): ErrorCode.invalid_request}
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_only_the_controller_elects(rig, version):
+    membership = rig.node.broker.metadata.membership
+    membership._link.controller_epoch = 0
+    assert not membership.is_controller
+    answer = elect(rig, ("orders", [0]), version=version)
+    if version:
+        assert answer.error_code == ErrorCode.not_controller
+    assert elected(answer) == {("orders", 0): ErrorCode.not_controller}
+    assert elected(elect(rig, None, version=version)) == {}
+
+
+def test_while_the_store_is_away_elections_and_moves_are_refused_with_an_error_to_repeat(rig):
+    create(rig, "logs", [(2, 3)])
+    set_state(rig, 2, "FENCED")
+    rig.run_for(100)
+    rig.node.store_goes_down()
+    codes = elected(elect(rig, ("orders", [0]))).values()
+    assert set(codes) <= {ErrorCode.not_controller, ErrorCode.election_not_needed}
+    assert moved(alter(rig, {0: (3, 1)})) == {0: ErrorCode.request_timed_out}
+
+
+# ---------------------------------------------------------------------------------------------- reassignments
+
+
+def alter(rig, targets, *, topic="orders", version=1, **more):
+    partitions = [{"partition_index": index, "replicas": replicas} for index, replicas in targets.items()]
+    if version:
+        more = {"allow_replication_factor_change": True} | more
+    return rig.ask(45, version, topics=[{"name": topic, "partitions": partitions}], timeout=TIMEOUT, **more)
+
+
+def moved(answer):
+    assert answer.error_code == 0
+    return {row.partition_index: row.error_code for topic in answer.responses for row in topic.partitions}
+
+
+def under_way(rig, *wanted):
+    topics = [{"name": name, "partition_indexes": indexes} for name, indexes in wanted] if wanted else None
+    answer = rig.ask(46, 0, topics=topics, timeout=TIMEOUT)
+    assert answer.error_code == 0
+    return {
+        (topic.name, row.partition_index): (row.replicas, row.adding_replicas, row.removing_replicas)
+        for topic in answer.topics
+        for row in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_move_begins_is_listed_and_can_be_taken_back(rig, version):
+    join(rig, 4)
+    assert under_way(rig) == {}
+    assert moved(alter(rig, {0: (1, 2, 4)}, version=version)) == {0: 0}
+    assert under_way(rig) == {("orders", 0): ((1, 2, 4, 3), (4,), (3,))}
+    assert info(rig).replicas == (1, 2, 4, 3)
+    assert under_way(rig, ("orders", [0, 1, 9]), ("nowhere", [0])) == {("orders", 0): ((1, 2, 4, 3), (4,), (3,))}
+    assert under_way(rig, ("orders", [1])) == {}
+    assert rig.ask(46, 0, topics=[], timeout=TIMEOUT).topics == ()
+    assert moved(alter(rig, {0: None}, version=version)) == {0: 0}
+    assert under_way(rig) == {}
+    assert set(info(rig).replicas) == {1, 2, 3}
+    assert moved(alter(rig, {0: None}, version=version)) == {0: ErrorCode.no_reassignment_in_progress}
+
+
+def test_a_move_to_replicas_that_are_in_sync_is_complete_at_once(rig):
+    assert moved(alter(rig, {0: (3, 1), 1: (2, 1, 3)})) == {0: 0, 1: 0}
+    assert under_way(rig) == {}
+    assert (info(rig).replicas, info(rig).leader) == ((3, 1), 1)
+
+
+def test_each_partition_has_its_own_answer(rig):
+    answer = alter(rig, {0: (1, 9), 1: (), 7: (1,)})
+    assert moved(answer) == {
+        0: ErrorCode.invalid_replica_assignment,
+        1: ErrorCode.invalid_replica_assignment,
+        7: ErrorCode.unknown_topic_or_partition,
+    }
+    assert all(row.error_message for row in answer.responses[0].partitions)
+    assert moved(alter(rig, {0: (1,)}, topic="nowhere")) == {0: ErrorCode.unknown_topic_or_partition}
+
+
+def test_another_number_of_replicas_must_be_wanted(rig):
+    answer = alter(rig, {0: (1, 2)}, allow_replication_factor_change=False)
+    assert moved(answer) == {0: ErrorCode.invalid_replication_factor}
+    assert answer.allow_replication_factor_change is False
+    assert moved(alter(rig, {0: (2, 1, 3)}, allow_replication_factor_change=False)) == {0: 0}
+
+
+def test_a_partition_that_changed_meanwhile_is_planned_anew(rig):
+    broker, state = rig.node.broker, rig.store.state
+    topic_id = str(broker.image.topics["orders"].topic_id)
+    join(rig, 4)
+    pending = rig.begin(
+        45,
+        0,
+        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "replicas": (1, 4)}]}],
+        timeout=TIMEOUT,
+    )
+    # the store moves on before the call reaches it, and the broker has not heard of that yet
+    held = state.partitions[topic_id, 0]
+    held["partition_epoch"] += 1
+    state.append(
+        "PartitionChange",
+        {
+            "changes": [
+                {key: value for key, value in held.items() if key != "nonce"}
+                | {"topic_id": topic_id, "partition": 0, "unclean": False}
+            ]
+        },
+        rig.world.now_ms,
+    )
+    rig.run_for(200)
+    assert pending.answer.responses[0].partitions[0].error_code == 0
+    assert info(rig).adding_replicas == (4,)
+
+
+def test_many_partitions_take_several_calls(rig):
+    create(rig, "wide", [(1, 2)] * 450)
+    codes = moved(alter(rig, dict.fromkeys(range(450), (2, 1)), topic="wide"))
+    assert codes == dict.fromkeys(range(450), 0)
+    assert all(partition.replicas == (2, 1) for partition in rig.node.broker.image.topics["wide"].partitions)
+    codes = elected(elect(rig, ("wide", list(range(450)))))
+    assert codes == {("wide", index): 0 for index in range(450)}
+    assert all(partition.leader == 2 for partition in rig.node.broker.image.topics["wide"].partitions)
+
+
+# -------------------------------------------------------------------------------------------- UnregisterBroker
+
+
+def unregister(rig, node_id):
+    answer = rig.ask(64, 0, broker_id=node_id)
+    return answer.error_code, bool(answer.error_message)
+
+
+def test_a_broker_that_is_gone_can_be_forgotten_and_one_that_is_alive_cannot(rig):
+    assert unregister(rig, 3) == (ErrorCode.invalid_request, True)
+    set_state(rig, 3, "FENCED")
+    assert unregister(rig, 3) == (0, False)
+    assert 3 not in rig.node.broker.image.brokers
+    assert unregister(rig, 3) == (ErrorCode.broker_id_not_registered, True)

@@ -1,0 +1,161 @@
+"""A leader that expects followers makes replicated topics when they are there, or after a while without them."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.replicated import join
+from yak.broker.expected_followers import ExpectedFollowers
+from yak.sim.rig import Rig
+
+WAIT_MS = 1_500
+
+
+def expect(rig, *addresses):
+    broker = rig.node.broker
+    broker.expected_followers = ExpectedFollowers(broker, addresses, WAIT_MS, rig.world.now_ms)
+    rig.ask(18, 0)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    expect(rig, "host-2:9092", "HOST-3:9093")
+    rig.said = []
+    notice = rig.node.broker.notice
+    rig.node.broker.notice = lambda level, event, **fields: (rig.said.append((event, fields)), notice(level, event))
+    return rig
+
+
+def create(rig, name, *, factor=2, timeout_ms=10_000, assignments=(), client=None):
+    topic = {
+        "name": name,
+        "num_partitions": -1 if assignments else 1,
+        "replication_factor": -1 if assignments else factor,
+        "assignments": [
+            {"partition_index": index, "broker_ids": replicas} for index, replicas in enumerate(assignments)
+        ],
+        "configs": [],
+    }
+    timeout = dt.timedelta(milliseconds=timeout_ms)
+    client = client or rig.new_client()
+    return rig.begin(19, 5, client=client, topics=[topic], timeout=timeout, validate_only=False)
+
+
+def answered(rig, pending):
+    rig.run_for(50)
+    if not pending.is_done:
+        return None
+    topic = pending.answer.topics[0]
+    return topic.error_code, topic.error_message
+
+
+def said(rig, event):
+    return [fields["followers"] for name, fields in rig.said if name == event]
+
+
+def test_a_replicated_topic_waits_until_all_are_there(rig):
+    pending = create(rig, "orders")
+    assert answered(rig, pending) is None
+    join(rig, 2)
+    assert answered(rig, pending) is None
+    join(rig, 3, port=9093)
+    assert answered(rig, pending) == (0, None)
+    assert len(rig.node.broker.image.topics["orders"].partitions[0].replicas) == 2
+    assert said(rig, "followers-present") == ["host-2:9092, HOST-3:9093"]
+    assert answered(rig, create(rig, "more")) == (0, None)
+
+
+def test_a_topic_of_one_replica_waits_for_nobody(rig):
+    assert answered(rig, create(rig, "orders", factor=1)) == (0, None)
+    assert answered(rig, create(rig, "logs", assignments=[(1,)])) == (0, None)
+    assert answered(rig, create(rig, "both", assignments=[(1,), (1, 2)])) is None
+
+
+def test_after_the_time_it_goes_on_with_those_that_are_there_and_names_the_others(rig):
+    join(rig, 2)
+    enough, too_many = create(rig, "orders"), create(rig, "wide", factor=3)
+    assert answered(rig, enough) is None
+    rig.run_for(WAIT_MS)
+    assert answered(rig, enough) == (0, None)
+    code, words = answered(rig, too_many)
+    assert code == ErrorCode.invalid_replication_factor
+    assert "missing: HOST-3:9093" in words
+    assert "host-2" not in words
+    assert said(rig, "followers-missing") == ["HOST-3:9093"]
+    # from now on nothing waits, and the refusal goes on naming them
+    code, words = answered(rig, create(rig, "wide", factor=3))
+    assert (code, "HOST-3:9093" in words) == (ErrorCode.invalid_replication_factor, True)
+
+
+def test_the_log_names_the_missing_even_if_nobody_asks_for_a_topic(rig):
+    rig.run_for(WAIT_MS + 100)
+    assert said(rig, "followers-missing") == ["host-2:9092, HOST-3:9093"]
+
+
+def test_a_client_with_less_patience_is_told_to_try_again(rig):
+    pending = create(rig, "orders", timeout_ms=500)
+    rig.run_for(600)
+    code, words = answered(rig, pending)
+    assert code == ErrorCode.request_timed_out
+    assert "host-2:9092" in words
+    assert not rig.node.broker.image.topics
+
+
+def test_a_client_that_leaves_is_forgotten(rig):
+    client = rig.new_client()
+    create(rig, "orders", client=client)
+    rig.run_for(50)
+    rig.node.disconnect(client.connection_id)
+    rig.run_for(WAIT_MS + 100)
+    assert not rig.node.broker.image.topics
+    assert not rig.node.broker.expected_followers._waiting
+
+
+def test_more_partitions_of_a_replicated_topic_wait_too(rig):
+    rig.node.broker.expected_followers = ExpectedFollowers(rig.node.broker, (), WAIT_MS, rig.world.now_ms)
+    join(rig, 2)
+    assert answered(rig, create(rig, "orders")) == (0, None)
+    expect(rig, "host-2:9092", "host-3:9092")
+    grown = rig.begin(
+        37,
+        2,
+        client=rig.new_client(),
+        topics=[{"name": "orders", "count": 2, "assignments": None}],
+        timeout=dt.timedelta(seconds=10),
+        validate_only=False,
+    )
+    rig.run_for(50)
+    assert not grown.is_done
+    join(rig, 3)
+    assert grown.answer.results[0].error_code == 0
+    assert len(rig.node.broker.image.topics["orders"].partitions) == 2
+
+
+def test_a_topic_made_by_being_named_waits_too():
+    rig = Rig(settings={"default.replication.factor": "2"})
+    expect(rig, "host-2:9092")
+    named = [{"name": "orders", "topic_id": None}]
+    fields = {
+        "topics": named,
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+    }
+    answer = rig.ask(3, 12, **fields)
+    assert answer.topics[0].error_code == ErrorCode.unknown_topic_or_partition
+    join(rig, 2)
+    assert rig.ask(3, 12, **fields).topics[0].error_code == 0
+
+
+def test_the_names_of_this_machine_are_one():
+    rig = Rig()
+    expect(rig, "localhost:9092", "[::1]:9093")
+    join(rig, 2)
+    assert rig.node.broker.expected_followers.missing() == ["localhost:9092", "[::1]:9093"]
+    brokers = rig.node.broker.image.brokers
+    for node_id, host, port in ((4, "127.0.0.1", 9092), (5, "::1", 9093)):
+        info = type(brokers[2])(node_id, 1, "b", (), host, port, None, "follower", brokers[2].state)
+        rig.node.broker.metadata.image = type(rig.node.broker.image)(brokers={**brokers, node_id: info})
+        brokers = rig.node.broker.image.brokers
+    assert rig.node.broker.expected_followers.missing() == []
