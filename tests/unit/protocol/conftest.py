@@ -118,12 +118,28 @@ def bytes_with_unknown_tags(entity, rng: random.Random) -> bytes:
     return bytes(out)
 
 
+def damage(data: bytearray, rng: random.Random) -> None:
+    """Changes, cuts, inserts or removes a few bytes somewhere, with a liking for what makes counts lie."""
+    for _ in range(rng.randint(1, 3)):
+        position = rng.randint(0, len(data))
+        match rng.randint(0, 3):
+            case 0:
+                data[position : position + 1] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randint(0, 255)])])
+            case 1:
+                del data[position:]
+            case 2:
+                data[position:position] = rng.choice([b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff" * 4])
+            case 3:
+                del data[position : position + rng.randint(1, 4)]
+
+
 @pytest.fixture(scope="session")
 def oracle():
-    """Random kio messages, and kio's own bytes of them."""
+    """Random kio messages, kio's own bytes of them, and ways to spoil these."""
     return SimpleNamespace(
         random_entity=random_entity,
         kio_bytes=kio_bytes,
         kio_entity=kio_entity,
         bytes_with_unknown_tags=bytes_with_unknown_tags,
+        damage=damage,
     )

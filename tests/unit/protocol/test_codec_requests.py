@@ -198,17 +198,7 @@ def test_a_damaged_request_is_read_or_refused_and_nothing_else(oracle, seed):
     rng = random.Random(seed)
     for key, version in rng.sample(ALL_VERSIONS, 40) + [(0, 9), (0, 13), (1, 12), (1, 18), (3, 13)]:
         data = bytearray(oracle.kio_bytes(oracle.random_entity(load_request_schema(key, version), rng)))
-        for _ in range(rng.randint(1, 3)):
-            position = rng.randint(0, len(data))
-            match rng.randint(0, 3):
-                case 0:
-                    data[position : position + 1] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randint(0, 255)])])
-                case 1:
-                    del data[position:]
-                case 2:
-                    data[position:position] = rng.choice([b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff" * 4])
-                case 3:
-                    del data[position : position + rng.randint(1, 4)]
+        oracle.damage(data, rng)
         try:
             decode_request(key, version, view(data), 0)
         except ProtocolViolation:

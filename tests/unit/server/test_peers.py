@@ -1,36 +1,37 @@
 """`yak.server.peers` with real sockets on this host: how each connection begins, what it brings, and how it ends."""
 
-import contextlib
 import errno
 import random
 import socket
 import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 import trio
 import trio.testing
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from yak.broker.events import (
     ClosePeer,
     ConnectPeer,
     Effect,
     Event,
+    FrameReceived,
     PeerAnswered,
     PeerConnected,
     PeerLost,
+    Reply,
     SendPeer,
     TurnEnd,
 )
-from yak.server.answer_buffer import SMALLEST_BYTES, AnswerBuffer, BadLengthError
+from yak.server.answer_buffer import SMALLEST_BYTES, AnswerBuffer
+from yak.server.listener import Listener
 from yak.server.peer_connect import _handshake
 from yak.server.shell import ConnectionLimits, Shell
+from yak.server.sweeper import run_sweeper
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -561,6 +562,33 @@ def test_a_killed_peer_is_seen_at_once_on_an_idle_connection() -> None:
     trio.run(main)
 
 
+def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_side(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A watch connection asks once and is silent; a probe does not even ask."""
+
+    async def main() -> None:
+        def answer(event: Event) -> list[Effect]:
+            return [Reply(event.connection_id, [frame(b"versions")])] if isinstance(event, FrameReceived) else []
+
+        async with running() as (broker, _), running(FakeCore(reaction=answer), idle_ms_max=80) as (other, listening):
+            other.shell.nursery.start_soon(Listener(other.shell, [listening]).run)
+            other.shell.nursery.start_soon(run_sweeper, other.shell, 0.01)
+            watch = ConnectPeer(1, "127.0.0.1", port_of(listening))
+            probe = ConnectPeer(2, "127.0.0.1", port_of(listening))
+            broker.core.reaction = lambda event: [ClosePeer(2)] if event == PeerConnected(2) else []
+            broker.ask(watch, SendPeer(1, [frame(b"versions?")]), probe)
+            assert await broker.lost() == PeerLost(1, "closed", "the peer closed the connection")
+            assert broker.core.answers == [b"versions"]
+            await other.until(lambda: not other.shell.connections)
+            for shell in (broker.shell, other.shell):
+                assert shell.counters.bad_requests == {}
+
+    with caplog.at_level("INFO", logger="yak"):
+        trio.run(main)
+    assert caplog.records == []
+
+
 def test_all_of_them_end_with_the_nursery_and_quietly() -> None:
     async def main() -> None:
         core = FakeCore()
@@ -573,95 +601,3 @@ def test_all_of_them_end_with_the_nursery_and_quietly() -> None:
         stream.socket.close()
 
     trio.run(main)
-
-
-# ------------------------------------------------------------------------------------------------------ the buffer
-
-
-def fed(buffer: AnswerBuffer, far: socket.socket, near: socket.socket, data: bytes) -> list[bytes]:
-    frames = []
-    far.setblocking(False)
-    while data:
-        data = data[far.send(data) :]
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                buffer.receive(near)
-                while (view := buffer.next_frame()) is not None:
-                    frames.append(bytes(view))
-    return frames
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    far, near = socket.socketpair()
-    with far, near:
-        near.setblocking(False)
-        yield far, near
-
-
-def test_the_buffer_grows_with_what_was_received_and_not_with_what_was_announced(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
-    buffer = AnswerBuffer(1 << 30)
-    fed(buffer, *pair, struct.pack(">i", 900_000_000) + bytes(1000))
-    assert buffer.size == SMALLEST_BYTES
-    fed(buffer, *pair, bytes(100_000))
-    assert buffer.size <= 4 * 101_004
-
-
-def test_the_buffer_fits_the_largest_answers_of_late(pair: tuple[socket.socket, socket.socket]) -> None:
-    buffer = AnswerBuffer(1 << 30)
-    for size in (900_000, 1_000_000, 1_040_000):
-        assert fed(buffer, *pair, frame(bytes(size))) == [bytes(size)]
-        assert buffer.size == 1 << 20
-    for _ in range(200):
-        fed(buffer, *pair, frame(bytes(1000)))
-    assert buffer.size == SMALLEST_BYTES
-
-
-def test_a_view_that_is_still_about_does_not_stop_the_buffer_from_growing(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
-    far, near = pair
-    buffer = AnswerBuffer(1 << 30)
-    far.sendall(frame(b"kept"))
-    buffer.receive(near)
-    view = buffer.next_frame()
-    assert fed(buffer, far, near, frame(bytes(200_000))) == [bytes(200_000)]
-    assert view is not None
-
-
-@settings(max_examples=200, deadline=None)
-@given(sizes=st.lists(st.integers(4, 60_000) | st.integers(4, 40), max_size=30), seed=st.integers(0, 2**32))
-def test_whatever_the_reads_bring_the_same_answers_come_out(sizes: list[int], seed: int) -> None:
-    class Pieces:
-        """A socket whose every read brings a random part of what is left."""
-
-        def __init__(self, data: bytes) -> None:
-            self.data = data
-
-        def recv_into(self, view: memoryview) -> int:
-            count = min(len(view), len(self.data), rng.choice([1, 3, 100, 20_000, 1 << 20]))
-            view[:count] = self.data[:count]
-            self.data = self.data[count:]
-            return count
-
-    rng = random.Random(seed)
-    answers = [rng.randbytes(size) for size in sizes]
-    pieces = Pieces(b"".join(map(frame, answers)))
-    buffer = AnswerBuffer(60_000)
-    out = []
-    while buffer.receive(pieces):  # type: ignore[arg-type]
-        while (view := buffer.next_frame()) is not None:
-            out.append(bytes(view))
-    assert out == answers
-    assert buffer.size <= 1 << 16
-
-
-def test_a_bad_length_is_refused_as_soon_as_it_can_be_read(pair: tuple[socket.socket, socket.socket]) -> None:
-    far, near = pair
-    buffer = AnswerBuffer(100)
-    far.sendall(struct.pack(">i", 101))
-    buffer.receive(near)
-    with pytest.raises(BadLengthError, match="an answer of 101 bytes"):
-        buffer.next_frame()
