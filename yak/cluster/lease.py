@@ -67,7 +67,8 @@ class Deposed:
 class Candidacy:
     """One broker's wish for the office, while it does not hold it.
 
-    `on_taken(outcome, deposed, now_ms)` is called when the office is ours, `on_refused` when the store is not.
+    `on_taken(outcome, deposed, now_ms)` is called when the office is ours, `on_held` when the store says that it is
+    another's, `on_refused` for any other refusal.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class Candidacy:
         settings: MembershipSettings,
         *,
         on_taken: Callable[[StoreOutcome, Deposed | None, int], None],
+        on_held: Callable[[], None],
         on_refused: Callable[[StoreOutcome, int], None],
     ) -> None:
         self._link = link
         self._role = role
         self._patience_ms = settings.patience_ms
         self._on_taken = on_taken
+        self._on_held = on_held
         self._on_refused = on_refused
         self._watch = StandstillWatch(settings.gap_ms)
         self._suspect: Deposed | None = None
@@ -91,7 +94,7 @@ class Candidacy:
         self._asking = False
         self._held_back = False
         self._not_before_ms = 0
-        self.withdrawn = False
+        self.is_withdrawn = False
         """A broker that stops does not want the office."""
         self.due_ms: int | None = None
 
@@ -100,14 +103,14 @@ class Candidacy:
         """Whether we know that the office is ours, or another's."""
         return not self._asking
 
-    def open(self, now_ms: int) -> None:
+    def open(self) -> None:
         """We are registered and the store answers: take the office, make sure of it, or hear who has it."""
         self.pause()
         self._watch.restart()
         self._held_at = -1
         self._not_before_ms = 0
-        self._ask({}, None)
-        del now_ms
+        if self._link.controller_epoch or not self.is_withdrawn:
+            self._ask({}, None)
 
     def pause(self) -> None:
         """The store is away or not ours."""
@@ -120,12 +123,14 @@ class Candidacy:
         self._watch.observe((answer.controller_epoch, answer.renewals), answer.asked_ms, now_ms)
         self.consider(now_ms)
 
-    def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> None:
-        """Nobody listens at this broker's address any more; of interest when it is the controller."""
+    def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
+        """Nobody listens at this broker's address any more; gives whether that makes us go for the office."""
         image = self._link.image
-        if (image.controller_id, image.controller_broker_epoch) == (node_id, broker_epoch):
-            self._suspect = Deposed(node_id, broker_epoch, now_ms)
-            self.consider(now_ms)
+        if (image.controller_id, image.controller_broker_epoch) != (node_id, broker_epoch):
+            return False
+        self._suspect = Deposed(node_id, broker_epoch, now_ms)
+        self.consider(now_ms)
+        return True
 
     def on_time(self, now_ms: int) -> None:
         """The time that `due_ms` named has come."""
@@ -134,7 +139,7 @@ class Candidacy:
 
     def consider(self, now_ms: int) -> None:
         """Try for the office if there is a reason; a broker that is not first in line waits a moment before."""
-        if self._link.controller_epoch or self._asking or self.withdrawn:
+        if self._link.controller_epoch or self._asking or self.is_withdrawn:
             return
         claim = self._claim(now_ms)
         if claim is None:
@@ -208,6 +213,7 @@ class Candidacy:
             if outcome.code == "OK":
                 self._on_taken(outcome, deposed, now_ms)
             elif outcome.code == "LEASE_HELD":
+                self._on_held()
                 self._held_at = outcome.offset
                 self._watch.restart()
                 epoch, renewals = outcome.value.get("controller_epoch"), outcome.value.get("lease_n")

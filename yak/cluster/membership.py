@@ -12,7 +12,6 @@ asked again every few seconds, since an operator may bring the history back. A n
 that knows none: neither its image nor its `meta.properties`.
 """
 
-import base64
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,13 +20,14 @@ from yak.cluster.changes import STORE_AWAY, Changes
 from yak.cluster.heart import Heart, HeartbeatAnswer
 from yak.cluster.high_watermarks import HighWatermarks
 from yak.cluster.image import Image
-from yak.cluster.lease import Candidacy, Deposed
+from yak.cluster.joining import Joining
+from yak.cluster.lease import Candidacy
 from yak.cluster.link import FREEZING_CODES, Link
-from yak.cluster.member_state import MOVES, Identity, MembershipSettings, MemberState
+from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.office import Office
-from yak.cluster.outputs import BecameReady, Left, Output, Refuse, Tail
+from yak.cluster.outputs import BecameReady, Left, Output
 from yak.cluster.records import BrokerState, Kind
-from yak.cluster.registration import Registration
+from yak.cluster.standing import Standing
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
 from yak.seams.dice import Dice
@@ -51,34 +51,46 @@ class Membership:
         dice: Dice,
         settings: MembershipSettings | None = None,
     ) -> None:
-        self._identity = identity
-        self._settings = settings or MembershipSettings()
-        self._dice = dice
+        self._settings = settings = settings or MembershipSettings()
         self._link = link = Link(identity.node_id, image, next_nonce)
         link.cluster_id = image.cluster_id or identity.cluster_id or ""
-        self._registration = Registration(link, identity)
-        self._heart = Heart(link, self._settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
-        self._office = Office(link, self._settings, self._on_refusal)
-        self._candidacy = Candidacy(
-            link, identity.role, self._settings, on_taken=self._on_office_taken, on_refused=self._on_refusal
+        self._standing = standing = Standing(link, settings.recheck_ms)
+        self._joining = Joining(
+            link, standing, identity, settings, dice, on_joined=self._joined, on_refused=self._on_refusal
         )
-        self._changes = Changes(link, self._freeze)
-        self._high_watermarks = HighWatermarks(link, self._settings.high_watermark_interval_ms)
-        self._dues: dict[str, int] = {}
-        self._admitted: tuple[MetadataOffset, str] = (image.offset, image.chain_hash)
+        self._heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
+        self._office = Office(link, settings, self._on_refusal)
+        self._candidacy = Candidacy(
+            link,
+            identity.role,
+            settings,
+            on_taken=self._office.taken,
+            on_held=self._office.lost,
+            on_refused=self._on_refusal,
+        )
+        self._changes = Changes(link, standing.freeze)
+        self._high_watermarks = HighWatermarks(link, settings.high_watermark_interval_ms)
+        standing.parts = (self._heart, self._candidacy, self._office, self._high_watermarks)
         self._target: MetadataOffset = 0
-        self._ready = False
+        """The log's end when we joined: an image that is older is not complete."""
         self._told_epoch: BrokerEpoch = 0
         """The newest of our epochs of which the controller was told that it is on our disk."""
-        self._stopping = False
-        self._leaving = False
+        self._is_stopping = False
         self._dead: dict[tuple[NodeId, BrokerEpoch], int] = {}
         self._process_id = ""
         self._unsafe: tuple[str, ...] = ()
-        self.state = MemberState.DISCONNECTED
-        self.reason = "the metadata store did not answer yet"
 
     # ------------------------------------------------------------------------------------------------- views
+
+    @property
+    def state(self) -> MemberState:
+        """Where the broker stands with the store."""
+        return self._standing.state
+
+    @property
+    def reason(self) -> str:
+        """Why it stands there, in words; empty when all is well."""
+        return self._standing.reason
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
@@ -107,7 +119,7 @@ class Membership:
             "reason": self.reason,
             "cluster_id": self._link.cluster_id,
             "incarnation": image.incarnation,
-            "node_id": self._identity.node_id,
+            "node_id": self._link.node_id,
             "broker_epoch": self.broker_epoch,
             "controller_id": image.controller_id,
             "controller_epoch": image.controller_epoch,
@@ -119,7 +131,7 @@ class Membership:
 
     def next_due(self) -> int | None:
         """When `on_time` is wanted, in ms."""
-        dues = [*self._dues.values(), self._heart.due_ms, self._candidacy.due_ms, self._office.due_ms]
+        dues = [*self._standing.dues.values(), self._heart.due_ms, self._candidacy.due_ms, self._office.due_ms]
         if self.state is MemberState.ACTIVE:
             dues.append(self._high_watermarks.due_ms())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
@@ -128,7 +140,8 @@ class Membership:
 
     def on_connected(self, process_id: str, unsafe: Sequence[str], now_ms: int) -> list[Output]:
         """The store answers; it may be another process, with another history, than before."""
-        if self.state in (MemberState.REFUSED, MemberState.LEFT):
+        del now_ms
+        if self._standing.is_over:
             return []
         link = self._link
         if self._process_id and process_id != self._process_id:
@@ -137,29 +150,21 @@ class Membership:
         self._unsafe = tuple(unsafe)
         for words in self._unsafe:
             link.say("warning", "metadata-store-unsafe", setting=words)
-        self._drop_calls()
+        standing = self._standing
+        standing.drop_calls()
         if self.state not in (MemberState.FROZEN, MemberState.DISCONNECTED):
-            self._move(MemberState.DISCONNECTED, "the store connected anew")
+            standing.move(MemberState.DISCONNECTED, "the store connected anew")
         if self._unsafe and self._settings.refuse_unsafe_store:
-            self._refuse(refusals.unsafe_store(self._unsafe))
+            standing.refuse(refusals.unsafe_store(self._unsafe))
         else:
-            self._verify(now_ms)
+            self._joining.verify()
         return link.take_outputs()
 
     def on_lost(self, reason: str, now_ms: int) -> list[Output]:
         """The store does not answer; every call in flight is void: done or not, nobody knows."""
         del now_ms
-        if self.state in (MemberState.REFUSED, MemberState.LEFT):
-            return []
-        self._drop_calls()
-        if self.state is not MemberState.DISCONNECTED:
-            self._link.say("warning", "metadata-store-lost", reason=reason)
-            self._move(MemberState.DISCONNECTED, reason)
-        elif reason != self.reason:
-            self._link.say("warning", "metadata-store-away", reason=reason)
-            self.reason = reason
-        if self._leaving:
-            self._left("the metadata store is away")
+        if not self._standing.is_over:
+            self._standing.lose(reason)
         return self._link.take_outputs()
 
     def on_replied(self, nonce: Nonce, outcome: StoreOutcome, now_ms: int) -> list[Output]:
@@ -179,15 +184,15 @@ class Membership:
         if self.state in (MemberState.DISCONNECTED, MemberState.FROZEN, MemberState.REFUSED, MemberState.LEFT):
             return good, []
         for record in records:
-            offset, chain_hash = self._admitted
+            offset, chain_hash = self._joining.admitted
             if record.offset <= offset:
                 continue
             follows = record.offset == offset + 1 and record.previous_hash == chain_hash
             if not follows and record.kind != Kind.SNAPSHOT:
                 value: dict[str, object] = {"message": f"record {record.offset} does not follow {offset}"}
-                self._freeze(StoreOutcome("FORKED", record.offset, record.chain_hash, value), now_ms)
+                self._standing.freeze(StoreOutcome("FORKED", record.offset, record.chain_hash, value), now_ms)
                 break
-            self._admitted = (record.offset, record.chain_hash)
+            self._joining.admitted = (record.offset, record.chain_hash)
             good.append(record)
         return good, self._link.take_outputs()
 
@@ -200,15 +205,16 @@ class Membership:
 
     def on_time(self, now_ms: int) -> list[Output]:
         """Run what is due."""
-        for name in [name for name, due_ms in self._dues.items() if due_ms <= now_ms]:
-            if self._dues.pop(name, None) is None:
+        dues = self._standing.dues
+        for name in [name for name, due_ms in dues.items() if due_ms <= now_ms]:
+            if dues.pop(name, None) is None:
                 continue
             if name == "recheck":
-                self._verify(now_ms)
+                self._joining.verify()
             elif name == "register":
-                self._register()
+                self._joining.register()
             elif name == "leave":
-                self._left("the metadata store did not answer in time")
+                self._standing.leave("the metadata store did not answer in time")
         self._heart.on_time(now_ms)
         if self._candidacy.due_ms is not None and self._candidacy.due_ms <= now_ms:
             self._candidacy.on_time(now_ms)
@@ -225,36 +231,35 @@ class Membership:
 
         The controller fences it and elects; when it is the controller itself, the others go for its office.
         """
-        key = (node_id, broker_epoch)
-        if self.state is not MemberState.ACTIVE or self._stopping or now_ms < self._dead.get(key, 0):
-            return []
         self._dead = {each: until_ms for each, until_ms in self._dead.items() if until_ms > now_ms}
-        self._dead[key] = now_ms + DEAD_AGAIN_MS
-        if self._office.held:
-            self._office.on_dead(node_id, broker_epoch, now_ms)
-        else:
-            self._candidacy.on_dead(node_id, broker_epoch, now_ms)
+        key = (node_id, broker_epoch)
+        if self.state is not MemberState.ACTIVE or self._is_stopping or key in self._dead:
+            return []
+        whose = self._office if self._office.held else self._candidacy
+        if whose.on_dead(node_id, broker_epoch, now_ms):
+            self._dead[key] = now_ms + DEAD_AGAIN_MS
         return self._link.take_outputs()
 
     def begin_stopping(self, now_ms: int) -> list[Output]:
         """The broker is about to stop: what it leads is moved away, while it goes on. No output without the store."""
         del now_ms
-        self._stopping = self._candidacy.withdrawn = True
-        if self.state in (MemberState.ACTIVE, MemberState.CATCHING_UP):
+        self._is_stopping = self._candidacy.is_withdrawn = True
+        if self._standing.is_joined:
             self._say_stopping()
         return self._link.take_outputs()
 
     def leave(self, now_ms: int) -> list[Output]:
         """The broker stops in order: tell the cluster, if the store answers soon."""
-        self._candidacy.withdrawn = True
-        if self._leaving or self.state in (MemberState.REFUSED, MemberState.LEFT):
+        self._is_stopping = self._candidacy.is_withdrawn = True
+        standing = self._standing
+        if standing.is_leaving or standing.is_over:
             self._link.put(Left())
-        elif self.state not in (MemberState.ACTIVE, MemberState.CATCHING_UP):
-            self._left("not a member at this moment")
+        elif not standing.is_joined:
+            standing.leave("not a member at this moment")
         else:
-            self._leaving = True
-            self._dues["leave"] = now_ms + self._settings.leave_timeout_ms
-            self._link.send("begin_stop", {"state": BrokerState.CLOSED.value}, self._on_stopped)
+            standing.is_leaving = True
+            standing.dues["leave"] = now_ms + self._settings.leave_timeout_ms
+            self._link.send("begin_stop", {"state": BrokerState.CLOSED.value}, self._on_closed)
         return self._link.take_outputs()
 
     def begin(self, requests: Sequence[StoreRequest], now_ms: int) -> tuple[int, list[Output]]:
@@ -283,107 +288,19 @@ class Membership:
 
     # ---------------------------------------------------------------------------------------------- the moves
 
-    def _move(self, state: MemberState, reason: str = "") -> None:
-        assert state in MOVES[self.state], f"{self.state} -> {state}"
-        self.state = state
-        self.reason = reason
-
-    def _drop_calls(self) -> None:
-        self._link.forget_calls()
-        self._heart.pause()
-        self._candidacy.pause()
-        self._office.pause()
-        self._high_watermarks.pause()
-        leave_ms = self._dues.pop("leave", None)
-        self._dues.clear()
-        if leave_ms is not None:
-            self._dues["leave"] = leave_ms
-
-    def _verify(self, now_ms: int) -> None:
-        del now_ms
-        if self.state is not MemberState.FROZEN:
-            self._move(MemberState.VERIFYING, "comparing the store's history with ours")
-        self._link.send("verify", {}, self._on_verified)
-
-    def _on_verified(self, outcome: StoreOutcome, now_ms: int) -> None:
-        link = self._link
-        if outcome.code == "NO_CLUSTER" and link.image.offset == 0 and not link.cluster_id:
-            self._bootstrap()
-        elif outcome.code == "WRONG_CLUSTER" and not self._ready:
-            self._refuse(refusals.wrong_cluster(link.cluster_id, outcome.value.get("cluster_id")))
-        elif outcome.code != "OK":
-            self._freeze(outcome, now_ms)
-        else:
-            thawed = self.state is MemberState.FROZEN
-            if thawed:
-                link.say("info", "metadata-thawed", metadata_offset=outcome.offset)
-                self._move(MemberState.VERIFYING)
-            self._adopt(outcome)
-            broker = outcome.value.get("broker")
-            if not link.broker_epoch or not isinstance(broker, dict):
-                self._register()
-            elif not self._registration.is_ours(broker):
-                self._refuse(refusals.replaced(self._link.node_id, broker))
-            elif broker.get("broker_epoch") != link.broker_epoch:
-                # The answer to a renewal was lost.
-                self._register()
-            else:
-                self._joined(outcome, now_ms)
-
-    def _bootstrap(self) -> None:
-        self._move(MemberState.BOOTSTRAPPING, "making a new cluster")
-        cluster_id = base64.urlsafe_b64encode(self._dice.uuid4().bytes).rstrip(b"=").decode()
-        arguments: dict[str, object] = {"new_cluster_id": cluster_id, "new_incarnation_id": str(self._dice.uuid4())}
-        self._link.send("bootstrap", arguments, self._on_bootstrapped)
-
-    def _on_bootstrapped(self, outcome: StoreOutcome, now_ms: int) -> None:
-        if outcome.code != "OK":
-            self._freeze(outcome, now_ms)
-            return
-        if outcome.value.get("created"):
-            self._link.say("info", "cluster-created", cluster_id=outcome.value["cluster_id"])
-        self._adopt(outcome)
-        self._register()
-
-    def _adopt(self, outcome: StoreOutcome) -> None:
-        """The store's history contains ours: its ids are ours, and its log is tailed."""
-        self._link.cluster_id = str(outcome.value["cluster_id"])
-        self._link.incarnation_id = str(outcome.value["incarnation_id"])
-        self._target = outcome.offset
-        self._link.put(Tail(self._admitted[0]))
-
-    def _register(self, *, renew: bool = False) -> None:
-        if self.state is not MemberState.REGISTERING:
-            self._move(MemberState.REGISTERING, "registering")
-        self._link.send("register", self._registration.arguments(renew=renew), self._on_registered)
-
-    def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
-        if outcome.code == "OK":
-            self._registration.taken(outcome)
-            self._joined(outcome, now_ms)
-        elif outcome.code == "NODE_ID_IN_USE":
-            if self._registration.another_is_alive(outcome.value.get("heartbeat")):
-                self._refuse(refusals.node_id_in_use(self._identity.node_id, outcome.value))
-                return
-            # The other boot may be dead: it is, if its heartbeat counter stands still for a few intervals.
-            self.reason = f"node id {self._identity.node_id} is registered elsewhere; watching its heartbeats"
-            self._link.say("warning", "node-id-registered-elsewhere", **outcome.value)
-            self._dues["register"] = now_ms + self._settings.takeover_wait_ms
-        else:
-            self._on_refusal(outcome, now_ms)
-
     def _joined(self, outcome: StoreOutcome, now_ms: int) -> None:
-        self._target = max(self._target, outcome.offset)
-        self._move(MemberState.CATCHING_UP, f"reading the metadata log up to {self._target}")
+        """We are registered, anew or still: beat, see about the office, go on with what clients asked for."""
+        self._target = outcome.offset
+        self._standing.move(MemberState.CATCHING_UP, f"reading the metadata log up to {self._target}")
         self._heart.start(now_ms)
-        self._candidacy.open(now_ms)
+        self._candidacy.open()
         self._changes.resend()
-        if self._stopping:
+        if self._is_stopping:
             self._say_stopping()
 
     def _progress(self, now_ms: int) -> None:
         """See whether the image now lets us go on."""
-        if self.state not in (MemberState.CATCHING_UP, MemberState.ACTIVE):
+        if not self._standing.is_joined:
             return
         image = self._link.image
         broker = image.brokers.get(self._link.node_id)
@@ -397,43 +314,44 @@ class Membership:
         if image.offset < self._target:
             return
         state = broker.state if broker is not None and here else BrokerState.FENCED
+        registration = self._joining.registration
         if state is BrokerState.ACTIVE:
-            self._registration.note_active()
-        elif here and state is BrokerState.FENCED and self._registration.was_active() and not self._stopping:
+            registration.note_active()
+        elif here and state is BrokerState.FENCED and registration.was_active() and not self._is_stopping:
             self._come_back()
             return
-        self._settle(is_in=state is BrokerState.ACTIVE or (self._stopping and state is BrokerState.STOPPING))
+        self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))
 
     def _settle(self, *, is_in: bool) -> None:
         """The image is complete: are we a member in good standing, and has what we lead its leader?"""
+        standing = self._standing
         if self.state is MemberState.ACTIVE:
-            if not is_in and not self._leaving:
-                self._move(MemberState.CATCHING_UP, "not a member in good standing")
+            if not is_in and not standing.is_leaving:
+                standing.move(MemberState.CATCHING_UP, "waiting for the controller to let us in")
         elif is_in and self._candidacy.is_settled and (self._office.is_settled() or not self._office.held):
-            self._move(MemberState.ACTIVE)
-            if self._ready:
+            standing.move(MemberState.ACTIVE)
+            if standing.is_ready:
                 self._link.say("info", "metadata-in-order", metadata_offset=self._link.image.offset)
             else:
-                self._ready = True
+                standing.is_ready = True
                 self._link.put(BecameReady())
+        elif is_in:
+            standing.reason = "waiting for leaders to be elected"
         else:
-            self.reason = "waiting for leaders to be elected" if is_in else "waiting for the controller to let us in"
+            standing.reason = "waiting for the controller to let us in"
 
     def _come_back(self) -> None:
-        """We were fenced and are alive: as a new member, since what we had in flight may have been decided otherwise."""
+        """We were fenced and are alive: as a new member, since others may have decided on what we had in flight."""
         self._link.say("warning", "broker-was-fenced", node_id=self._link.node_id, broker_epoch=self.broker_epoch)
-        self._drop_calls()
-        self._link.controller_epoch = 0
-        self._register(renew=True)
+        self._standing.drop_calls()
+        self._office.lost()
+        self._joining.register(renew=True)
 
     def _on_heartbeat(self, answer: HeartbeatAnswer, now_ms: int) -> None:
         if self._office.held:
             self._office.on_heartbeats(answer, now_ms)
         else:
             self._candidacy.on_heartbeat(answer, now_ms)
-
-    def _on_office_taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
-        self._office.taken(outcome, deposed, now_ms)
 
     def _say_stopping(self) -> None:
         self._link.send("begin_stop", {"state": BrokerState.STOPPING.value}, self._on_stopping)
@@ -445,42 +363,18 @@ class Membership:
     def _on_refusal(self, outcome: StoreOutcome, now_ms: int) -> None:
         """A call of the membership itself was refused."""
         if outcome.code in FREEZING_CODES:
-            self._freeze(outcome, now_ms)
+            self._standing.freeze(outcome, now_ms)
         elif outcome.code == "STALE_BROKER_EPOCH":
             # Unregistered, or another boot has our node id: verifying tells which.
-            if self.state in (MemberState.CATCHING_UP, MemberState.ACTIVE) and not self._leaving:
-                self._drop_calls()
-                self._verify(now_ms)
+            if self._standing.is_joined and not self._standing.is_leaving:
+                self._standing.drop_calls()
+                self._joining.verify()
         else:
             words = outcome.value.get("message", "")
             self._link.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
             if self.state is MemberState.REGISTERING:
-                self._dues["register"] = now_ms + self._settings.recheck_ms
+                self._standing.dues["register"] = now_ms + self._settings.recheck_ms
 
-    def _freeze(self, outcome: StoreOutcome, now_ms: int) -> None:
-        if self.state in (MemberState.REFUSED, MemberState.LEFT):
-            return
-        self._drop_calls()
-        self._dues["recheck"] = now_ms + self._settings.recheck_ms
-        reason = refusals.frozen(outcome, self._link.image, is_serving=self._ready)
-        if self.state is not MemberState.FROZEN:
-            self._move(MemberState.FROZEN, reason)
-            self._link.say("error", "metadata-frozen", code=outcome.code, reason=reason)
-            if self._leaving:
-                self._left("frozen")
-        self.reason = reason
-
-    def _refuse(self, refusal: Refuse) -> None:
-        self._drop_calls()
-        self._move(MemberState.REFUSED, refusal.message)
-        self._link.put(refusal)
-
-    def _on_stopped(self, outcome: StoreOutcome, now_ms: int) -> None:
+    def _on_closed(self, outcome: StoreOutcome, now_ms: int) -> None:
         del now_ms
-        self._left("" if outcome.code == "OK" else outcome.code)
-
-    def _left(self, reason: str) -> None:
-        self._drop_calls()
-        self._dues.clear()
-        self._move(MemberState.LEFT, reason)
-        self._link.put(Left())
+        self._standing.leave("" if outcome.code == "OK" else outcome.code)

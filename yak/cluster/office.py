@@ -114,7 +114,7 @@ class Office:
     def on_heartbeats(self, answer: HeartbeatAnswer, now_ms: int) -> None:
         """All brokers' counters, read with our own heartbeat."""
         if answer.controller_epoch > self._link.controller_epoch:
-            self._lost()
+            self.lost()
             return
         if answer.counters is None:
             # Asked before we had the office.
@@ -130,13 +130,22 @@ class Office:
                 self._fence(broker, now_ms, fast=False)
         self._trim_when_long()
 
-    def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> None:
-        """Nobody listens at this broker's address any more."""
+    def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
+        """Nobody listens at this broker's address any more; gives whether that makes us fence it."""
         broker = self._link.image.brokers.get(node_id)
         if broker is None or broker.broker_epoch != broker_epoch or node_id == self._link.node_id:
-            return
-        if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING):
-            self._fence(broker, now_ms, fast=True)
+            return False
+        if broker.state not in (BrokerState.ACTIVE, BrokerState.STOPPING):
+            return False
+        self._fence(broker, now_ms, fast=True)
+        return True
+
+    def lost(self) -> None:
+        """Another broker has the office."""
+        if self.held:
+            self._link.say("warning", "controller-office-lost", controller_epoch=self._link.controller_epoch)
+        self._link.controller_epoch = 0
+        self.pause()
 
     def on_image(self, now_ms: int, joined_at: MetadataOffset) -> None:
         """The image moved on, or an answer came: see to those who want in, and to what wants a leader.
@@ -150,7 +159,7 @@ class Office:
         if not self.held:
             return
         if image.controller_epoch > self._link.controller_epoch:
-            self._lost()
+            self.lost()
             return
         self._let_in()
         self._electing.look(now_ms)
@@ -278,15 +287,9 @@ class Office:
         else:
             self._failed(outcome, now_ms)
 
-    def _lost(self) -> None:
-        if self.held:
-            self._link.say("warning", "controller-office-lost", controller_epoch=self._link.controller_epoch)
-        self._link.controller_epoch = 0
-        self.pause()
-
     def _failed(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "FENCED_CONTROLLER":
-            self._lost()
+            self.lost()
         elif outcome.code in FREEZING_CODES or outcome.code == "STALE_BROKER_EPOCH":
             self._on_refused(outcome, now_ms)
         else:

@@ -1,0 +1,118 @@
+"""How a broker gets from a store that answers to a registration in it: verify, make the cluster if there is none, register.
+
+`on_joined` is called with each registration, and when the store came back and still has ours.
+"""
+
+import base64
+from collections.abc import Callable
+
+from yak.cluster import refusals
+from yak.cluster.link import Link
+from yak.cluster.member_state import Identity, MembershipSettings, MemberState
+from yak.cluster.outputs import Tail
+from yak.cluster.registration import Registration
+from yak.cluster.standing import Standing
+from yak.ids import MetadataOffset
+from yak.seams.dice import Dice
+from yak.seams.metadata_store import StoreOutcome
+
+
+class Joining:
+    """The way in. `on_refused` gets what the store says no to."""
+
+    def __init__(
+        self,
+        link: Link,
+        standing: Standing,
+        identity: Identity,
+        settings: MembershipSettings,
+        dice: Dice,
+        *,
+        on_joined: Callable[[StoreOutcome, int], None],
+        on_refused: Callable[[StoreOutcome, int], None],
+    ) -> None:
+        self._link = link
+        self._standing = standing
+        self._identity = identity
+        self._takeover_wait_ms = settings.takeover_wait_ms
+        self._dice = dice
+        self._on_joined = on_joined
+        self._on_refused = on_refused
+        self.registration = Registration(link, identity)
+        self.admitted: tuple[MetadataOffset, str] = (link.image.offset, link.image.chain_hash)
+        """The newest record that was admitted to our disk, and its chain hash."""
+
+    def verify(self) -> None:
+        """Ask whether the store holds our history."""
+        if self._standing.state is not MemberState.FROZEN:
+            self._standing.move(MemberState.VERIFYING, "comparing the store's history with ours")
+        self._link.send("verify", {}, self._on_verified)
+
+    def register(self, *, renew: bool = False) -> None:
+        """Register this boot; `renew` for another epoch in the same boot."""
+        if self._standing.state is not MemberState.REGISTERING:
+            self._standing.move(MemberState.REGISTERING, "registering")
+        self._link.send("register", self.registration.arguments(renew=renew), self._on_registered)
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    def _on_verified(self, outcome: StoreOutcome, now_ms: int) -> None:
+        link, standing = self._link, self._standing
+        if outcome.code == "NO_CLUSTER" and link.image.offset == 0 and not link.cluster_id:
+            self._bootstrap()
+        elif outcome.code == "WRONG_CLUSTER" and not standing.is_ready:
+            standing.refuse(refusals.wrong_cluster(link.cluster_id, outcome.value.get("cluster_id")))
+        elif outcome.code != "OK":
+            standing.freeze(outcome, now_ms)
+        else:
+            if standing.state is MemberState.FROZEN:
+                link.say("info", "metadata-thawed", metadata_offset=outcome.offset)
+                standing.move(MemberState.VERIFYING)
+            self._adopt(outcome)
+            broker = outcome.value.get("broker")
+            if not link.broker_epoch or not isinstance(broker, dict):
+                self.register()
+            elif not self.registration.is_ours(broker):
+                standing.refuse(refusals.replaced(link.node_id, broker))
+            elif broker.get("broker_epoch") != link.broker_epoch:
+                # The answer to a renewal was lost: the same boot is told its epoch again.
+                self.register()
+            else:
+                self._on_joined(outcome, now_ms)
+
+    def _bootstrap(self) -> None:
+        self._standing.move(MemberState.BOOTSTRAPPING, "making a new cluster")
+        cluster_id = base64.urlsafe_b64encode(self._dice.uuid4().bytes).rstrip(b"=").decode()
+        arguments: dict[str, object] = {"new_cluster_id": cluster_id, "new_incarnation_id": str(self._dice.uuid4())}
+        self._link.send("bootstrap", arguments, self._on_bootstrapped)
+
+    def _on_bootstrapped(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code != "OK":
+            self._standing.freeze(outcome, now_ms)
+            return
+        if outcome.value.get("created"):
+            self._link.say("info", "cluster-created", cluster_id=outcome.value["cluster_id"])
+        self._adopt(outcome)
+        self.register()
+
+    def _adopt(self, outcome: StoreOutcome) -> None:
+        """The store's history contains ours: its ids are ours, and its log is tailed."""
+        self._link.cluster_id = str(outcome.value["cluster_id"])
+        self._link.incarnation_id = str(outcome.value["incarnation_id"])
+        self._link.put(Tail(self.admitted[0]))
+
+    def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
+        standing, node_id = self._standing, self._link.node_id
+        if outcome.code == "OK":
+            self.registration.taken(outcome)
+            self._on_joined(outcome, now_ms)
+        elif outcome.code == "NODE_ID_IN_USE":
+            if self.registration.another_is_alive(outcome.value.get("heartbeat")):
+                standing.refuse(refusals.node_id_in_use(node_id, outcome.value))
+                return
+            # The other boot may be dead: it is, if its heartbeat counter stands still for a few intervals.
+            standing.reason = f"node id {node_id} is registered elsewhere; watching its heartbeats"
+            self._link.say("warning", "node-id-registered-elsewhere", **outcome.value)
+            standing.dues["register"] = now_ms + self._takeover_wait_ms
+        else:
+            self._on_refused(outcome, now_ms)
