@@ -1,11 +1,28 @@
-"""`yak bench produce|consume|latency|e2e`."""
+"""`yak bench produce|consume|latency|e2e|replication|failover`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
+from yak.commands.app import STOP, WHAT, CommandGroup
+from yak.commands.bench_options import (
+    Acks,
+    Asserts,
+    Baseline,
+    Clients,
+    Compression,
+    Csv,
+    Duration,
+    Linger,
+    Messages,
+    NoProgress,
+    Partitions,
+    Properties,
+    Size,
+    Throughput,
+    Topic,
+    WarmUp,
+)
 from yak.commands.options import Globals
 from yak.commands.units import parse_duration_ms, parse_size_bytes
 
@@ -17,7 +34,7 @@ MESSAGES = 1_000_000
 RATE = 1000.0
 DURATION = "10s"
 SIZE = "100"
-CLIENT = "Client"
+FAILOVER_KILLS = 10
 
 bench = CommandGroup(
     "bench",
@@ -26,70 +43,9 @@ bench = CommandGroup(
         "yak bench produce --msgs 5000000 --size 100",
         "yak bench latency --duration 30s --assert 'p99<20ms'",
         "yak bench produce -b kafka:9092 -o json > before.json",
+        "yak bench failover --kills 20 --assert 'p99<500ms'",
     ),
 )
-
-Topic = Annotated[
-    str, typer.Option("--topic", "-t", help="The topic to use; created if it is not there.", rich_help_panel=WHAT)
-]
-Partitions = Annotated[
-    int | None,
-    typer.Option("--partitions", min=1, help="Create the topic with so many.", rich_help_panel=WHAT),
-]
-Clients = Annotated[int, typer.Option("--clients", min=1, help="Client processes.", rich_help_panel=WHAT)]
-Size = Annotated[
-    str, typer.Option("--size", "--record-size", metavar="SIZE", help="Bytes of each value.", rich_help_panel=WHAT)
-]
-Throughput = Annotated[
-    float | None,
-    typer.Option(
-        "--throughput", min=0.001, metavar="N", help="Records a second over all clients.", rich_help_panel=WHAT
-    ),
-]
-Messages = Annotated[
-    int | None,
-    typer.Option("--msgs", "--num-records", min=1, help="Records over all clients.", rich_help_panel=STOP),
-]
-Duration = Annotated[
-    str | None, typer.Option("--duration", metavar="DURATION", help="Stop after this time.", rich_help_panel=STOP)
-]
-WarmUp = Annotated[
-    str,
-    typer.Option("--warm-up", metavar="DURATION", help="Load before the measuring begins.", rich_help_panel=WHAT),
-]
-Acks = Annotated[
-    Literal["0", "1", "all", "-1"], typer.Option("--acks", help="Acknowledgements to wait for.", rich_help_panel=CLIENT)
-]
-Linger = Annotated[
-    str,
-    typer.Option("--linger", metavar="DURATION", help="How long a batch waits for records.", rich_help_panel=CLIENT),
-]
-Compression = Annotated[
-    Literal["none", "gzip", "snappy", "lz4", "zstd"],
-    typer.Option("--compression", "-z", help="Codec of the batches.", rich_help_panel=CLIENT),
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option("-X", "--client-property", metavar="NAME=VALUE", help="librdkafka property.", rich_help_panel=CLIENT),
-]
-Csv = Annotated[
-    Path | None,
-    typer.Option("--csv", metavar="FILE", help="Write one line for each client and a total.", rich_help_panel=OUTPUT),
-]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line.", rich_help_panel=OUTPUT)]
-Asserts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--assert",
-        metavar="LIMIT",
-        help="End with code 4 unless this holds: p99<20ms, rate>=500k, p50<=1.1x.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-Baseline = Annotated[
-    Path | None,
-    typer.Option("--baseline", metavar="FILE", help="Compare with the JSON of an earlier run.", rich_help_panel=OUTPUT),
-]
 
 
 @bench.command(
@@ -273,6 +229,99 @@ def e2e(
         compression=compression,
     )
     run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline))
+
+
+@bench.command(
+    "replication",
+    examples=(
+        "yak bench replication",
+        "yak bench replication --quick",
+        "yak bench replication -b 127.0.0.1:9092 -o json",
+    ),
+)
+def replication(
+    g: Globals,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the load: half a minute.", rich_help_panel=WHAT)
+    ] = False,
+    idle_partitions: Annotated[
+        int,
+        typer.Option("--idle-partitions", min=0, help="Partitions of the idle topic; 0: none.", rich_help_panel=WHAT),
+    ] = 1000,
+    away: Annotated[
+        str,
+        typer.Option("--away", metavar="SIZE", help="What the stopped follower misses; 0: none.", rich_help_panel=WHAT),
+    ] = "1GB",
+    ack_time: Annotated[
+        str,
+        typer.Option(
+            "--ack-time", metavar="DURATION", help="How long acknowledgements are timed.", rich_help_panel=STOP
+        ),
+    ] = DURATION,
+    idle_time: Annotated[
+        str, typer.Option("--idle-time", metavar="DURATION", help="How long idle CPU is watched.", rich_help_panel=STOP)
+    ] = DURATION,
+) -> None:
+    """Measure what three replicas cost: rates, CPU, acknowledgements, idle partitions, a follower's return.
+
+    Starts three brokers in a temporary directory and deletes them afterwards. With -b it uses that cluster, without
+    stopping anything: no follower returns, and CPU is known of brokers on this machine only.
+    """
+    from yak.commands.bench_replication import make_settings, run_on_own, run_on_running
+
+    g.must_not_be_readonly("producing benchmark records")
+    settings = make_settings(
+        quick=quick,
+        idle_partitions=idle_partitions,
+        away_bytes=parse_size_bytes(away),
+        ack_s=parse_duration_ms(ack_time, bare_unit="s") / 1000,
+        idle_s=parse_duration_ms(idle_time, bare_unit="s") / 1000,
+    )
+    own = g.settings.get("bootstrap_servers").origin == "default"
+    if own:
+        run_on_own(g, settings)
+    else:
+        run_on_running(g, settings)
+
+
+@bench.command(
+    "failover",
+    examples=(
+        "yak bench failover",
+        "yak bench failover --kills 50 --assert 'p50<250ms' --assert 'p99<500ms'",
+        "yak bench failover --mode pause --kills 3 -o json",
+    ),
+)
+def failover(
+    g: Globals,
+    mode: Annotated[
+        Literal["kill", "pause"],
+        typer.Option("--mode", help="SIGKILL, or SIGSTOP until another leads.", rich_help_panel=WHAT),
+    ] = "kill",
+    rate: Annotated[
+        float, typer.Option("--throughput", min=1.0, metavar="N", help="Records a second.", rich_help_panel=WHAT)
+    ] = RATE,
+    size: Size = SIZE,
+    kills: Annotated[
+        int, typer.Option("--kills", min=1, metavar="N", help="Stop after so many.", rich_help_panel=STOP)
+    ] = FAILOVER_KILLS,
+    asserts: Asserts = None,
+    baseline: Baseline = None,
+) -> None:
+    """End the leader that is also the controller under load, again and again, and count what survived.
+
+    Starts three brokers in a temporary directory. A pause is the time from the last acknowledgement (or record read)
+    before a kill to the first after it; limits (p50, p99, max) are for writes. Code 4 if a record was lost, duplicated
+    or reordered.
+    """
+    from yak.commands.bench_failover import refuse_others_cluster
+    from yak.commands.bench_failover import run as run_failover
+    from yak.local.bench.failover_result import FailoverSettings
+
+    refuse_others_cluster(g)
+    g.must_not_be_readonly("starting and killing brokers")
+    settings = FailoverSettings(kills=kills, mode=mode, rate=rate, size_bytes=parse_size_bytes(size))
+    run_failover(g, settings, asserts or [], baseline)
 
 
 def make_load(

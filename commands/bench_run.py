@@ -1,6 +1,6 @@
 """Runs one benchmark for the command line: progress, printing, assertions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,12 +107,23 @@ def save_csv(path: Path, result: Result) -> None:
 
 def raise_if_bad(result: Result, judged: Judged) -> None:
     """Failed records and broken assertions as errors."""
-    broken = [str(check["assert"]) for check in judged.checks if not check["held"]]
-    if broken:
-        figures = [f"{check['assert']}: {shown(check['value'])}" for check in judged.checks if not check["held"]]
-        raise CheckFailed("assert-failed", "does not hold: " + ", ".join(broken), why="measured " + "; ".join(figures))
+    broken_checks(judged.checks)
     if result.errors:
         raise YakError("bench-errors", f"{group_digits(result.errors)} records failed", why=result.first_error)
+
+
+def broken_checks(checks: Sequence[Mapping[str, object]]) -> None:
+    """Raises CheckFailed (`assert-failed`) when one of them does not hold."""
+    broken = [check for check in checks if not check["held"]]
+    if broken:
+        names = ", ".join(str(check["assert"]) for check in broken)
+        figures = "; ".join(f"{check['assert']}: {shown(check['value'])}" for check in broken)
+        raise CheckFailed("assert-failed", f"does not hold: {names}", why=f"measured {figures}")
+
+
+def check_line(check: Mapping[str, object]) -> str:
+    """One assertion for people."""
+    return f"  {'ok' if check['held'] else 'FAIL'}  {check['assert']}  (measured {shown(check['value'])})"
 
 
 def shown(value: object) -> str:
@@ -145,7 +156,6 @@ def lines(result: Result, judged: Judged, facts: dict[str, object]) -> list[str]
         text.append(f"  {TIMED[load.kind]} after, ms: " + "  ".join(f"{k} {v:.3f}" for k, v in latency.items()))
     if judged.compared:
         text += ["", *layout(judged.compared, ("figure", "before", "now", "ratio"))]
-    for check in judged.checks:
-        text.append(f"  {'ok' if check['held'] else 'FAIL'}  {check['assert']}  (measured {shown(check['value'])})")
+    text += [check_line(check) for check in judged.checks]
     text.append("  " + machine_line(facts))
     return text

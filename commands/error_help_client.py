@@ -99,31 +99,6 @@ CLIENT: dict[str, Explanation] = {
         "Names have 1 to 249 letters, digits, dots, underscores and hyphens, and differ by more than . and _.",
         "yak topics create my-topic",
     ),
-    "bench-client": explain(
-        "A process of the benchmark ended before its time.",
-        "It was killed, or could not use the client library.",
-        "run it again with --clients 1",
-    ),
-    "bench-empty": explain(
-        "There is nothing to read for the benchmark.",
-        "bench consume reads a topic that an earlier run, or you, filled.",
-        "yak bench produce --topic TOPIC",
-    ),
-    "bench-errors": explain(
-        "Records of the benchmark failed.",
-        "Figures of a run with errors would be of no use.",
-        "yak doctor",
-    ),
-    "bench-partitions": explain(
-        "The benchmark's topic is there with another number of partitions.",
-        "A benchmark never changes a topic that exists.",
-        "choose another --topic, or delete this one",
-    ),
-    "bench-size": explain(
-        "Records of this size are too small for an end-to-end benchmark.",
-        "Each one carries who sent it and when.",
-        "yak bench e2e --size 64",
-    ),
     "bundle-not-written": explain(
         "The file of doctor's findings was not written.",
         "The operating system refused; the message says why.",

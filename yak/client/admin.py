@@ -90,9 +90,9 @@ class Admin:
     ) -> None:
         """Create one topic; -1 is the broker's default. With `assignment`, the replicas of each partition are given."""
         if assignment is not None:
-            new = _library().NewTopic(
-                name, replica_assignment=[list(ids) for ids in assignment], config=dict(configs or {})
-            )
+            # Without the number of partitions librdkafka takes the broker's default for it, and refuses both.
+            rows = [list(ids) for ids in assignment]
+            new = _library().NewTopic(name, len(rows), replica_assignment=rows, config=dict(configs or {}))
         else:
             new = _library().NewTopic(
                 name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs or {})

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -20,6 +19,8 @@ from typing import Protocol
 import confluent_kafka
 import psutil
 from versus.kafka_jars import JVM_FLAGS
+
+from yak.client.bench.cpu import process_cpu_seconds
 
 STOP_SECONDS = 30
 FIRST_ACK_SECONDS = 60
@@ -154,16 +155,11 @@ def stop_process(process: subprocess.Popen[bytes] | None) -> None:
         process.wait()
 
 
-def cpu_of(pid: int) -> float:
-    """User and system seconds of one process, all its threads.
-
-    On Linux from the process' own CPU clock (clock_getcpuclockid(3)): nanoseconds, where /proc counts in ticks of
-    10 ms, too coarse for runs of a second.
-    """
-    if sys.platform == "linux":
-        return time.clock_gettime((~pid << 3) | 2)
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
+def java_command(jars: Path, folder: Path, *arguments: str) -> list[str]:
+    """A command line that runs a class of Kafka's jars with the broker's JVM flags, logging as the folder says."""
+    heap = os.environ.get("KAFKA_HEAP_OPTS", "").split()
+    logging = f"-Dlog4j2.configurationFile={folder / 'log4j2.yaml'}"
+    return ["java", *JVM_FLAGS, *heap, logging, "-cp", f"{jars}/*", *arguments]
 
 
 @dataclass(slots=True)
@@ -183,9 +179,7 @@ class KafkaBroker:
 
     def java(self, *arguments: str) -> list[str]:
         """A command line that runs a class of Kafka's jars with the broker's JVM flags."""
-        heap = os.environ.get("KAFKA_HEAP_OPTS", "").split()
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
-        return ["java", *JVM_FLAGS, *heap, logging, "-cp", f"{self.jars}/*", *arguments]
+        return java_command(self.jars, self.folder, *arguments)
 
     def prepare(self) -> None:
         """Write the config and format the storage, as the quick start says. Raises CalledProcessError."""
@@ -209,7 +203,7 @@ class KafkaBroker:
     def cpu_seconds(self) -> float:
         """CPU seconds of the JVM."""
         assert self.process is not None
-        return cpu_of(self.process.pid)
+        return process_cpu_seconds(self.process.pid)
 
     def rss_bytes(self) -> int:
         """Resident memory of the JVM."""

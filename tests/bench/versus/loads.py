@@ -1,6 +1,5 @@
 """What is measured: the loads, and one run of each against one broker."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,8 +7,9 @@ from versus.brokers import Broker
 
 from yak.client.admin import Admin
 from yak.client.bench.load import Load
+from yak.client.bench.measured import measure as measure_load
 from yak.client.bench.result import Result
-from yak.client.bench.run import run_benchmark
+from yak.client.bench.topics import fresh_topic
 
 BULK_LINGER_MS = 5.0
 PIPELINE = {"batch.num.messages": "1", "queue.buffering.max.messages": "1000"}
@@ -61,13 +61,9 @@ def cells(scale: float, *, quick: bool) -> list[Cell]:
 
 
 def measure(broker: Broker, load: Load) -> Measured:
-    """Run the load and read the broker's CPU clock around it. Raises RuntimeError when records failed."""
-    before: list[float] = []
-    result = run_benchmark(load, on_start=lambda: before.append(broker.cpu_seconds()))
-    cpu_s = broker.cpu_seconds() - before[0]
-    if result.errors:
-        raise RuntimeError(f"{broker.name}: {result.errors} of {load.messages} records failed: {result.first_error}")
-    return Measured(result.records_per_s, cpu_s, result.bytes / 1e9, bool(result.client_limit()), result)
+    """Run the load and read the broker's CPU clock around it. Raises YakError when records failed."""
+    found = measure_load(load, lambda: {broker.name: broker.cpu_seconds()})
+    return Measured(found.per_s, found.cpu_total_s, found.gigabytes, found.client_limited, found.result)
 
 
 class Topics:
@@ -78,27 +74,10 @@ class Topics:
         self._made = 0
 
     def use(self, partitions: int, body: Callable[[str], None]) -> None:
-        """Run the body with a new topic. File deletion is not put off for a minute, which both brokers do else."""
+        """Run the body with a new topic."""
         self._made += 1
-        topic = f"bench-{self._made}"
-        admin = Admin(self._broker.bootstrap)
-        admin.create_topic(topic, partitions=partitions, configs={"file.delete.delay.ms": "1000"})
-        wait_for_topic(admin, topic, partitions)
-        try:
+        with fresh_topic(Admin(self._broker.bootstrap), f"bench-{self._made}", partitions) as topic:
             body(topic)
-        finally:
-            admin.delete_topic(topic)
-
-
-def wait_for_topic(admin: Admin, topic: str, partitions: int) -> None:
-    """Return when all partitions have a leader; both brokers answer a creation before that. Raises TimeoutError."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        found = admin.metadata().topics.get(topic)
-        if found and len(found.partitions) == partitions and all(each.leader >= 0 for each in found.partitions):
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"{topic} has no leaders after 10 s")
 
 
 def bulk_produce(broker: Broker, topic: str, cell: Cell) -> Measured:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from versus.brokers import cpu_of, free_port, tail
+from versus.brokers import free_port, tail
 
+from yak.client.bench.cpu import process_cpu_seconds
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
 from yak.local.redis_server import EmbeddedRedis
@@ -50,7 +51,7 @@ class YakBroker:
 
     def cpu_seconds(self) -> float:
         """CPU seconds of broker and Redis together."""
-        return sum(cpu_of(pid) for pid in self.pids())
+        return sum(process_cpu_seconds(pid) for pid in self.pids())
 
     def rss_bytes(self) -> int:
         """Resident memory of the broker process alone."""

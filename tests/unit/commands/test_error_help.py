@@ -38,7 +38,7 @@ def used_slugs() -> dict[str, str]:
 
 def test_every_slug_of_the_source_is_explained():
     missing = {slug: where for slug, where in used_slugs().items() if slug not in EXPLANATIONS}
-    assert not missing, f"explain them in commands/error_help_client.py or error_help_broker.py: {missing}"
+    assert not missing, f"explain them in commands/error_help_*.py: {missing}"
 
 
 @pytest.mark.parametrize("slug", sorted(EXPLANATIONS))

@@ -74,6 +74,11 @@ def run_load(
         except threading.BrokenBarrierError:
             pass  # a client failed before the start; its error is in its pipe
         return gather(dict(zip(connections, processes, strict=True)), lambda: on_progress(sum(counters)))
+    except BaseException:
+        # Ended by a client's failure, by Ctrl+C, or by the caller's `on_progress`: what still runs is for nothing.
+        for process in processes:
+            process.terminate()
+        raise
     finally:
         for process in processes:
             end_process(process)

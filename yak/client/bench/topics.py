@@ -1,7 +1,8 @@
 """The topic under test: made when it is not there, its offsets, and its records divided among clients."""
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from yak.client.admin import Admin
 from yak.client.bench.load import Slice
@@ -11,6 +12,8 @@ from yak.ids import TopicPartition
 PARTITIONS_DEFAULT = 1
 NEW_TOPIC_SECONDS = 10.0
 """A new topic has leaders everywhere by then."""
+SOON_DELETED: Mapping[str, str] = {"file.delete.delay.ms": "1000"}
+"""A deleted topic's files leave the disk in a second, not in a minute."""
 
 
 def partitions_of(admin: Admin, topic: str) -> int:
@@ -35,7 +38,13 @@ def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> int:
     if found:
         return found
     wanted = partitions or PARTITIONS_DEFAULT
-    admin.create_topic(topic, partitions=wanted)
+    try:
+        admin.create_topic(topic, partitions=wanted)
+    except YakError as error:
+        if error.code != "topic-exists":
+            raise
+        # Made a moment ago, and the broker that was asked had not heard of it.
+        return len(new_slices(admin, topic))
     return wanted
 
 
@@ -90,3 +99,48 @@ def divide(slices: Sequence[Slice], clients: int, records: int | None = None) ->
             passed += each.records
         shares.append(tuple(share))
     return shares
+
+
+@contextlib.contextmanager
+def fresh_topic(
+    admin: Admin,
+    topic: str,
+    partitions: int,
+    *,
+    replication_factor: int = 1,
+    configs: Mapping[str, str] | None = None,
+    assignment: Sequence[Sequence[int]] | None = None,
+) -> Iterator[str]:
+    """A new topic whose replicas are all in sync, deleted afterwards.
+
+    Raises YakError, also (`bench-topic`) when its replicas are not in sync in time.
+    """
+    more = {**SOON_DELETED, **(configs or {})}
+    if assignment is not None:
+        admin.create_topic(topic, assignment=assignment, configs=more)
+    else:
+        admin.create_topic(topic, partitions=partitions, replication_factor=replication_factor, configs=more)
+    try:
+        wait_whole(admin, topic, partitions, seconds=NEW_TOPIC_SECONDS + partitions / 50)
+        yield topic
+    finally:
+        admin.delete_topic(topic)
+
+
+def is_whole(admin: Admin, topic: str, partitions: int) -> bool:
+    """Whether all partitions are there, have leaders, and every replica of them is in sync."""
+    found = admin.metadata().topics.get(topic)
+    return (
+        found is not None
+        and len(found.partitions) == partitions
+        and all(each.leader >= 0 and len(each.isr) == len(each.replicas) for each in found.partitions)
+    )
+
+
+def wait_whole(admin: Admin, topic: str, partitions: int, *, seconds: float, poll_s: float = 0.02) -> None:
+    """Return when `is_whole`. Raises YakError (`bench-topic`) when it is not after `seconds`."""
+    deadline_s = time.monotonic() + seconds
+    while not is_whole(admin, topic, partitions):
+        if time.monotonic() > deadline_s:
+            raise YakError("bench-topic", f"the replicas of {topic} are not in sync after {seconds:.0f} s")
+        time.sleep(poll_s)

@@ -1,0 +1,124 @@
+"""Runs the failover benchmark for the command line: a line for each kill, the verdict, assertions."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from yak.client.bench.checks import check_against_baseline, parse_check, read_baseline, verdicts
+from yak.client.bench.machine import machine, machine_line
+from yak.commands.bench_run import broken_checks, check_line
+from yak.commands.options import Globals
+from yak.commands.output import layout
+from yak.commands.units import counted, group_digits
+from yak.errors import CheckFailed, UsageError, YakError
+from yak.local.bench.failover import run_failover
+from yak.local.bench.failover_result import PAUSES, FailoverResult, FailoverSettings, Kill, document
+from yak.local.bench.fleet import LocalFleet
+
+BROKERS = 3
+COLUMNS = ("number", "node", "was_controller", "writes_ms", "reads_ms", "other_writes_ms", "return_ms")
+SHOWN_CLIENT_SETTINGS = (
+    "reconnect.backoff.ms",
+    "retry.backoff.ms",
+    "topic.metadata.refresh.fast.interval.ms",
+    "socket.timeout.ms",
+)
+
+
+def run(g: Globals, settings: FailoverSettings, asserts: Sequence[str], baseline: Path | None) -> None:
+    """Run, print, judge.
+
+    Raises UsageError, YakError, CheckFailed (`records-lost`: not every record is there once and in place;
+    `assert-failed`).
+    """
+    checks = [parse_check(text) for text in asserts]
+    before = read_baseline(baseline) if baseline else None
+    check_against_baseline(checks, before)
+    result = run_on_own(g, settings)
+    found = document(result, machine())
+    judged = verdicts(checks, found, before)
+    show(g, found, judged)
+    raise_if_bad(result, judged)
+
+
+def refuse_others_cluster(g: Globals) -> None:
+    """Raises UsageError (`bench-own-cluster`) when brokers were named on the command line."""
+    if g.flags.bootstrap_server is not None:
+        raise UsageError(
+            "bench-own-cluster",
+            f"the brokers at {g.bootstrap_servers} are not killed",
+            why="this benchmark starts brokers of its own, and kills only those",
+            try_=("yak bench failover", "yak failover --kill          end a broker of a local cluster"),
+        )
+
+
+def run_on_own(g: Globals, settings: FailoverSettings) -> FailoverResult:
+    """The benchmark on three brokers in a temporary directory, which is deleted whatever happens."""
+    with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
+        fleet = LocalFleet(str(Path(folder) / "cluster"), BROKERS)
+        try:
+            fleet.start()
+            g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}; {counted(settings.kills, settings.mode)} to come")
+            return run_failover(fleet, settings, on_kill=lambda kill: g.out.note(kill_line(kill, settings)))
+        finally:
+            fleet.discard()
+
+
+def kill_line(kill: Kill, settings: FailoverSettings) -> str:
+    """One kill, when its node is back: what it took is only known at the end."""
+    role = "controller and leader" if kill.was_controller and kill.led else "leader"
+    verb = "killed" if settings.mode == "kill" else "paused"
+    back_s = kill.whole_s - kill.back_s
+    return f"{kill.number} of {settings.kills}: node {kill.node_id} ({role}) {verb}; back in every ISR {back_s:.1f} s after its start"
+
+
+def show(g: Globals, found: Mapping[str, Any], judged: Sequence[Mapping[str, object]]) -> None:
+    """The result in the format that was asked for."""
+    if not g.out.for_people:
+        if g.output in ("csv", "raw"):
+            g.out.table(list(found["per_kill"]), COLUMNS)
+        else:
+            g.out.object({**found, "asserts": list(judged)})
+        return
+    for line in lines(found):
+        g.out.line(line)
+    for check in judged:
+        g.out.line(check_line(check))
+    g.out.line("  " + machine_line(dict(found["machine"])))
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """The result for people: each kill, the pauses, the count, how the clients were set."""
+    rows = [{"pause, ms": PAUSES[name], **(figures or {})} for name, figures in found["pauses_ms"].items()]
+    kills = f"{found['controllers_killed']} of {found['kills']} were the controller"
+    verdict = ", ".join(
+        f"{group_digits(found[name])} {name}" for name in ("acknowledged", "lost", "duplicated", "reordered", "moved")
+    )
+    client = found["client"].get("writer", {})
+    shown = ", ".join(f"{name}={client[name]}" for name in SHOWN_CLIENT_SETTINGS if name in client)
+    text = [
+        f"failover by {found['mode']}: {kills}",
+        *layout(found["per_kill"], COLUMNS),
+        "",
+        *layout(rows, ("pause, ms", "p50", "p99", "max")),
+        "",
+        f"  {verdict}; {group_digits(found['seen_and_gone'])} seen by the reader and gone",
+    ]
+    if found["errors"]:
+        text.append(f"  {group_digits(found['errors'])} records got an error: {found['first_error']}")
+    return [*text, f"  clients: {shown}"]
+
+
+def raise_if_bad(result: FailoverResult, judged: Sequence[Mapping[str, object]]) -> None:
+    """Lost records, broken assertions and failed writes as errors."""
+    if not result.holds:
+        verdict = result.verdict
+        why = (
+            f"{verdict.lost} lost, {verdict.duplicated} duplicated, {verdict.out_of_order} reordered, "
+            f"{verdict.moved} moved, {result.seen_and_gone} read and gone"
+        )
+        raise CheckFailed("records-lost", "not every acknowledged record is there, once and in order", why=why)
+    broken_checks(judged)
+    if result.failed:
+        raise YakError("bench-errors", f"{group_digits(result.failed)} records failed", why=result.first_error)

@@ -1,0 +1,97 @@
+"""Runs the replication benchmark for the command line: figures as they come, then a table or JSON."""
+
+import tempfile
+from pathlib import Path
+
+from yak.client.bench.machine import machine, machine_line
+from yak.commands.options import Globals
+from yak.commands.output import layout
+from yak.local.bench.fleet import Fleet, LocalFleet
+from yak.local.bench.replication import (
+    Figure,
+    Measurable,
+    ReplicationBench,
+    ReplicationSettings,
+    RunningCluster,
+    document,
+    shapes,
+)
+
+BROKERS = 3
+QUICK = 0.1
+COLUMNS = ("what", "value", "unit", "limit")
+
+
+def make_settings(
+    *, quick: bool, idle_partitions: int, away_bytes: int, ack_s: float, idle_s: float
+) -> ReplicationSettings:
+    """A full run, or a tenth of it."""
+    scale = QUICK if quick else 1.0
+    return ReplicationSettings(
+        shapes(scale),
+        ack_s=max(1.0, ack_s * scale),
+        idle_partitions=idle_partitions,
+        idle_s=max(1.0, idle_s * scale) if idle_s else 0.0,
+        away_bytes=int(away_bytes * scale),
+    )
+
+
+def run_on_own(g: Globals, settings: ReplicationSettings) -> None:
+    """On three brokers in a temporary directory, which is deleted whatever happens. Raises YakError."""
+    with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
+        fleet = LocalFleet(str(Path(folder) / "cluster"), BROKERS)
+        try:
+            fleet.start()
+            g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}")
+            run(g, fleet, fleet, settings)
+        finally:
+            fleet.discard()
+
+
+def run_on_running(g: Globals, settings: ReplicationSettings) -> None:
+    """On the cluster that was named, of which nothing is stopped. Raises YakError."""
+    cluster = RunningCluster(g.bootstrap_servers)
+    if not cluster.cpu_seconds():
+        g.out.note("no broker of this cluster runs on this machine: CPU is not measured")
+    g.out.note("a follower's return is not measured: this benchmark does not stop a cluster's brokers")
+    run(g, cluster, None, settings)
+
+
+def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: ReplicationSettings) -> None:
+    """Measure and print."""
+    bench = ReplicationBench(cluster, settings, lambda figure: g.out.note(line(figure)))
+    figures = bench.run(fleet)
+    facts = machine()
+    if not g.out.for_people:
+        if g.output in ("csv", "raw"):
+            g.out.table([row(figure) for figure in figures], COLUMNS)
+        else:
+            g.out.object(document(figures, settings, facts))
+        return
+    for text in layout([row(figure) for figure in figures], COLUMNS):
+        g.out.line(text)
+    g.out.line(
+        f"  replication factor {settings.replication_factor}, min.insync.replicas {settings.min_insync_replicas}, "
+        "acks=all, linger.ms 5 (acks: 0), no compression, one client"
+    )
+    g.out.line("  " + machine_line(facts))
+
+
+def row(figure: Figure) -> dict[str, object]:
+    """One figure for a table."""
+    return {
+        "what": figure.name,
+        "value": shown(figure.value),
+        "unit": figure.unit,
+        "limit": "client" if figure.limited else "",
+    }
+
+
+def shown(value: float) -> str:
+    """Three digits, or a whole number with its thousands apart."""
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def line(figure: Figure) -> str:
+    """One figure as it comes."""
+    return f"{figure.name}: {shown(figure.value)} {figure.unit}"

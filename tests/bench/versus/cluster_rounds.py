@@ -1,0 +1,181 @@
+"""Three brokers of each: the replicated loads once a round on both sides, and the kills."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from versus.table import AT_MOST_KAFKA, Goal, Table
+
+from yak.client.admin import Admin
+from yak.local.bench.failover import run_failover
+from yak.local.bench.failover_result import FailoverResult, FailoverSettings, add_results, summary
+from yak.local.bench.fleet import Fleet
+from yak.local.bench.replication import ACK_RATE, Shape, measure_acks, measure_idle, measure_produce
+
+RATE_GOAL = Goal(1.2, at_least=True)
+MEDIAN_GOAL = Goal(0.7, at_least=False)
+P99_GOAL = Goal(0.5, at_least=False)
+FAILOVER_GOAL = Goal(1 / 5, at_least=False)
+CONFIGS = {"min.insync.replicas": "2"}
+ADMIN_MS = 30_000
+
+
+class Side(Fleet, Protocol):
+    """One of the two clusters."""
+
+    name: str
+
+    def prepare(self) -> None:
+        """What is done once before the first start."""
+
+    def start(self) -> None:
+        """Start all brokers and wait until they answer."""
+
+    def stop(self) -> None:
+        """End every process that was started, and remove the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """How much of what. `kills` are a round's, on each side."""
+
+    rounds: int
+    shapes: tuple[Shape, ...]
+    ack_s: float
+    idle_partitions: int
+    idle_s: float
+
+
+class _Turns:
+    """Both sides one after the other, the first one alternating."""
+
+    def __init__(self, sides: list[Side]) -> None:
+        self._sides = sides
+        self._turn = 0
+
+    def take(self, body: Callable[[Side], None]) -> None:
+        """Once for each side."""
+        self._turn += 1
+        for side in self._sides if self._turn % 2 else self._sides[::-1]:
+            body(side)
+
+
+class ReplicationRounds:
+    """Rates, CPU and acknowledgements with three replicas."""
+
+    def __init__(self, sides: list[Side], plan: ClusterPlan, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        self._turns = _Turns(sides)
+        self._admins = {side.name: Admin(side.bootstrap, timeout_ms=ADMIN_MS) for side in sides}
+        self._made = 0
+        self.table = Table()
+
+    def run(self) -> None:
+        """A round for nothing, then all rounds, then the idle partitions. Raises YakError when a load fails."""
+        self._one_round()
+        self.table = Table()
+        for number in range(1, self._plan.rounds + 1):
+            started_s = time.monotonic()
+            self._one_round()
+            self._say(f"replication, round {number} of {self._plan.rounds}: {time.monotonic() - started_s:.0f} s")
+        if self._plan.idle_partitions:
+            self._turns.take(self._idle)
+
+    def _one_round(self) -> None:
+        self._turns.take(self._acks)
+        for shape in self._plan.shapes:
+            self._turns.take(partial(self._produce, shape))
+
+    def _topic(self) -> str:
+        self._made += 1
+        return f"bench-three-{self._made}"
+
+    def _acks(self, side: Side) -> None:
+        os.sync()
+        measured = measure_acks(side, self._admins[side.name], self._topic(), self._plan.ack_s, CONFIGS)
+        latency = measured.result.latency
+        name = f"ack at {ACK_RATE:.0f} records/s, linger 0"
+        self.table.add(f"{name}: median", "ms", MEDIAN_GOAL, side.name, latency.percentile(50) / 1e6)
+        self.table.add(f"{name}: p99", "ms", P99_GOAL, side.name, latency.percentile(99) / 1e6)
+        cpu_us = measured.cpu_total_s / measured.result.records * 1e6
+        self.table.add(f"{name}: CPU of all brokers", "us/record", None, side.name, cpu_us)
+
+    def _produce(self, shape: Shape, side: Side) -> None:
+        os.sync()
+        measured = measure_produce(side, self._admins[side.name], self._topic(), shape, CONFIGS)
+        name, limited = f"produce {shape.name}", measured.client_limited
+        self.table.add(name, "records/s", RATE_GOAL, side.name, measured.per_s, client_limited=limited)
+        self.table.add(f"{name}: CPU of all brokers", "s/GB", AT_MOST_KAFKA, side.name, measured.cpu_s_per_gb)
+
+    def _idle(self, side: Side) -> None:
+        count = self._plan.idle_partitions
+        found = measure_idle(side, self._admins[side.name], self._topic(), count, self._plan.idle_s, CONFIGS)
+        nodes = [used for of, used in found.items() if of.startswith("node")]
+        name = f"{count} idle partitions"
+        self.table.add(f"{name}: busiest broker", "% of a core", None, side.name, max(nodes) * 100)
+        self.table.add(f"{name}: all processes", "% of a core", None, side.name, sum(found.values()) * 100)
+
+
+class FailoverRounds:
+    """`kill -9` of the controller that is also a leader."""
+
+    def __init__(self, sides: list[Side], rounds: int, kills: int, say: Callable[[str], None]) -> None:
+        self._rounds = rounds
+        self._kills = kills
+        self._say = say
+        self._turns = _Turns(sides)
+        self.results: dict[str, FailoverResult] = {}
+
+    def run(self) -> None:
+        """All rounds. Raises YakError when a cluster does not recover."""
+        for number in range(1, self._rounds + 1):
+            started_s = time.monotonic()
+            self._turns.take(self._kill)
+            self._say(f"failover, round {number} of {self._rounds}: {time.monotonic() - started_s:.0f} s")
+
+    def _kill(self, side: Side) -> None:
+        os.sync()
+        found = run_failover(side, FailoverSettings(kills=self._kills))
+        before = self.results.get(side.name)
+        self.results[side.name] = found if before is None else add_results(before, found)
+
+    def table(self) -> Table:
+        """Every kill is a sample of its pauses; p99 and maximum are over all kills."""
+        table = Table()
+        for side, result in self.results.items():
+            for name, words, goal in PAUSES:
+                pauses_s = result.pauses_s(name)
+                for pause in pauses_s:
+                    table.add(f"{words}: median", "ms", goal, side, pause * 1000)
+                figures = summary(pauses_s)
+                if figures is not None:
+                    table.add(f"{words}: p99", "ms", goal, side, figures["p99"])
+                    table.add(f"{words}: longest", "ms", None, side, figures["max"])
+        return table
+
+    def notes(self) -> list[str]:
+        """What became of the records, a line for each side."""
+        return [verdict_line(side, result) for side, result in self.results.items()]
+
+
+PAUSES = (
+    ("writes_s", "writes to what the killed broker led", FAILOVER_GOAL),
+    ("reads_s", "reads of what the killed broker led", FAILOVER_GOAL),
+    ("other_writes_s", "writes to what it followed", None),
+    ("return_s", "writes while it came back", None),
+)
+
+
+def verdict_line(side: str, result: FailoverResult) -> str:
+    """The count of one side's records."""
+    verdict = result.verdict
+    controllers = sum(kill.was_controller for kill in result.kills)
+    return (
+        f"{side}: {len(result.kills)} kills, {controllers} of them of the controller; {verdict.acknowledged} records "
+        f"acknowledged, {verdict.lost} lost, {verdict.duplicated} duplicated, {verdict.out_of_order} reordered, "
+        f"{verdict.moved} moved, {result.seen_and_gone} read and gone, {result.failed} failed"
+    )

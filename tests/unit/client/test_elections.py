@@ -1,0 +1,90 @@
+"""ElectLeaders by hand, against a broker that answers one request."""
+
+import io
+import socket
+import struct
+import threading
+from datetime import timedelta
+
+import pytest
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32, i32Timedelta
+
+from yak.client.elections import elect_preferred_leaders
+from yak.client.metadata import Broker, ClusterMetadata
+from yak.errors import Unreachable, YakError
+from yak.ids import TopicPartition
+
+PARTITIONS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+
+
+def answer(top: ErrorCode, *codes: tuple[ErrorCode, str | None]) -> ElectLeadersResponse:
+    """One answer about `orders`."""
+    rows = tuple(
+        PartitionResult(partition_id=i32(number), error_code=code, error_message=message)
+        for number, (code, message) in enumerate(codes)
+    )
+    results = (ReplicaElectionResult(topic=TopicName("orders"), partition_result=rows),) if rows else ()
+    return ElectLeadersResponse(
+        throttle_time=i32Timedelta.parse(timedelta()), error_code=top, replica_election_results=results
+    )
+
+
+def serve_once(server: socket.socket, response: ElectLeadersResponse, asked: list[ElectLeadersRequest]) -> None:
+    """Read one request, give one answer."""
+    connection, _ = server.accept()
+    with connection:
+        (length,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+        frame = connection.recv(length, socket.MSG_WAITALL)
+        correlation_id, name_length = struct.unpack_from(">ih", frame, 4)
+        request, _ = entity_reader(ElectLeadersRequest)(frame, 10 + name_length + 1)
+        asked.append(request)
+        body = io.BytesIO()
+        entity_writer(ElectLeadersResponse)(body, response)
+        reply = struct.pack(">i", correlation_id) + b"\0" + body.getvalue()
+        connection.sendall(struct.pack(">i", len(reply)) + reply)
+
+
+def elect(response: ElectLeadersResponse) -> tuple[dict[TopicPartition, str | None], ElectLeadersRequest]:
+    """What the client makes of this answer, and what it asked."""
+    asked: list[ElectLeadersRequest] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve_once, args=(server, response, asked), daemon=True)
+        thread.start()
+        broker = Broker(2, "127.0.0.1", server.getsockname()[1])
+        found = elect_preferred_leaders(ClusterMetadata("c", 2, {2: broker}, {}), PARTITIONS, timeout_s=5.0)
+        thread.join(5.0)
+    return found, asked[0]
+
+
+def test_the_controller_is_asked_and_each_partition_has_its_reason() -> None:
+    found, asked = elect(
+        answer(ErrorCode.none, (ErrorCode.none, None), (ErrorCode.preferred_leader_not_available, "node 1 is away"))
+    )
+    assert found == {PARTITIONS[0]: None, PARTITIONS[1]: "node 1 is away"}
+    assert asked.election_type == 0
+    assert asked.topic_partitions is not None
+    assert [(each.topic, each.partitions) for each in asked.topic_partitions] == [("orders", (0, 1))]
+
+
+def test_an_election_that_is_not_needed_is_none_that_failed() -> None:
+    found, _ = elect(answer(ErrorCode.none, (ErrorCode.election_not_needed, "it leads"), (ErrorCode.none, None)))
+    assert found == dict.fromkeys(PARTITIONS)
+
+
+def test_a_refusal_of_the_whole_request_is_an_error() -> None:
+    with pytest.raises(YakError, match="no leader was elected"):
+        elect(answer(ErrorCode.not_controller))
+
+
+def test_no_controller_and_a_silent_one_are_unreachable() -> None:
+    with pytest.raises(Unreachable):
+        elect_preferred_leaders(ClusterMetadata("c", -1, {}, {}), PARTITIONS, timeout_s=0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        broker = Broker(2, "127.0.0.1", server.getsockname()[1])
+    with pytest.raises(Unreachable):
+        elect_preferred_leaders(ClusterMetadata("c", 2, {2: broker}, {}), PARTITIONS, timeout_s=0.1)

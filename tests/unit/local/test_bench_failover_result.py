@@ -1,0 +1,129 @@
+"""A failover's notes as pauses, a verdict and JSON, without a cluster."""
+
+from yak.client.bench.checks import parse_check, verdicts
+from yak.local.bench.failover_result import (
+    FailoverResult,
+    FailoverSettings,
+    Kill,
+    acknowledged_of,
+    add_results,
+    document,
+    gone,
+    measure,
+    stored_of,
+    summary,
+)
+from yak.local.bench.ledger_load import STAMP, Notes, PartitionNotes, empty_notes, note_record
+from yak.local.demo.ledger import compare
+
+
+def notes(*partitions: list[tuple[int, int, float]]) -> Notes:
+    """Notes from (number, offset, time) of each partition."""
+    found = empty_notes(len(partitions))
+    for each, rows in zip(found.partitions, partitions, strict=True):
+        for row in rows:
+            each.add(*row)
+    return found
+
+
+def steady(begin: int, end: int, pause_s: float = 0.0, pause_at: int = 0) -> list[tuple[int, int, float]]:
+    """A record every 10 ms, with one pause."""
+    return [(at, at, at * 0.01 + (pause_s if at >= pause_at else 0.0)) for at in range(begin, end)]
+
+
+class FakeMessage:
+    """What a consumer gives."""
+
+    def __init__(self, partition: int, offset: int, value: bytes) -> None:
+        self._parts = (partition, offset, value)
+
+    def partition(self) -> int:
+        return self._parts[0]
+
+    def offset(self) -> int:
+        return self._parts[1]
+
+    def value(self) -> bytes:
+        return self._parts[2]
+
+
+def test_each_kill_knows_the_pauses_of_what_the_broker_led_and_of_the_rest() -> None:
+    written = notes(steady(0, 300, 0.5, 100), steady(0, 300, 0.2, 100))
+    seen = notes(steady(0, 300, 0.6, 100), steady(0, 300))
+    kill = Kill(1, 2, True, (0,), killed_s=1.0, back_s=2.0, whole_s=2.5, next_s=3.0)
+    measure(kill, written, seen)
+    assert round(kill.writes_s or 0, 3) == 0.51
+    assert round(kill.reads_s or 0, 3) == 0.61
+    assert round(kill.other_writes_s or 0, 3) == 0.21
+    assert round(kill.return_s or 0, 3) == 0.01
+    assert kill.as_json()["isr_whole_after_ms"] == 500.0
+
+
+def test_a_partition_that_never_took_writes_again_has_no_pause() -> None:
+    kill = Kill(1, 2, True, (0,), killed_s=2.995, back_s=4.0, next_s=5.0)
+    measure(kill, notes(steady(0, 300)), notes(steady(0, 300)))
+    assert kill.writes_s is None
+
+
+def test_the_ledger_finds_what_is_lost_doubled_moved_and_out_of_order() -> None:
+    acked = acknowledged_of(notes([(0, 0, 0.0), (1, 1, 0.0), (2, 2, 0.0), (3, -1, 0.0)]))
+    good = compare("t", acked, stored_of(notes([(0, 0, 0.0), (1, 1, 0.0), (2, 2, 0.0), (3, 3, 0.0)])))
+    assert good.holds
+    bad = compare("t", acked, stored_of(notes([(0, 0, 0.0), (2, 1, 0.0), (1, 2, 0.0), (1, 3, 0.0)])))
+    assert (bad.lost, bad.duplicated, bad.out_of_order) == (1, 1, 2)
+    assert bad.moved >= 1
+
+
+def test_equal_numbers_of_two_partitions_are_two_records() -> None:
+    written = notes([(0, 0, 0.0)], [(0, 0, 0.0)])
+    assert compare("t", acknowledged_of(written), stored_of(written)).holds
+    assert compare("t", acknowledged_of(written), stored_of(notes([(0, 0, 0.0)], []))).lost == 1
+
+
+def test_a_record_that_a_reader_saw_and_that_is_not_there_is_gone() -> None:
+    seen = notes([(0, 0, 0.0), (1, 1, 0.0)])
+    assert gone(seen, notes([(0, 0, 0.0), (1, 1, 0.0), (2, 2, 0.0)])) == 0
+    assert gone(seen, notes([(0, 0, 0.0), (2, 1, 0.0)])) == 1
+
+
+def test_a_value_that_was_changed_is_not_ours_any_more() -> None:
+    found = empty_notes(2)
+    note_record(found, FakeMessage(1, 5, STAMP.pack(1, 7) + bytes(20)))  # type: ignore[arg-type]
+    note_record(found, FakeMessage(1, 6, STAMP.pack(1, 8) + bytes(19) + b"x"))  # type: ignore[arg-type]
+    note_record(found, FakeMessage(1, 7, STAMP.pack(0, 9) + bytes(20)))  # type: ignore[arg-type]
+    note_record(found, FakeMessage(1, 8, b"short"))  # type: ignore[arg-type]
+    assert list(found.partitions[1].numbers) == [7, -1, -1, -1]
+    assert list(found.partitions[1].offsets) == [5, 6, 7, 8]
+
+
+def test_the_json_can_be_held_to_limits() -> None:
+    written = notes(steady(0, 300, 0.5, 100))
+    kill = Kill(1, 2, True, (0,), killed_s=1.0, back_s=2.0, whole_s=2.5, next_s=3.0)
+    measure(kill, written, written)
+    result = FailoverResult(FailoverSettings(kills=1), [kill])
+    result.verdict = compare("t", acknowledged_of(written), stored_of(written))
+    found = document(result, {"cpu": "x"})
+    assert found["holds"]
+    assert found["controllers_killed"] == 1
+    assert found["pauses_ms"]["writes"] == {"p50": 510.0, "p99": 510.0, "max": 510.0}
+    checks = verdicts([parse_check("p99<500ms"), parse_check("max<600ms"), parse_check("errors==0")], found, None)
+    assert [check["held"] for check in checks] == [False, True, True]
+
+
+def test_two_runs_add_up() -> None:
+    written = notes(steady(0, 10))
+    verdict = compare("t", acknowledged_of(written), stored_of(written))
+    one = FailoverResult(FailoverSettings(), [Kill(1, 1, True, (0,), 0.0)], verdict)
+    both = add_results(one, FailoverResult(FailoverSettings(), [Kill(1, 2, True, (0,), 0.0)], verdict, failed=2))
+    assert (len(both.kills), both.verdict.acknowledged, both.failed) == (2, 20, 2)
+
+
+def test_p99_is_by_nearest_rank() -> None:
+    assert summary([]) is None
+    assert summary([n / 1000 for n in range(1, 201)]) == {"p50": 100.5, "p99": 198.0, "max": 200.0}
+
+
+def test_notes_of_a_partition_count() -> None:
+    found = Notes([PartitionNotes(), PartitionNotes()])
+    found.partitions[0].add(0, 0, 0.0)
+    assert found.records == 1

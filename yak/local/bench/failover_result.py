@@ -1,0 +1,211 @@
+"""What a failover benchmark found: each kill's pauses, and what became of the records. Pure."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from yak.client.bench.histogram import Histogram
+from yak.local.bench.ledger_load import Notes, PartitionNotes
+from yak.local.bench.pauses import longest_pause, longest_pause_within, worst
+from yak.local.demo.ledger import Acknowledged, Stored, Verdict
+
+Mode = Literal["kill", "pause"]
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverSettings:
+    """What is done. `settle_s`: steady load before each kill, and between the first write after it and the restart."""
+
+    kills: int = 10
+    mode: Mode = "kill"
+    rate: float = 1000.0
+    size_bytes: int = 100
+    settle_s: float = 1.0
+    partitions: int = 3
+    replication_factor: int = 3
+
+
+@dataclass(slots=True)
+class Kill:
+    """One broker's end. Times are of CLOCK_MONOTONIC; what was measured is filled in when the load is done."""
+
+    number: int
+    node_id: int
+    was_controller: bool
+    led: tuple[int, ...]
+    """The partitions it led."""
+    killed_s: float
+    back_s: float = 0.0
+    """When it was started (or woken) again."""
+    whole_s: float = 0.0
+    """When every ISR was whole again."""
+    next_s: float = 0.0
+    """When the next kill came, or the load ended."""
+    writes_s: float | None = None
+    """The longest pause of writes to a partition that it led; None: it did not end, or it led none."""
+    reads_s: float | None = None
+    other_writes_s: float | None = None
+    """The longest pause of writes to the partitions it only followed."""
+    return_s: float | None = None
+    """The longest pause of writes to any partition while it came back."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Milliseconds."""
+        return {
+            "number": self.number,
+            "node": self.node_id,
+            "was_controller": self.was_controller,
+            "partitions_led": list(self.led),
+            "writes_ms": _ms(self.writes_s),
+            "reads_ms": _ms(self.reads_s),
+            "other_writes_ms": _ms(self.other_writes_s),
+            "return_ms": _ms(self.return_s),
+            "isr_whole_after_ms": _ms(self.whole_s - self.back_s),
+        }
+
+
+@dataclass(slots=True)
+class FailoverResult:
+    """All kills and what became of the records."""
+
+    settings: FailoverSettings
+    kills: list[Kill] = field(default_factory=list)
+    verdict: Verdict = field(default_factory=lambda: Verdict("", 0, 0, 0, 0, 0, 0, 0))
+    seen_and_gone: int = 0
+    """Records that the reader was given and that are not in the log at the end."""
+    failed: int = 0
+    first_error: str = ""
+    client: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing acknowledged, and nothing read, was lost, doubled or moved."""
+        return self.verdict.holds and self.seen_and_gone == 0
+
+    def pauses_s(self, name: str) -> list[float]:
+        """One figure of all kills: `writes_s`, `reads_s`, `other_writes_s` or `return_s`."""
+        return [value for kill in self.kills if (value := getattr(kill, name)) is not None]
+
+
+def measure(kill: Kill, written: Notes, seen: Notes) -> None:
+    """Fill in how long each kind of partition stood still."""
+    writes = [each.times_s for each in written.partitions]
+    reads = [each.times_s for each in seen.partitions]
+    others = [number for number in range(len(writes)) if number not in kill.led]
+    down = (kill.killed_s, kill.back_s)
+    kill.writes_s = worst([longest_pause(writes[number], *down) for number in kill.led])
+    kill.reads_s = worst([longest_pause(reads[number], *down) for number in kill.led])
+    kill.other_writes_s = worst([longest_pause(writes[number], *down) for number in others])
+    kill.return_s = worst([longest_pause_within(times, kill.back_s, kill.next_s) for times in writes])
+
+
+def acknowledged_of(notes: Notes) -> list[Acknowledged]:
+    """The writer's notes for the ledger, in the order of sending; a record's key is its partition."""
+    found: list[Acknowledged] = []
+    for partition, each in enumerate(notes.partitions):
+        pairs = sorted(zip(each.numbers, each.offsets, strict=True))
+        found += [_acknowledged(partition, number, offset) for number, offset in pairs]
+    return found
+
+
+def _acknowledged(partition: int, number: int, offset: int) -> Acknowledged:
+    return Acknowledged(b"%d" % partition, number, partition, offset if offset >= 0 else None)
+
+
+def stored_of(notes: Notes) -> list[Stored]:
+    """What was read back, for the ledger, in offset order."""
+    return [
+        Stored(b"%d" % partition, number, partition, offset)
+        for partition, each in enumerate(notes.partitions)
+        for number, offset in zip(each.numbers, each.offsets, strict=True)
+    ]
+
+
+def gone(seen: Notes, stored: Notes) -> int:
+    """How many records the reader was given that are not, or not there, in the log at the end."""
+    return sum(
+        len(places(early) - places(late)) for early, late in zip(seen.partitions, stored.partitions, strict=True)
+    )
+
+
+def places(notes: PartitionNotes) -> set[tuple[int, int]]:
+    """(offset, number) of every record."""
+    return set(zip(notes.offsets, notes.numbers, strict=True))
+
+
+def document(result: FailoverResult, machine: Mapping[str, object]) -> dict[str, Any]:
+    """The JSON of a run. `latency_ms` is the pause of writes, so that `--assert 'p99<500ms'` holds it to a limit."""
+    settings, verdict = result.settings, result.verdict
+    writes = pause_histogram(result.pauses_s("writes_s"))
+    return {
+        "benchmark": "failover",
+        "mode": settings.mode,
+        "kills": len(result.kills),
+        "controllers_killed": sum(each.was_controller for each in result.kills),
+        "rate": settings.rate,
+        "size_bytes": settings.size_bytes,
+        "partitions": settings.partitions,
+        "acknowledged": verdict.acknowledged,
+        "lost": verdict.lost,
+        "duplicated": verdict.duplicated,
+        "reordered": verdict.out_of_order,
+        "moved": verdict.moved,
+        "seen_and_gone": result.seen_and_gone,
+        "unconfirmed": verdict.unconfirmed,
+        "holds": result.holds,
+        "errors": result.failed,
+        "first_error": result.first_error,
+        "latency_ms": writes.summary_ms() if writes.count else None,
+        "histogram": writes.buckets(),
+        "pauses_ms": {name: summary(result.pauses_s(f"{name}_s")) for name in PAUSES},
+        "per_kill": [each.as_json() for each in result.kills],
+        "client": dict(result.client),
+        "machine": dict(machine),
+    }
+
+
+PAUSES = {
+    "writes": "writes to what it led",
+    "reads": "reads of what it led",
+    "other_writes": "writes to what it followed",
+    "return": "writes while it came back",
+}
+"""The figures of a kill, and their names for people."""
+
+
+def summary(pauses_s: Sequence[float]) -> dict[str, float] | None:
+    """Median, p99 (nearest rank) and maximum in milliseconds; None of nothing."""
+    if not pauses_s:
+        return None
+    ordered = sorted(pauses_s)
+    p99 = ordered[max(0, -(-len(ordered) * 99 // 100) - 1)]
+    figures = {"p50": statistics.median(ordered), "p99": p99, "max": ordered[-1]}
+    return {name: round(value * 1000, 3) for name, value in figures.items()}
+
+
+def pause_histogram(pauses_s: Sequence[float]) -> Histogram:
+    """The pauses as the latencies of a run."""
+    found = Histogram()
+    for pause in pauses_s:
+        found.record(round(pause * 1e9))
+    return found
+
+
+def add_results(first: FailoverResult, more: FailoverResult) -> FailoverResult:
+    """Two runs as one."""
+    ours, theirs = first.verdict, more.verdict
+    names = ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
+    verdict = Verdict(ours.topic, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
+    return replace(
+        first,
+        kills=[*first.kills, *more.kills],
+        verdict=verdict,
+        seen_and_gone=first.seen_and_gone + more.seen_and_gone,
+        failed=first.failed + more.failed,
+        first_error=first.first_error or more.first_error,
+    )
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

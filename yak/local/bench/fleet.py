@@ -1,0 +1,107 @@
+"""A cluster whose brokers a benchmark may end and start again, and YAK's own on this machine."""
+
+from typing import Protocol
+
+from yak.client.admin import Admin
+from yak.client.bench.cpu import process_cpu_seconds
+from yak.errors import YakError
+from yak.local import processes
+from yak.local.cluster import LocalCluster, UpSettings
+
+
+class Fleet(Protocol):
+    """Brokers by node id, all on this machine."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect: all brokers."""
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU seconds so far of each process that runs, by its name: `node 1`, and whatever serves them."""
+
+    def controller(self) -> int | None:
+        """The node that is the active controller now; None when nobody says."""
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL, and wait until the process is gone."""
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP."""
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT."""
+
+    def stop_node(self, node_id: int) -> None:
+        """An orderly stop, waited for."""
+
+    def restart(self, node_id: int) -> None:
+        """Start a broker that was killed or stopped, on its own data, and wait until it answers."""
+
+
+class LocalFleet:
+    """YAK brokers and their Redis as `yak up` starts them, in a directory of their own."""
+
+    def __init__(self, data_dir: str, brokers: int = 3, leaders: int | None = None) -> None:
+        self._cluster = LocalCluster(data_dir)
+        self._brokers = brokers
+        self._leaders = leaders
+
+    def start(self) -> None:
+        """Start Redis and all brokers. Raises YakError."""
+        leaders = self._brokers if self._leaders is None else self._leaders
+        self._cluster.up(UpSettings(port=0, brokers=self._brokers, leaders=leaders))
+
+    def discard(self) -> None:
+        """Stop everything and delete the directory."""
+        self._cluster.discard()
+
+    @property
+    def bootstrap(self) -> str:
+        """Every broker's address."""
+        return self._cluster.status().bootstrap
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """The brokers, and Redis."""
+        return {name: process_cpu_seconds(pid) for name, pid in self.all_pids().items()}
+
+    def all_pids(self) -> dict[str, int]:
+        """The pids of all that runs, by name."""
+        found = {f"node {node_id}": pid for node_id, pid in self._pids().items()}
+        redis = self._cluster.redis_pid()
+        return found if redis is None else found | {"redis": redis}
+
+    def controller(self) -> int | None:
+        """As the cluster's metadata says: every YAK broker answers with the true one."""
+        found = Admin(self.bootstrap).metadata().controller_id
+        return None if found < 0 else found
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL."""
+        self._cluster.kill(node_id)
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP."""
+        self._cluster.pause(node_id)
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT."""
+        self._cluster.resume(node_id)
+
+    def stop_node(self, node_id: int) -> None:
+        """SIGTERM: the broker hands its leaderships over first. Raises YakError when it does not end."""
+        process = processes.identify(self._pid(node_id))
+        if process is not None and not processes.stop(process, patience_seconds=30.0):
+            raise YakError("bench-stop", f"node {node_id} did not end in 30 s and was killed")
+
+    def restart(self, node_id: int) -> None:
+        """On the same data and port."""
+        self._cluster.restart(node_id)
+
+    def _pids(self) -> dict[int, int]:
+        return {each.node_id: each.pid for each in self._cluster.status().brokers if each.pid is not None}
+
+    def _pid(self, node_id: int) -> int:
+        pid = self._pids().get(node_id)
+        if pid is None:
+            raise YakError("node-not-running", f"node {node_id} does not run")
+        return pid

@@ -1,0 +1,307 @@
+"""The load of a failover benchmark: a writer and a reader that note what they were told, and when.
+
+Each is a process of its own, so that neither waits for the other's Python. The writer addresses every partition by
+itself, at a steady rate, and goes on with the others while one of them does not answer; all times are of the clock
+that the processes of a machine share (CLOCK_MONOTONIC).
+"""
+
+import gc
+import signal
+import struct
+import time
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from yak.client.bench.clients import process_context
+from yak.client.connection import base_config
+from yak.errors import YakError
+
+STAMP = struct.Struct(">iq")
+"""A record's value begins with its partition and its number there."""
+IN_FLIGHT_MAX = 2000
+"""Records a partition may have unacknowledged before the writer leaves it out."""
+FLUSH_SECONDS = 90.0
+READY_SECONDS = 30.0
+
+IMPATIENT: Mapping[str, str | int | float | bool] = {
+    "reconnect.backoff.ms": 5,
+    "reconnect.backoff.max.ms": 20,
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 20,
+    "topic.metadata.refresh.fast.interval.ms": 10,
+    "socket.connection.setup.timeout.ms": 1000,
+}
+"""Both clients look for a new leader within milliseconds. librdkafka's own waits are 100 ms and more, and would hide
+the cluster's."""
+WRITER: Mapping[str, str | int | float | bool] = {
+    **IMPATIENT,
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 0,
+    "message.timeout.ms": 300_000,
+}
+HANGING: Mapping[str, str | int | float | bool] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 50}
+"""Further settings where a broker may hang: nothing resets its connections, so requests must give up by themselves."""
+READER: Mapping[str, str | int | float | bool] = {
+    **IMPATIENT,
+    # A consumer whose broker is gone looks for the new leader only once a second, unless it asks all the time.
+    "topic.metadata.refresh.interval.ms": 50,
+    "fetch.error.backoff.ms": 5,
+    "fetch.wait.max.ms": 100,
+    "fetch.queue.backoff.ms": 5,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",
+    "check.crcs": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLoad:
+    """What is written and read: `rate` records a second over all partitions of a topic."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    rate: float
+    size_bytes: int
+    properties: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Further librdkafka properties of both clients."""
+
+
+@dataclass(slots=True)
+class PartitionNotes:
+    """What one process was told of one partition, in the order of the telling. Offsets are -1 where unknown."""
+
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    offsets: "array[int]" = field(default_factory=lambda: array("q"))
+    times_s: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def add(self, number: int, offset: int, time_s: float) -> None:
+        """One record."""
+        self.numbers.append(number)
+        self.offsets.append(offset)
+        self.times_s.append(time_s)
+
+
+@dataclass(slots=True)
+class Notes:
+    """All that one process was told."""
+
+    partitions: list[PartitionNotes]
+    failed: int = 0
+    first_error: str = ""
+    unanswered: int = 0
+
+    @property
+    def records(self) -> int:
+        """Records in all."""
+        return sum(len(each.numbers) for each in self.partitions)
+
+
+def empty_notes(partitions: int) -> Notes:
+    """Nothing so far."""
+    return Notes([PartitionNotes() for _ in range(partitions)])
+
+
+class Writer:
+    """Sends numbered records to every partition and notes the acknowledgements."""
+
+    def __init__(self, load: LedgerLoad, last_ack_s: Any) -> None:
+        self._load = load
+        self._last_ack_s = last_ack_s
+        self._producer = Producer(
+            base_config(load.bootstrap) | dict(WRITER) | {"client.id": "yak-bench-writer", **load.properties}
+        )
+        self.notes = empty_notes(load.partitions)
+        self._next = [0] * load.partitions
+        self._in_flight = [0] * load.partitions
+        self._filler = bytes(max(0, load.size_bytes - STAMP.size))
+
+    def run(self, stop: Any) -> Notes:
+        """Until the event is set; then waits for what is under way."""
+        interval_s = self._load.partitions / self._load.rate
+        began_s = time.monotonic()
+        due_s = [began_s + interval_s * at / self._load.partitions for at in range(self._load.partitions)]
+        while not stop.is_set():
+            now_s = time.monotonic()
+            for partition, due in enumerate(due_s):
+                if now_s < due:
+                    continue
+                # What was missed is not made up for: the load after a pause is the load before it.
+                due_s[partition] = max(due + interval_s, now_s)
+                self._send(partition)
+            self._producer.poll(min(max(min(due_s) - time.monotonic(), 0.0), 0.05))
+        self.notes.unanswered = self._producer.flush(FLUSH_SECONDS)
+        return self.notes
+
+    def _send(self, partition: int) -> None:
+        if self._in_flight[partition] >= IN_FLIGHT_MAX:
+            return
+        number = self._next[partition]
+        self._next[partition] += 1
+        self._in_flight[partition] += 1
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._in_flight[partition] -= 1
+            if error is not None:
+                self.notes.failed += 1
+                self.notes.first_error = self.notes.first_error or error.str()
+                return
+            now_s = time.monotonic()
+            offset = message.offset()
+            known = offset is not None and offset >= 0
+            self.notes.partitions[partition].add(number, offset if known and offset is not None else -1, now_s)
+            self._last_ack_s[partition] = now_s
+
+        value = STAMP.pack(partition, number) + self._filler
+        self._producer.produce(self._load.topic, value, partition=partition, on_delivery=delivered)
+
+
+class Reader:
+    """Reads at the end of every partition and notes what it is given."""
+
+    def __init__(self, load: LedgerLoad) -> None:
+        self._load = load
+        self._consumer = new_consumer(load)
+        self.notes = empty_notes(load.partitions)
+
+    def run(self, stop: Any) -> Notes:
+        """Until the event is set."""
+        partitions = [TopicPartition(self._load.topic, number, 0) for number in range(self._load.partitions)]
+        self._consumer.assign(partitions)
+        while not stop.is_set():
+            self.take(self._consumer.poll(0.05))
+        self._consumer.close()
+        return self.notes
+
+    def take(self, message: Message | None) -> None:
+        """Note one record; transport errors are the client's to get over, and counted."""
+        if message is None:
+            return
+        error = message.error()
+        if error is not None:
+            self.notes.failed += 1
+            self.notes.first_error = self.notes.first_error or error.str()
+            return
+        note_record(self.notes, message)
+
+
+def new_consumer(load: LedgerLoad) -> Consumer:
+    """A consumer that belongs to no group and commits nothing."""
+    return Consumer(
+        base_config(load.bootstrap)
+        | dict(READER)
+        | {"client.id": "yak-bench-reader", "group.id": "yak-bench", **load.properties}
+    )
+
+
+def note_record(notes: Notes, message: Message) -> None:
+    """Note a record under its partition; one that is not ours gets number -1."""
+    value, partition, offset = message.value(), message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    number = -1
+    if isinstance(value, bytes) and len(value) >= STAMP.size:
+        stamped, found = STAMP.unpack_from(value)
+        if stamped == partition and not any(value[STAMP.size :]):
+            number = found
+    notes.partitions[partition].add(number, offset, time.monotonic())
+
+
+def read_back(load: LedgerLoad, ends: Mapping[int, int], *, idle_s: float = 20.0) -> Notes:
+    """Everything in the topic, from offset 0 to each partition's end, by a new consumer.
+
+    Raises YakError (`bench-read-back`) when nothing comes for `idle_s` seconds before that.
+    """
+    notes = empty_notes(load.partitions)
+    left = {partition for partition, end in ends.items() if end > 0}
+    consumer = new_consumer(load)
+    try:
+        consumer.assign([TopicPartition(load.topic, partition, 0) for partition in sorted(left)])
+        deadline_s = time.monotonic() + idle_s
+        while left:
+            for message in consumer.consume(1000, 0.2):
+                if message.error() is None:
+                    note_record(notes, message)
+                    deadline_s = time.monotonic() + idle_s
+            left = {each for each in left if not _reached(notes.partitions[each], ends[each])}
+            if time.monotonic() > deadline_s:
+                raise YakError(
+                    "bench-read-back",
+                    f"the topic could not be read to its end: nothing came for {idle_s:.0f} s",
+                    why=f"partitions {', '.join(map(str, sorted(left)))} are not at their end",
+                )
+    finally:
+        consumer.close()
+    return notes
+
+
+def _reached(notes: PartitionNotes, end: int) -> bool:
+    return bool(notes.offsets) and notes.offsets[-1] >= end - 1
+
+
+class LoadProcess:
+    """A writer or a reader in a process of its own."""
+
+    def __init__(self, role: str, load: LedgerLoad) -> None:
+        context = process_context()
+        self._stop = context.Event()
+        self.last_ack_s = context.Array("d", load.partitions, lock=False)
+        """When the writer's last acknowledgement of each partition came; 0.0 before the first."""
+        self._receiving, self._sending = context.Pipe(duplex=False)
+        arguments = (role, load, self._stop, self.last_ack_s, self._sending)
+        self._process = context.Process(target=_process_main, args=arguments)
+        self._process.daemon = True
+        self._role = role
+
+    def start(self) -> None:
+        """Start the process."""
+        self._process.start()
+        self._sending.close()
+
+    def finish(self) -> Notes:
+        """Tell it to stop, and get its notes. Raises YakError (`bench-client`) when it died."""
+        self._stop.set()
+        try:
+            if not self._receiving.poll(FLUSH_SECONDS + READY_SECONDS):
+                raise EOFError
+            answer = self._receiving.recv()
+        except EOFError:
+            answer = "it died" if not self._process.is_alive() else "it did not answer"
+        finally:
+            self.end()
+        if not isinstance(answer, Notes):
+            raise YakError("bench-client", f"the benchmark's {self._role} failed", why=str(answer))
+        return answer
+
+    def end(self) -> None:
+        """End the process whatever it does."""
+        self._process.join(1.0)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join(5.0)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _process_main(role: str, load: LedgerLoad, stop: Any, last_ack_s: Any, out: Connection) -> None:
+    """The body of a process: its notes, or the words of what ended it, go into the pipe."""
+    gc.freeze()
+    gc.disable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        client = Writer(load, last_ack_s) if role == "writer" else Reader(load)
+        out.send(client.run(stop))
+    except Exception as error:
+        out.send(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        out.close()
