@@ -87,17 +87,13 @@ def preferred_elections(image: Image) -> Iterator[Election]:
     """Leaderships that can go back to the preferred leader: it is ACTIVE and in the ISR, and another one leads."""
     for topic in image.topics.values():
         for partition in topic.partitions:
-            preferred = preferred_leader(partition, image.brokers)
+            preferred = preferred_leader(partition)
             if partition.leader not in (preferred, NO_LEADER) and preferred in _members(partition, image.brokers):
                 yield _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
 
 
-def preferred_leader(partition: PartitionInfo, brokers: Brokers) -> NodeId:
-    """The first replica whose broker has the role of a leader, else the first replica."""
-    for node_id in partition.replicas:
-        broker = brokers.get(node_id)
-        if broker is not None and broker.role == "leader":
-            return node_id
+def preferred_leader(partition: PartitionInfo) -> NodeId:
+    """The first replica. Placement has a broker with the role of a leader there; a person may order otherwise."""
     return partition.replicas[0]
 
 

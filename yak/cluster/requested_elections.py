@@ -32,7 +32,7 @@ def plan_requested_election(image: Image, topic_name: str, partition: int, *, un
     if not 0 <= partition < len(topic.partitions):
         raise PeerError(ErrorCode.unknown_topic_or_partition, f"No such partition as {topic_name}-{partition}")
     info, brokers = topic.partitions[partition], image.brokers
-    preferred = preferred_leader(info, brokers)
+    preferred = preferred_leader(info)
     if has_leader(info, brokers) and (unclean or info.leader == preferred):
         raise PeerError(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
     if not unclean:

@@ -44,10 +44,9 @@ def test_a_preferred_election_gives_the_partition_back_to_its_first_replica():
     assert election.arguments()["topic_id"] == str(uuid.UUID(int=1))
 
 
-def test_the_preferred_leader_is_the_first_with_the_role_of_a_leader():
-    image = image_of(1, roles={1: "follower", 3: "follower"})
-    assert elect(image).leader == 2
-    assert refusal(image_of(2, roles={1: "follower"})) == ErrorCode.election_not_needed
+def test_the_first_replica_is_preferred_whatever_its_role():
+    assert elect(image_of(2, roles={1: "follower"})).leader == 1
+    assert refusal(image_of(1, roles={1: "follower"})) == ErrorCode.election_not_needed
 
 
 @pytest.mark.parametrize("unclean", [False, True])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 43, "ElectLeaders", range(3)
-ABSENT = ("the preferred leader is the first replica with the role of a leader, else the first",)
+ABSENT: tuple[str, ...] = ()
 
 PREFERRED, UNCLEAN = 0, 1
 
