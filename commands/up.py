@@ -215,7 +215,8 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
             g.out.note(f"node {broker.node_id} is paused: yak up resume {broker.node_id}")
     for name in made:
         g.out.note(f'made topic "{name}"')
-    flag = "" if status.bootstrap == "127.0.0.1:9092" else f" -b {status.bootstrap}"
+    first = status.brokers[0].address  # it tells clients of the others
+    flag = "" if first == "127.0.0.1:9092" else f" -b {first}"
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 
 

@@ -1,0 +1,223 @@
+"""`yak up` with several brokers: real processes, real kills and pauses, and topics on all of them."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from yak.local import ports
+from yak.local.processes import identify, is_running
+
+
+def up(yak: Any, *arguments: str) -> dict[str, Any]:
+    ran = yak.run("up", "-d", "--port", "0", "-o", "json", *arguments)
+    assert ran.code == 0, ran.err
+    return dict(ran.json)
+
+
+def act(yak: Any, *words: str) -> dict[int, dict[str, Any]]:
+    """An action on the cluster; its brokers afterwards by node."""
+    ran = yak.run("up", *words, "-o", "json")
+    assert ran.code == 0, ran.err
+    return by_node(ran.json)
+
+
+def by_node(status: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    return {broker["node_id"]: broker for broker in status["brokers"]}
+
+
+def now(yak: Any) -> dict[int, dict[str, Any]]:
+    return by_node(yak.run("up", "--status", "-o", "json").json)
+
+
+def make_topic(bootstrap: str, name: str, **more: Any) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 3, **more)])[name].result(20)
+
+
+def partitions(bootstrap: str, topic: str) -> dict[int, Any]:
+    return dict(AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def isrs(bootstrap: str, topic: str) -> list[list[int]]:
+    return [sorted(each.isrs) for each in partitions(bootstrap, topic).values()]
+
+
+def write(bootstrap: str, topic: str, count: int) -> None:
+    """Messages with acks=all; a retrying client sees no error."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 30000})
+    failed: list[object] = []
+    for number in range(count):
+        producer.produce(
+            topic,
+            str(number),
+            partition=number % 3,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
+    status = up(yak, "--brokers", "3", "--leaders", "1", "--seed-topic", "orders:3")
+    brokers = by_node(status)
+    assert {node: broker["role"] for node, broker in brokers.items()} == {1: "leader", 2: "follower", 3: "follower"}
+    assert len({broker["address"] for broker in brokers.values()}) == 3
+    assert all(broker["state"] == "running" and broker["epoch"] > 0 for broker in brokers.values())
+    wait_until(lambda: isrs(status["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come in sync")
+    write(status["bootstrap"], "orders", 30)
+    shown = yak.run("up", "--status").out
+    assert shown.splitlines()[0].split() == ["NODE", "ROLE", "EPOCH", "ADDRESS", "PID", "STATE"]
+    assert yak.run("up", "--down").code == 0
+    assert all(identify(broker["pid"]) is None for broker in brokers.values())
+
+    again = up(yak)
+    assert again["cluster"] == status["cluster"]
+    assert sorted(by_node(again)) == [1, 2, 3]
+    wait_until(lambda: isrs(again["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come back in sync")
+
+
+def test_four_brokers_can_hold_four_replicas(yak: Any) -> None:
+    bootstrap = up(yak, "--brokers", "4", "--leaders", "1")["bootstrap"]
+    make_topic(bootstrap, "four", replication_factor=4)
+    wait_until(lambda: isrs(bootstrap, "four") == [[1, 2, 3, 4]] * 3, "all four come in sync")
+    write(bootstrap, "four", 30)
+
+
+def test_a_killed_leader_is_followed_by_another_and_takes_its_place_again(yak: Any) -> None:
+    bootstrap = up(yak, "--brokers", "3", "--seed-topic", "orders:3")["bootstrap"]
+    write(bootstrap, "orders", 9)
+    assert act(yak, "kill", "1")[1]["state"] == "dead"
+    write(bootstrap, "orders", 9)
+    wait_until(lambda: all(each.leader in {2, 3} for each in partitions(bootstrap, "orders").values()), "another leads")
+    assert act(yak, "restart", "1")[1]["state"] == "running"
+    wait_until(lambda: isrs(bootstrap, "orders") == [[1, 2, 3]] * 3, "it comes back in sync")
+    wait_until(lambda: all(each.leader == 1 for each in partitions(bootstrap, "orders").values()), "it leads again")
+    write(bootstrap, "orders", 9)
+
+
+def test_a_paused_follower_falls_out_and_comes_back(yak: Any) -> None:
+    bootstrap = up(yak, "--brokers", "3", "--seed-topic", "orders:3")["bootstrap"]
+    write(bootstrap, "orders", 9)
+    assert act(yak, "pause", "3")[3]["state"] == "paused"
+    assert yak.run("up", "pause", "3").err.startswith("error[node-paused]")
+    write(bootstrap, "orders", 9)
+    others = ",".join(broker["address"] for node, broker in now(yak).items() if node != 3)
+    wait_until(lambda: isrs(others, "orders") == [[1, 2]] * 3, "it is fenced within the session")
+    assert act(yak, "resume", "3")[3]["state"] == "running"
+    assert yak.run("up", "resume", "3").err.startswith("error[node-not-paused]")
+    wait_until(lambda: isrs(bootstrap, "orders") == [[1, 2, 3]] * 3, "it comes back in sync")
+
+
+def test_a_broker_is_added_empty_and_new_topics_use_it(yak: Any) -> None:
+    up(yak, "--brokers", "2")
+    added = act(yak, "add", "--role", "leader")
+    assert sorted(added) == [1, 2, 3]
+    assert (added[3]["role"], added[3]["state"]) == ("leader", "running")
+    bootstrap = added[3]["address"]
+    make_topic(bootstrap, "wide", replication_factor=3)
+    wait_until(lambda: isrs(bootstrap, "wide") == [[1, 2, 3]] * 3, "it takes its part")
+
+
+def test_a_running_cluster_grows_and_is_never_made_smaller(yak: Any) -> None:
+    before = by_node(up(yak))
+    grown = by_node(up(yak, "--brokers", "3"))
+    assert sorted(grown) == [1, 2, 3]
+    assert grown[1] == before[1]
+    smaller = yak.run("up", "-d", "--brokers", "2")
+    assert smaller.code == 2
+    assert smaller.err.startswith("error[cluster-shrink]")
+    for words, slug in ((("kill", "7"), "unknown-node"), (("--leaders", "5"), "bad-leaders")):
+        refused = yak.run("up", *words)
+        assert refused.code == 2
+        assert refused.err.startswith(f"error[{slug}]")
+    act(yak, "kill", "2")
+    assert yak.run("up", "pause", "2").err.startswith("error[node-not-running]")
+
+
+def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
+    with yak.start("up", "--port", "0", "--brokers", "3") as foreground:
+        wait_until(lambda: [broker["state"] for broker in now(yak).values()] == ["running"] * 3, "all run")
+        act(yak, "restart", "2", "--hard")
+        wait_until(lambda: [broker["state"] for broker in now(yak).values()] == ["running"] * 3, "all run again")
+        processes = [identify(broker["pid"]) for broker in now(yak).values()]
+        foreground.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, err = foreground.communicate(timeout=30)
+        assert time.monotonic() - began < 15
+    assert foreground.returncode == 0, err
+    assert all(process is not None and not is_running(process) for process in processes)
+    assert "was killed" not in err
+    assert {line.partition(" |")[0] for line in err.splitlines() if " | " in line} >= {"node-1", "node-2"}
+    assert "stopping followers, then leaders, then Redis" in err
+
+
+def test_an_ephemeral_cluster_can_be_kept_after_all(yak: Any) -> None:
+    ran = yak.run("up", "-d", "--ephemeral", "--port", "0", "-o", "json")
+    folder = ran.json["data_dir"]
+    assert yak.run("up", "--down", "--keep", "--data-dir", folder).code == 0
+    assert os.path.exists(os.path.join(folder, "cluster.json"))
+    assert up(yak, "--data-dir", folder)["cluster"] == ran.json["cluster"]
+    assert yak.run("up", "--down", "--purge", "--yes", "--data-dir", folder).code == 0
+    assert not os.path.exists(folder)
+
+
+def serve(yak: Any, folder: Path, node_id: int, redis_url: str, *more: str) -> tuple[Any, str]:
+    """A broker of its own in the foreground, and its address once it is ready."""
+    ready = folder / f"ready-{node_id}.json"
+    child = yak.start(
+        "serve", "--node-id", str(node_id), "--data-dir", str(folder / f"data-{node_id}"), "--redis-url", redis_url,
+        "--ready-file", str(ready), *more,
+    )  # fmt: skip
+    wait_until(ready.exists, "it is ready")
+    return child, str(json.loads(ready.read_text())["address"])
+
+
+def end(child: Any) -> str:
+    """Stop it in order; all that it told."""
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 0, err
+    return str(err)
+
+
+def test_a_leader_waits_for_the_followers_it_expects(yak: Any, redis_databases: Any, tmp_path: Path) -> None:
+    follower_port = ports.find_free("127.0.0.1")
+    expected = f"127.0.0.1:{follower_port}"
+    with redis_databases.borrow() as url:
+        leader, address = serve(yak, tmp_path, 1, url, "--port", "0", "--followers", expected)
+        admin = AdminClient({"bootstrap.servers": address})
+        making = admin.create_topics([NewTopic("early", 1, replication_factor=2)], operation_timeout=20)["early"]
+        time.sleep(1)
+        assert not making.done(), "it waits"
+        follower, _ = serve(yak, tmp_path, 2, url, "--port", str(follower_port), "--role", "follower")
+        making.result(20)
+        assert sorted(partitions(address, "early")[0].replicas) == [1, 2]
+        end(follower)
+        assert f"followers-present followers={expected}" in end(leader)
+
+
+def test_a_leader_goes_on_without_followers_that_never_come(yak: Any, redis_databases: Any, tmp_path: Path) -> None:
+    expected = f"127.0.0.1:{ports.find_free('127.0.0.1')}"
+    with redis_databases.borrow() as url:
+        leader, address = serve(
+            yak, tmp_path, 1, url, "--port", "0", "--followers", expected, "--followers-timeout", "2s"
+        )
+        make_topic(address, "alone", replication_factor=1)
+        with pytest.raises(KafkaException, match=expected):
+            make_topic(address, "replicated", replication_factor=2)
+        assert f"followers-missing followers={expected}" in end(leader)
