@@ -75,7 +75,7 @@ class Shell:
         await self.next(StoreConnected)
         await self.call("bootstrap", new_cluster_id="c", new_incarnation_id="i")
         self.who["broker_epoch"] = (await self.call("register", **BOOT)).value["broker_epoch"]
-        lease = await self.call("acquire_lease", lease_ms=10_000)
+        lease = await self.call("acquire_lease")
         self.who["controller_epoch"] = lease.value["controller_epoch"]
         await self.call("unfence", target_id=1, target_epoch=self.who["broker_epoch"])
 

@@ -1,8 +1,8 @@
 """The metadata store as the core sees it: Redis in `yak.server.redis_store`, in memory in `yak.sim.store`.
 
 Each mutating request is one atomic script in the store: it checks who asks and what the asker knows, compares epochs,
-changes, and appends one record to the metadata log under a hash chain. `tests/…/test_store_conformance.py` runs the
-same cases against both implementations.
+changes, and appends one record to the metadata log under a hash chain. `tests/integration/store` runs the same
+cases against both implementations.
 """
 
 from dataclasses import dataclass, field

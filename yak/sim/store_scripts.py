@@ -1,6 +1,6 @@
 """The store's scripts in Python: each one mirrors `yak/server/redis_scripts/<name>.lua`, check by check.
 
-`tests/integration/test_store_conformance.py` holds both to the same answers. A script checks everything first and
+`tests/integration/store` holds both to the same answers. A script checks everything first and
 changes afterwards, as in Redis, where nothing is rolled back.
 """
 
@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.sim import store_brokers, store_configs, store_lease, store_partitions, store_reassignments, store_topics
+from yak.sim import (
+    store_brokers,
+    store_configs,
+    store_lease,
+    store_leaving,
+    store_partitions,
+    store_reassignments,
+    store_topics,
+)
 from yak.sim.store_checks import Value
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         store_reassignments.alter_replicas,
         store_partitions.barrier,
         store_partitions.report_hw,
+        store_leaving.leave_isr,
         store_brokers.alloc_pid,
         store_brokers.trim,
     )

@@ -249,7 +249,7 @@ def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
     call("bootstrap", new_cluster_id="c", new_incarnation_id="i")
     boot = {"boot_id": "b", "directories": "d", "host": "h", "port": 1, "rack": None, "role": "", "lossy": False}
     who["broker_epoch"] = call("register", **boot).value["broker_epoch"]
-    who["controller_epoch"] = call("acquire_lease", lease_ms=1000).value["controller_epoch"]
+    who["controller_epoch"] = call("acquire_lease").value["controller_epoch"]
     call("unfence", target_id=1, target_epoch=who["broker_epoch"])
     for number, (action, name, count) in enumerate(steps):
         topic_id = store.state.topic_ids.get(name, str(uuid.UUID(int=number + 1)))

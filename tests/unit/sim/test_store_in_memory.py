@@ -17,7 +17,7 @@ def store():
     store = SimStore()
     call(store, "bootstrap", new_cluster_id="c", new_incarnation_id="i")
     call(store, "register", **BOOT)
-    call(store, "acquire_lease", lease_ms=1000)
+    call(store, "acquire_lease")
     call(store, "unfence", target_id=1, target_epoch=2)
     return store
 

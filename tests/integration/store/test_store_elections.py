@@ -1,0 +1,164 @@
+from support.stores import brokers
+
+
+def test_a_restarted_sole_replica_is_elected_in_the_next_epochs(one):
+    one.create("a")
+    one.register("boot-2")
+    one.take_office()
+    assert one.elect(1) == "INELIGIBLE_REPLICA"
+    one.unfence(one)
+    assert one.elect(1, partition_epoch=7) == "INVALID_UPDATE_VERSION"
+    assert one.elect(1) == "OK"
+    partition = one.partition()
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (1, 1, 1)
+    assert partition.isr_epochs == (one.who["broker_epoch"],)
+
+
+def test_a_lossy_sole_replica_leads_only_as_unclean(one, backend):
+    one.create("a")
+    one.register("boot-2", lossy=True)
+    one.take_office()
+    one.unfence(one)
+    assert one.elect(1) == "INELIGIBLE_REPLICA"
+    assert one.elect(1, unclean=True) == "OK"
+    assert backend.records()[-1].payload["changes"][0]["unclean"] is True
+
+
+def test_a_leader_that_is_fenced_gives_way_to_an_isr_member(backend):
+    one, other = brokers(backend, 2)
+    one.create("a", replicas=["2,1"])
+    assert one.elect(-1) == "INELIGIBLE_REPLICA"
+    one("fence", target_id=2, target_epoch=other.who["broker_epoch"])
+    assert one.elect(2) == "INELIGIBLE_REPLICA"
+    assert one.elect(1) == "OK"
+    partition = one.partition()
+    assert (partition.leader, partition.isr, partition.elr) == (1, (1,), ())
+
+
+def test_a_partition_whose_only_member_is_fenced_has_no_leader_but_keeps_its_isr(backend):
+    one, other = brokers(backend, 2)
+    one.create("a", replicas=["2"])
+    one("fence", target_id=2, target_epoch=other.who["broker_epoch"])
+    assert one.elect(-1) == "OK"
+    partition = one.partition()
+    assert (partition.leader, partition.isr, partition.leader_epoch) == (-1, (2,), 1)
+
+
+def test_elections_have_bounds_and_tell_what_is_not_there(one):
+    item = {"topic_id": "none", "partition": 0, "leader": 1, "partition_epoch": 0, "unclean": False}
+    assert one("elect", partitions=[]).code == "BAD_REQUEST"
+    assert one("elect", partitions=[item] * 201).code == "BAD_REQUEST"
+    assert one("elect", partitions=[item]).value == {"codes": ["NO_TOPIC"]}
+
+
+def test_a_second_election_of_one_partition_in_a_call_fails(one):
+    one.create("a")
+    item = {"topic_id": str(one.catch_up().image.topics["a"].topic_id), "partition": 0, "leader": 1}
+    item |= {"partition_epoch": 0, "unclean": False}
+    assert one("elect", partitions=[item, item]).value == {"codes": ["OK", "INVALID_UPDATE_VERSION"]}
+    assert one.partition().leader_epoch == 1
+
+
+def test_a_stopping_leader_gives_way_and_stays_in_the_isr_until_it_has_gone(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["2,1"])
+    two("begin_stop", state="STOPPING")
+    assert one.elect(-1) == "INELIGIBLE_REPLICA"
+    assert one.elect(2) == "INELIGIBLE_REPLICA"
+    assert one.elect(1) == "OK"
+    assert (one.partition().leader, one.partition().isr) == (1, (2, 1))
+
+
+def test_a_stopping_member_is_alive_so_nobody_outside_is_elected(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["2,1"], configs={"min.insync.replicas": "2"})
+    two.change_isr(two)
+    assert one.partition().elr == (1,)
+    two("begin_stop", state="STOPPING")
+    assert one.elect(1) == "INELIGIBLE_REPLICA"
+    assert one.elect(1, unclean=True) == "INELIGIBLE_REPLICA"
+    two("begin_stop", state="CLOSED")
+    assert one.elect(1, unclean=True) == "OK"
+    assert backend.records()[-1].payload["changes"][0]["unclean"] is False
+    assert (one.partition().isr, one.partition().elr) == ((1,), (2,))
+
+
+def test_a_former_member_leads_only_while_nothing_could_be_committed_without_it(backend):
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["2,1,3"], configs={"min.insync.replicas": "2"})
+    two.change_isr(two, three)
+    assert one.partition().elr == ()
+    two.change_isr(two)
+    assert one.partition().elr == (3,)
+    one.fence(two)
+    assert one.elect(1) == "INELIGIBLE_REPLICA"
+    assert one.elect(3) == "OK"
+    assert (one.partition().isr, one.partition().elr) == ((3,), (2,))
+
+
+def test_a_former_member_that_lost_something_is_not_eligible(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["2,1"], configs={"min.insync.replicas": "2"})
+    one.fence(two)
+    assert one.elect(1) == "OK"
+    assert one.partition().elr == (2,)
+    two.restart("boot-2", one, last_epoch=0)
+    two.restart("boot-3", one)
+    three = brokers(backend, 1)[0]
+    three.who |= one.who
+    two.take_office(claimed_epoch=1, fast=True)
+    assert two.elect(2) == "INELIGIBLE_REPLICA"
+
+
+def test_a_new_boot_of_a_member_is_not_in_the_isr_until_the_leader_takes_it_in(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["1,2"])
+    before = two.member
+    two.restart("boot-2", one)
+    assert one.elect(2) == "INELIGIBLE_REPLICA"
+    assert one.partition().isr == (1, 2)
+    assert one.change_isr(one, before)["code"] == "INELIGIBLE_REPLICA"
+    # Among the live members it is not any more.
+    assert one.elect(1) == "OK"
+    assert one.partition().isr == (1,)
+
+
+def unclean_topic(backend):
+    """Topic `a` whose one member, broker 2, is gone; 1 and 3 left the ISR long ago."""
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["2,1,3"])
+    two.change_isr(two)
+    one.fence(two)
+    assert one.elect(-1) == "OK"
+    return one, two, three
+
+
+def test_an_unclean_election_takes_any_active_replica_when_nobody_clean_is_there(backend):
+    one, _two, _three = unclean_topic(backend)
+    assert one.elect(3) == "INELIGIBLE_REPLICA"
+    assert one.elect(3, unclean=True) == "OK"
+    assert backend.records()[-1].payload["changes"][0]["unclean"] is True
+    partition = one.partition()
+    assert (partition.leader, partition.isr, partition.elr) == (3, (3,), ())
+
+
+def test_an_unclean_election_is_refused_while_a_clean_one_is_possible(backend):
+    one, two, _three = unclean_topic(backend)
+    two.restart("boot-2", one)
+    assert one.elect(3, unclean=True) == "INELIGIBLE_REPLICA"
+    assert one.elect(2, unclean=True) == "OK"
+    assert backend.records()[-1].payload["changes"][0]["unclean"] is False
+
+
+def test_a_fenced_broker_and_a_stranger_are_not_elected_even_as_unclean(backend):
+    one, _two, three = unclean_topic(backend)
+    one.fence(three)
+    assert one.elect(3, unclean=True) == "INELIGIBLE_REPLICA"
+    assert one.elect(9, unclean=True) == "INELIGIBLE_REPLICA"
+
+
+def test_a_member_that_is_not_alive_keeps_nobody_from_an_unclean_election_if_it_lost_something(backend):
+    one, two, _three = unclean_topic(backend)
+    two.restart("boot-2", one, lossy=True)
+    assert one.elect(2) == "INELIGIBLE_REPLICA"
+    assert one.elect(3, unclean=True) == "OK"
