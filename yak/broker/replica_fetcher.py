@@ -314,12 +314,17 @@ class ReplicaFetcher:
                 return
             partition.appended_bytes += len(records)
             log.append_as_follower(records, broker.now_ms)
-        if fetched.log_start_offset > log.log_start_offset:
+        start_moved = log.log_start_offset < min(fetched.log_start_offset, log.log_end_offset)
+        if start_moved:
             log.advance_log_start(min(fetched.log_start_offset, log.log_end_offset))
+            broker.log_start_moved(partition)
         if partition.follow_high_watermark(fetched.high_watermark):
             broker.advanced(partition)
         if len(records):
             self._acknowledge(key, partition, log, len(records))
+        elif start_moved:
+            # whoever deleted the records waits until we say so
+            self._tell(key, partition, log)
 
     def _acknowledge(self, key: Key, partition: Partition, log: Log, count: int) -> None:
         """Name the partition with its new end: at once, after a flush, or when the throttle lets it."""
