@@ -21,7 +21,15 @@ ACKS_ALL = -1
 class Appended:
     """Where a batch went, and what has to happen before it may be acknowledged."""
 
-    __slots__ = ("base_offset", "end_offset", "log_append_time_ms", "log_start_offset", "must_wait", "wants_flush")
+    __slots__ = (
+        "base_offset",
+        "end_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "must_wait",
+        "wants_flush",
+        "wants_isr",
+    )
 
     def __init__(self, base_offset: int, end_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
         self.base_offset = base_offset
@@ -30,29 +38,31 @@ class Appended:
         self.log_start_offset = log_start_offset
         self.must_wait = False
         self.wants_flush = False
+        self.wants_isr = False
 
     def counts(self, partition: Partition) -> bool:
         """Whether the batch may be acknowledged now."""
         if partition.log is None or self.end_offset < 0:
             return False
-        reached = partition.log.recovery_point if self.wants_flush else partition.high_watermark
-        return reached >= self.end_offset
+        if self.wants_isr and partition.high_watermark < self.end_offset:
+            return False
+        return not self.wants_flush or partition.log.recovery_point >= self.end_offset
 
     def wait_in(self, partition: Partition, waiting: ProduceWaiting, answer: ProducePartitionAnswer) -> None:
-        """Let the partition wake `waiting` when the batch counts."""
+        """Let the partition wake `waiting` when the batch counts: first for the high watermark, then for the flush."""
         entry = (self, waiting, answer)
         if self.end_offset < 0:
             # being recompressed: `recompression` moves it on when it has an offset
             assert partition.pending_appends is not None
             partition.pending_appends[-1].waiting = entry
-        elif self.wants_flush:
-            if partition.waiting_flushes is None:
-                partition.waiting_flushes = deque()
-            partition.waiting_flushes.append(entry)
-        else:
+        elif self.wants_isr and partition.high_watermark < self.end_offset:
             if partition.waiting_produces is None:
                 partition.waiting_produces = deque()
             partition.waiting_produces.append(entry)
+        else:
+            if partition.waiting_flushes is None:
+                partition.waiting_flushes = deque()
+            partition.waiting_flushes.append(entry)
 
 
 def place(
@@ -71,10 +81,10 @@ def place(
                 _append_time(config, repeated.timestamp),
                 log.log_start_offset,
             )
+            appended.wants_isr = acks == ACKS_ALL
             if config.flush_messages != NEVER and appended.end_offset > log.recovery_point:
                 _ask_for_flush(broker, partition, appended)
-            if acks == ACKS_ALL and not appended.counts(partition):
-                appended.must_wait = True
+            appended.must_wait = not appended.counts(partition)
             return appended
     append_time_ms = -1
     if config.message_timestamp_type == "LogAppendTime":
@@ -91,6 +101,7 @@ def place(
     end_offset = log.log_end_offset
     partition.appended_bytes += len(records)
     appended = Appended(base_offset, end_offset, append_time_ms, log.log_start_offset)
+    appended.wants_isr = acks == ACKS_ALL
     if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
         _ask_for_flush(broker, partition, appended)
     if not partition.is_alone:

@@ -404,7 +404,11 @@ class Broker:
         queue = partition.waiting_produces
         if queue:
             while queue and queue[0][0].end_offset <= partition.high_watermark:
-                queue.popleft()[1].resolve(self)
+                appended, waiting, answer = queue.popleft()
+                if appended.counts(partition):
+                    waiting.resolve(self)
+                else:
+                    appended.wait_in(partition, waiting, answer)
         queue = partition.waiting_flushes
         if queue and partition.log is not None:
             while queue and queue[0][0].end_offset <= partition.log.recovery_point:

@@ -140,7 +140,7 @@ def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None
         return
     appended = pending.appended
     appended.base_offset, appended.end_offset = placed.base_offset, placed.end_offset
-    appended.wants_flush = placed.wants_flush
+    appended.wants_flush, appended.wants_isr = placed.wants_flush, placed.wants_isr
     if pending.waiting is None:
         return
     _appended, waiting, answer = pending.waiting
