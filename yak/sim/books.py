@@ -75,9 +75,13 @@ class Books:
         """The broker refused a batch with an error that allows trying again."""
         self.count(f"refused {error}")
 
+    def promises(self, topic: str, partition: int) -> bool:  # noqa: ARG002
+        """Whether nothing that was acknowledged in this partition may ever be lost."""
+        return topic.startswith("durable")
+
     def lost_sequence(self, topic: str, partition: int) -> None:
         """The broker does not know the producer's last batch any more."""
-        if topic.startswith("durable"):
+        if self.promises(topic, partition):
             raise Violation(f"{topic}-{partition}: a producer's acknowledged sequence is lost")
         self.count("sequence lost")
 
@@ -110,7 +114,7 @@ class Books:
         self.log_begins(topic, partition, log_start_offset)
         if position < log_start_offset:
             return log_start_offset
-        if topic.startswith("durable"):
+        if self.promises(topic, partition):
             raise Violation(f"{topic}-{partition}: position {position}, once readable, is out of range")
         self.count("positions lost")
         return log_start_offset

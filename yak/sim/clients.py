@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kio.schema.errors import ErrorCode
 
@@ -23,6 +23,16 @@ FETCH, LIST_OFFSETS = 1, 2
 EARLIEST = -2
 RETRY_US = 20_000
 ANSWER_WAIT_US = 3_000_000
+
+
+class Sender(Protocol):
+    """What a client sends its requests through."""
+
+    world: World
+    dice: SeededDice
+
+    def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
+        """Send one request; `done` gets its answer's body, or None when there will be none."""
 
 
 class Channel:
@@ -91,11 +101,24 @@ class Channel:
 class SimConsumer:
     """Reads one partition from where it is, long-polling, and notes every record."""
 
-    def __init__(self, channel: Channel, books: Books, topic: str, partition: int) -> None:
+    def __init__(
+        self,
+        channel: Sender,
+        books: Books,
+        topic: str,
+        partition: int,
+        *,
+        wait_ms: int = 300,
+        pause_us: int = 2_000,
+        retry_us: int = RETRY_US,
+    ) -> None:
         self.channel = channel
         self._books = books
         self._topic = topic
         self._partition = partition
+        self._wait_ms = wait_ms
+        self._pause_us = pause_us
+        self._retry_us = retry_us
         self.position = 0
         self.is_stopped = False
 
@@ -114,7 +137,7 @@ class SimConsumer:
         topic_class = nested(cls, "topics")
         partition_class = nested(topic_class, "partitions")
         body = cls(
-            max_wait=dt.timedelta(milliseconds=self.channel.dice.between(0, 300)),
+            max_wait=dt.timedelta(milliseconds=self.channel.dice.between(0, self._wait_ms)),
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=0,
@@ -152,10 +175,10 @@ class SimConsumer:
             self._pause()
             return
         self.position = take_records(self._books, self._topic, self._partition, self.position, result)
-        self.channel.world.after(self.channel.dice.between(0, 2_000), self._fetch)
+        self.channel.world.after(self.channel.dice.between(0, self._pause_us), self._fetch)
 
     def _pause(self) -> None:
-        self.channel.world.after(RETRY_US, self._fetch)
+        self.channel.world.after(self._retry_us, self._fetch)
 
     def _ask_for_the_start(self) -> None:
         cls = request_class(LIST_OFFSETS, 6)

@@ -202,6 +202,14 @@ class SimDisk:
         """A file's bytes from a position on, for checks: nothing fails, and nothing is counted."""
         return bytes(memoryview(self._files[path].data)[position:])
 
+    def unsynced_logs(self) -> list[str]:
+        """Segment files with bytes that a power loss may take."""
+        return [
+            path
+            for path in self._files
+            if path.endswith(".log") and self._files[path].synced < len(self._files[path].data)
+        ]
+
     def corrupt(self, path: str, position: int, value: int) -> None:
         """Set one byte of a file to another value, as a bad sector would."""
         self._files[path].data[position] = value

@@ -12,7 +12,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Books
-from yak.sim.clients import RETRY_US, Channel
+from yak.sim.clients import RETRY_US, Sender
 from yak.sim.wire import nested, record_batch, request_class
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
@@ -32,7 +32,7 @@ class SimProducer:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Sender,
         books: Books,
         name: int,
         topic: str,
@@ -41,6 +41,7 @@ class SimProducer:
         count: int,
         window: int,
         pause_us: int,
+        retry_us: int = RETRY_US,
     ) -> None:
         self.channel = channel
         self.is_done = False
@@ -51,6 +52,7 @@ class SimProducer:
         self._left = count
         self._window = window
         self._pause_us = pause_us
+        self._retry_us = retry_us
         self._producer: tuple[int, int] | None = None
         self._sequence = 0
         self._value_number = 0
@@ -58,6 +60,11 @@ class SimProducer:
         self._unsent: list[_Batch] = []
         self._under_way = 0
         self._is_halted = False
+
+    @property
+    def target(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self._topic, self._partition
 
     def start(self) -> None:
         """Begin."""
@@ -99,7 +106,7 @@ class SimProducer:
         """Something went wrong: wait for what is under way, then send again all that is not acknowledged."""
         self._is_halted = True
         if not self._under_way:
-            self.channel.world.after(RETRY_US, self._resume)
+            self.channel.world.after(self._retry_us, self._resume)
 
     def _resume(self) -> None:
         if self._is_halted and not self._under_way:

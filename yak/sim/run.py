@@ -54,6 +54,7 @@ class Verdict:
     simulated_s: float
     counts: dict[str, int] = field(default_factory=dict)
     error: str | None = None
+    brokers: int = 1
 
 
 class Run:
@@ -228,13 +229,15 @@ def run_seed(seed: int, *, lines: list[str] | None = None) -> Verdict:
 
 def replay_command(verdict: Verdict) -> str:
     """What to type to see a seed again."""
-    return f"yak sim run --seed {verdict.seed}"
+    brokers = f" --brokers {verdict.brokers}" if verdict.brokers > 1 else ""
+    return f"yak sim run --seed {verdict.seed}{brokers}"
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
     """The verdict for machines."""
     return {
         "seed": verdict.seed,
+        "brokers": verdict.brokers,
         "trace_hash": verdict.trace_hash,
         "events": verdict.events_count,
         "simulated_s": round(verdict.simulated_s, 6),

@@ -1,0 +1,62 @@
+"""I8: leader epochs rise with the offset, the epoch cache says where they begin, and no truncation goes below the own
+high watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from yak.ids import Offset
+from yak.sim.books import Violation
+from yak.sim.history import Chain, Copy, History, Watcher
+
+
+class EpochCacheSound(Watcher):
+    """Compares the cache with the batches when an epoch begins, a log was cut, or a broker came back."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._epochs: dict[Copy, int] = {}
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
+        """A batch of an older epoch must not follow a newer one."""
+        epoch = self._epochs.get(copy, -1)
+        for base, batch_epoch, _crc in batches:
+            if batch_epoch < epoch:
+                raise Violation(f"I8: {copy}@{base}: epoch {batch_epoch} after {epoch}")
+            if batch_epoch > epoch:
+                epoch = batch_epoch
+                self._epochs[copy] = epoch
+                self._compare(copy)
+
+    def role(self, copy: Copy) -> None:
+        """A leader notes its epoch."""
+        if copy.log is not None:
+            self._compare(copy)
+
+    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
+        """The cache was read from disk, or found anew."""
+        self._compare(copy)
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
+        """Only what was never committed may be cut."""
+        self._compare(copy)
+        kept = copy.chain.agreement(before)
+        if kept < min(high_watermark, before.end) and copy.key not in self._history.forfeited:
+            raise Violation(f"I8: {copy} was cut at {kept}, below its own high watermark {high_watermark}")
+
+    def _compare(self, copy: Copy) -> None:
+        log = copy.log
+        assert log is not None
+        starts = copy.epoch_starts
+        self._epochs[copy] = starts[-1][0] if starts else -1
+        entries = log.epochs.entries
+        for (epoch, start), (next_epoch, next_start) in pairwise(entries):
+            if next_epoch <= epoch or next_start <= start:
+                raise Violation(f"I8: {copy}: the epoch cache {entries} does not rise")
+        if [epoch for epoch, _start in starts] != sorted({epoch for epoch, _start in starts}):
+            raise Violation(f"I8: {copy}: the batches' epochs {starts} do not rise")
+        cached = dict(entries)
+        for epoch, start in starts:
+            if start >= copy.log_start and cached.get(epoch) != start:
+                raise Violation(f"I8: {copy}: epoch {epoch} begins at {start}, the cache says {cached.get(epoch)}")

@@ -1,0 +1,45 @@
+"""I3: a leader epoch of a partition has one leader and one writer, and a batch of it is the same wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from yak.ids import NodeId, Offset
+from yak.sim.books import Violation
+from yak.sim.history import Copy, Key, Watcher
+
+
+class SingleLeader(Watcher):
+    """Remembers who led each epoch, and which batches were written in it."""
+
+    def __init__(self) -> None:
+        self._leaders: dict[tuple[Key, int], tuple[NodeId, int]] = {}
+        self._written: dict[tuple[Key, int, Offset], int] = {}
+
+    def role(self, copy: Copy) -> None:
+        """A broker begins to lead."""
+        if not copy.is_leader:
+            return
+        leads = (copy.node.node_id, copy.life)
+        before = self._leaders.setdefault((copy.key, copy.leader_epoch), leads)
+        if before != leads:
+            raise Violation(
+                f"I3: {copy} leads in epoch {copy.leader_epoch} in life {copy.life},"
+                f" as broker {before[0]} did in life {before[1]}"
+            )
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
+        """Batches are written by the leader of their epoch, and copied as they are."""
+        for base, epoch, crc in batches:
+            leader = self._leaders.get((copy.key, epoch))
+            if leader is None:
+                raise Violation(f"I3: {copy}@{base}: nobody led in epoch {epoch}")
+            written = self._written.get((copy.key, epoch, base))
+            if written is None:
+                if leader[0] != copy.node.node_id:
+                    raise Violation(
+                        f"I3: {copy}@{base}: a batch of epoch {epoch}, which broker {leader[0]} did not write"
+                    )
+                self._written[copy.key, epoch, base] = crc
+            elif written != crc:
+                raise Violation(f"I3: {copy}@{base}: another batch of epoch {epoch} than the one its leader wrote")

@@ -1,0 +1,107 @@
+"""I4 and I5: all that a leader counts as committed is in every member of the ISR in the store, and the same there.
+
+I5 also asks that the watermark moves only while the committed ISR is as large as `min.insync.replicas` says, and that a
+leader in office waits for every member that the store has, also for those of a change whose answer it did not get.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import parse_isr
+from yak.sim.books import Violation
+from yak.sim.history import Chain, Copy, History, Key, Watcher
+
+if TYPE_CHECKING:
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.store import SimStore
+
+
+class StrongIsr(Watcher):
+    """Looks when a watermark, an ISR or a member's log changes."""
+
+    def __init__(self, history: History, store: SimStore) -> None:
+        self._history = history
+        self._store = store
+        self._isrs: dict[Key, str] = {}
+
+    def watermark(self, copy: Copy, before: int) -> None:
+        """A leader counts more as committed."""
+        if not copy.is_leader or copy.key in self._history.forfeited:
+            return
+        self._members_hold(copy)
+        partition = copy.partition
+        if partition is None or partition.log is None or copy.high_watermark <= max(before, copy.log_start):
+            return
+        least = min(partition.log.config.min_insync_replicas, len(partition.replicas))
+        if len(partition.isr) < least:
+            raise Violation(
+                f"I5: {copy} moved its high watermark to {copy.high_watermark} with {len(partition.isr)} in the ISR,"
+                f" and {least} are asked for"
+            )
+
+    def role(self, copy: Copy) -> None:
+        """A leader took office with a watermark."""
+        if copy.is_leader and copy.key not in self._history.forfeited:
+            self._members_hold(copy)
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: int) -> None:  # noqa: ARG002
+        """A member lost batches."""
+        self._leaders_are_held(copy.key)
+
+    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
+        """A member came back."""
+        self._leaders_are_held(copy.key)
+
+    def dropped(self, copy: Copy) -> None:
+        """A member is none any more, or should not be."""
+        self._leaders_are_held(copy.key)
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
+        """Some ISR may have changed."""
+        partitions = self._store.state.partitions
+        for key in self._history.copies:
+            row = partitions.get((str(key.topic_id), key.partition))
+            if row is not None and self._isrs.get(key) != row["isr"]:
+                self._isrs[key] = row["isr"]
+                self._leaders_are_held(key)
+
+    def _leaders_are_held(self, key: Key) -> None:
+        if key not in self._history.forfeited:
+            for copy in self._history.copies[key].values():
+                if copy.is_leader and copy.is_held:
+                    self._members_hold(copy)
+
+    def _members_hold(self, leader: Copy) -> None:
+        key, history = leader.key, self._history
+        row = self._store.state.partitions.get((str(key.topic_id), key.partition))
+        if row is None or leader.partition is None:
+            return
+        wanted = leader.chain.at(leader.high_watermark)
+        for member in parse_isr(row["isr"]):
+            node_id = member.node_id
+            broker = self._store.state.brokers.get(node_id)
+            is_present = broker is not None and broker["broker_epoch"] == member.broker_epoch
+            copy = history.copies[key].get(node_id)
+            if not is_present or (node_id, member.broker_epoch) in history.lost_members or copy is leader:
+                continue
+            if leader.leader_epoch == row["leader_epoch"] and not _waits_for(leader.partition, node_id):
+                raise Violation(f"I5: {leader} does not wait for broker {node_id}, which is in the ISR {row['isr']}")
+            if leader.high_watermark <= leader.chain.start:
+                continue
+            end = 0 if copy is None else copy.end
+            if copy is None or end < leader.high_watermark:
+                raise Violation(
+                    f"I5: {leader} in epoch {leader.leader_epoch} has the high watermark {leader.high_watermark}, but broker"
+                    f" {node_id}, in the ISR {row['isr']}, ends at {end}"
+                )
+            if copy.chain.at(leader.high_watermark) != wanted:
+                raise Violation(
+                    f"I4: {leader} and {copy} differ at {leader.chain.agreement(copy.chain)}, below the high watermark"
+                    f" {leader.high_watermark}"
+                )
+
+
+def _waits_for(partition: Any, node_id: int) -> bool:
+    pending = partition.pending_isr
+    return node_id in partition.isr or (pending is not None and any(member[0] == node_id for member in pending.members))

@@ -1,0 +1,39 @@
+"""I6: a high watermark never falls while its leader and epoch stay, and no follower's is above what was committed."""
+
+from __future__ import annotations
+
+from yak.sim.books import Violation
+from yak.sim.history import Copy, History, Watcher
+
+
+class WatermarkMonotonic(Watcher):
+    """Remembers the watermark of each copy in its present life and epoch."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._seen: dict[Copy, tuple[tuple[int, int, bool], int]] = {}
+
+    def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
+        """Compare with the last one."""
+        self._look(copy)
+
+    def role(self, copy: Copy) -> None:
+        """A new epoch begins with the watermark that is there."""
+        self._look(copy)
+
+    def _look(self, copy: Copy) -> None:
+        if copy.key in self._history.forfeited:
+            return
+        term, high_watermark = (copy.life, copy.leader_epoch, copy.is_leader), copy.high_watermark
+        last_term, last = self._seen.get(copy, (term, 0))
+        self._seen[copy] = (term, high_watermark)
+        if last_term == term and high_watermark < last:
+            raise Violation(f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {term[1]}")
+        if copy.log is not None and not copy.log_start <= high_watermark <= max(copy.end, copy.log_start):
+            raise Violation(
+                f"I6: {copy}: the high watermark {high_watermark} is outside of {copy.log_start}..{copy.end}"
+            )
+        committed = self._history.committed.get(copy.key)
+        known = 0 if committed is None else committed.end
+        if not copy.is_leader and high_watermark > max(known, copy.log_start):
+            raise Violation(f"I6: {copy}, a follower, has the high watermark {high_watermark}, above {known}")

@@ -1,0 +1,117 @@
+"""Several simulated brokers, one store and the network between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from yak.cluster.member_state import MembershipSettings
+from yak.sim.dice import SeededDice
+from yak.sim.history import History
+from yak.sim.network import Network
+from yak.sim.node import SimNode
+from yak.sim.store import SimStore
+from yak.sim.store_line import STORE
+from yak.sim.world import World
+
+if TYPE_CHECKING:
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+
+CLIENTS = "clients"
+
+
+class Cluster:
+    """Brokers 1 to `size`. `history` hears of every step and of every script that changed something."""
+
+    def __init__(
+        self,
+        world: World,
+        dice: SeededDice,
+        *,
+        size: int,
+        settings: dict[str, str],
+        membership: MembershipSettings,
+        roles: tuple[str, ...],
+        racks: tuple[str | None, ...],
+    ) -> None:
+        self.world = world
+        self.store = SimStore()
+        self.network = Network(world, dice.fork("network"))
+        self.nodes: list[SimNode] = []
+        self.calls: dict[str, int] = {}
+        """How many calls of each script were executed, by script and answer."""
+        self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: None
+        for node_id in range(1, size + 1):
+            node = SimNode(
+                world,
+                dice.fork(f"node {node_id}"),
+                self.store,
+                node_id=node_id,
+                settings=settings,
+                membership=membership,
+                network=self.network,
+                role=roles[node_id - 1],
+                rack=racks[node_id - 1],
+            )
+            self.network.add(node)
+            self.nodes.append(node)
+        self.history = History(self.nodes)
+        self._offset = 0
+        for node in self.nodes:
+            self._connect(node)
+
+    def _connect(self, node: SimNode) -> None:
+        node.after_step = lambda: self.history.look(node)
+        node.store_line.on_call = self._called
+
+    def _called(self, request: StoreRequest, outcome: StoreOutcome) -> None:
+        name = f"{request.script} {outcome.code}"
+        self.calls[name] = self.calls.get(name, 0) + 1
+        self.on_call(request, outcome)
+        if request.script == "register" and outcome.code == "OK":
+            self._registered(request)
+        offset = self.store.state.cluster.get("mo", 0)
+        if offset != self._offset:
+            self._offset = offset
+            for node in self.nodes:
+                node.store_line.store_moved()
+            self.history.store_changed(request, outcome)
+
+    def _registered(self, request: StoreRequest) -> None:
+        node = self.node(int(str(request.arguments["node_id"])))
+        if request.arguments["boot_id"] == node.boot_id:
+            node.is_lossy = False
+
+    def node(self, node_id: int) -> SimNode:
+        """A broker by its id."""
+        return self.nodes[node_id - 1]
+
+    def stop_store(self) -> None:
+        """The store's process ends; what it holds is safe."""
+        self.world.say("the metadata store goes down")
+        self.store.up = False
+        for node in self.nodes:
+            node.store_line.lose("simulated: the store is gone")
+
+    def start_store(self) -> None:
+        """It is back, as another process."""
+        self.world.say("the metadata store is back")
+        self.store.restart()
+
+    def cut(self, one: str, other: str, *, both: bool = True) -> None:
+        """Let nothing through between two parties, or from one to the other only."""
+        self.world.say(f"cut {one} {'--' if both else '->'} {other}")
+        self.network.cut(one, other)
+        if both:
+            self.network.cut(other, one)
+
+    def heal(self, one: str, other: str, *, both: bool = True) -> None:
+        """Take one such cut back."""
+        self.world.say(f"heal {one} {'--' if both else '->'} {other}")
+        self.network.heal(one, other)
+        if both:
+            self.network.heal(other, one)
+
+    def parties(self) -> list[str]:
+        """Everybody that can be cut off from somebody."""
+        return [*(node.party for node in self.nodes), CLIENTS, STORE]

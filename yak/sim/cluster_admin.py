@@ -1,0 +1,169 @@
+"""An administrator of a simulated cluster: topics made, grown and deleted, configs changed, replicas moved."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.cluster_books import ClusterBooks, TopicPlan
+from yak.sim.request_fields import build
+from yak.sim.routing import Channel
+from yak.sim.wire import request_class
+
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION_REASSIGNMENTS = 43, 44, 45
+TRIES = 4
+RETRY_US = 100_000
+WAIT = dt.timedelta(seconds=3)
+CHURN = "t-churn"
+
+
+class Admin:
+    """Makes the topics of a run, and then changes them now and then until it is stopped."""
+
+    def __init__(self, channel: Channel, books: ClusterBooks, plans: dict[str, TopicPlan], brokers: int) -> None:
+        self.topics_are_made = False
+        self._channel = channel
+        self._dice = channel.dice
+        self._books = books
+        self._plans = plans
+        self._brokers = brokers
+        self._is_stopped = False
+        self._churn_exists = False
+        self._wide: dict[str, int] = {}
+        self._works = [
+            work
+            for work in (self._churn, self._grow, self._change_min_isr, self._move, self._move, self._elect)
+            if self._dice.chance(60)
+        ]
+        self._pause_us = self._dice.choice((300_000, 1_500_000, 4_000_000))
+
+    def make_topics(self) -> None:
+        """Create every topic of the run, as often as it takes."""
+        fields = [self._topic(plan) for plan in self._plans.values() if plan.name != CHURN]
+
+        def done(answer: Any | None) -> None:
+            good = (ErrorCode.none, ErrorCode.topic_already_exists)
+            if answer is None or any(topic.error_code not in good for topic in answer.topics):
+                self._channel.world.after(RETRY_US, self.make_topics)
+            else:
+                self.topics_are_made = True
+
+        self._ask(CREATE_TOPICS, 5, {"topics": fields, "timeout": WAIT, "validate_only": False}, done)
+
+    def start(self) -> None:
+        """Begin to change things."""
+        if self._works and not self._is_stopped:
+            self._channel.world.after(self._dice.between(1_000, self._pause_us), self._work)
+
+    def stop(self) -> None:
+        """Change nothing more."""
+        self._is_stopped = True
+
+    def _work(self) -> None:
+        if not self._is_stopped:
+            self._dice.choice(self._works)()
+
+    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
+        self._channel.send(api_key, version, build(request_class(api_key, version), fields), done)
+
+    def _try(
+        self,
+        what: str,
+        api_key: int,
+        version: int,
+        fields: dict[str, Any],
+        code_of: Callable[[Any], Any],
+        left: int = TRIES,
+    ) -> None:
+        """Ask until it is answered without an error, a few times; then go on with something else."""
+
+        def done(answer: Any | None) -> None:
+            code = None if answer is None else code_of(answer)
+            if code == ErrorCode.none:
+                self._books.count(what)
+            elif left > 1 and not self._is_stopped:
+                again = left - 1
+                self._channel.world.after(RETRY_US, lambda: self._try(what, api_key, version, fields, code_of, again))
+                return
+            elif code is not None:
+                self._books.count(f"{what}: {ErrorCode(code).name}")
+            self.start()
+
+        self._ask(api_key, version, fields, done)
+
+    def _topic(self, plan: TopicPlan) -> dict[str, Any]:
+        return {
+            "name": plan.name,
+            "num_partitions": plan.partitions,
+            "replication_factor": plan.replication,
+            "assignments": [],
+            "configs": [{"name": key, "value": value} for key, value in plan.configs().items()],
+        }
+
+    def _churn(self) -> None:
+        if self._churn_exists:
+            self._churn_exists = False
+            fields: dict[str, Any] = {"topic_names": [CHURN], "timeout": WAIT}
+            self._try("topics deleted", DELETE_TOPICS, 4, fields, lambda a: a.responses[0].error_code)
+        else:
+            self._churn_exists = True
+            fields = {"topics": [self._topic(self._plans[CHURN])], "timeout": WAIT, "validate_only": False}
+            self._try("topics created", CREATE_TOPICS, 5, fields, lambda a: a.topics[0].error_code)
+
+    def _some_topic(self) -> TopicPlan:
+        return self._dice.choice([plan for plan in self._plans.values() if plan.name != CHURN])
+
+    def _grow(self) -> None:
+        plan = self._some_topic()
+        width = self._wide.get(plan.name, plan.partitions)
+        if width > plan.partitions:
+            self.start()
+            return
+        self._wide[plan.name] = width + 1
+        topic = {"name": plan.name, "count": width + 1, "assignments": None}
+        fields = {"topics": [topic], "timeout": WAIT, "validate_only": False}
+        self._try("topics grown", CREATE_PARTITIONS, 2, fields, lambda a: a.results[0].error_code)
+
+    def _change_min_isr(self) -> None:
+        """Only of topics that promise nothing to a lost disk: with the others it never goes below what they promise."""
+        plans = [
+            plan for plan in self._plans.values() if plan.may_be_lost and plan.replication > 1 and plan.name != CHURN
+        ]
+        if not plans:
+            self.start()
+            return
+        plan = self._dice.choice(plans)
+        config = {"name": "min.insync.replicas", "config_operation": 0, "value": self._dice.choice(("1", "2"))}
+        resource = {"resource_type": 2, "resource_name": plan.name, "configs": [config]}
+        fields = {"resources": [resource], "validate_only": False}
+        self._try("configs changed", INCREMENTAL_ALTER_CONFIGS, 1, fields, lambda a: a.responses[0].error_code)
+
+    def _move(self) -> None:
+        plan = self._some_topic()
+        partition = self._dice.below(plan.partitions)
+        target: list[int] | None = None
+        if not self._dice.chance(20):
+            left = list(range(1, self._brokers + 1))
+            target = [left.pop(self._dice.below(len(left))) for _ in range(plan.replication)]
+        move = {"partition_index": partition, "replicas": target}
+        fields = {"timeout": WAIT, "topics": [{"name": plan.name, "partitions": [move]}]}
+        what = "moves begun" if target else "moves taken back"
+        self._try(what, ALTER_PARTITION_REASSIGNMENTS, 0, fields, lambda a: a.error_code or _first(a.responses), left=1)
+
+    def _elect(self) -> None:
+        plan = self._some_topic()
+        topic = {"topic": plan.name, "partitions": [self._dice.below(plan.partitions)]}
+        fields = {"election_type": 0, "topic_partitions": [topic], "timeout": WAIT}
+        self._try("preferred elections", ELECT_LEADERS, 2, fields, lambda a: a.error_code or _first_result(a), left=1)
+
+
+def _first(responses: Any) -> Any:
+    return responses[0].partitions[0].error_code
+
+
+def _first_result(answer: Any) -> Any:
+    return answer.replica_election_results[0].partition_result[0].error_code

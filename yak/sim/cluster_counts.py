@@ -1,0 +1,83 @@
+"""How often a run reached the states that replication is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import parse_isr
+from yak.ids import Offset
+from yak.sim.history import Chain, Copy, Watcher
+
+if TYPE_CHECKING:
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.cluster import Cluster
+
+_NOTICES = {"fetch-session-lost": "fetch sessions lost"}
+
+
+class Counts(Watcher):
+    """Counts elections, truncations, changes of ISRs, takeovers, fencings and moves."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._counts: dict[str, int] = {}
+        self._rows: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self._controller_epoch = 0
+
+    def read(self) -> dict[str, int]:
+        """All counters."""
+        counts = dict(self._counts)
+        for node in self._cluster.nodes:
+            for notice in node.notices:
+                name = _NOTICES.get(notice.event)
+                if name is not None:
+                    counts[name] = counts.get(name, 0) + 1
+        for name, number in self._cluster.calls.items():
+            if not name.endswith(" OK"):
+                counts[f"store: {name}"] = number
+        return counts
+
+    def _count(self, what: str) -> None:
+        self._counts[what] = self._counts.get(what, 0) + 1
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
+        """A log was truncated."""
+        self._count("truncations" if copy.chain.agreement(before) < before.end else "truncations of nothing")
+
+    def reopened(self, copy: Copy, before: Chain) -> None:
+        """A broker came back with less than it had."""
+        if copy.chain.agreement(before) < before.end:
+            self._count("tails lost")
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
+        """A log grew."""
+        self._count("appends by leaders" if copy.is_leader else "appends by followers")
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
+        """See what a script did to each partition."""
+        state = self._cluster.store.state
+        if outcome.code == "OK" and request.script == "fence":
+            self._count("fast fencings" if request.arguments.get("fast") else "session fencings")
+        if state.cluster["ctl_epoch"] != self._controller_epoch:
+            self._controller_epoch = state.cluster["ctl_epoch"]
+            self._count("takeovers, fast" if request.arguments.get("fast") else "takeovers")
+        for key, row in state.partitions.items():
+            seen = (row["leader_epoch"], row["isr"], row.get("adding", ""), row.get("removing", ""))
+            before = self._rows.get(key)
+            if before == seen:
+                continue
+            self._rows[key] = seen
+            if before is not None:
+                self._changed(row, before, request)
+
+    def _changed(self, row: dict[str, Any], before: tuple[Any, ...], request: StoreRequest) -> None:
+        if row["leader_epoch"] != before[0]:
+            self._count("elections" if row["leader"] >= 0 else "partitions without a leader")
+            if request.script == "elect" and not any(m.node_id == row["leader"] for m in parse_isr(before[1])):
+                self._count("elections outside of the ISR")
+        size, size_before = len(parse_isr(row["isr"])), len(parse_isr(before[1]))
+        if size != size_before:
+            self._count(f"ISR {'expansions' if size > size_before else 'shrinks'}")
+        if (before[2] or before[3]) and not row.get("adding") and not row.get("removing"):
+            self._count("moves completed" if request.script != "alter_replicas" else "moves ended by another")

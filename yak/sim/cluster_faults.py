@@ -1,0 +1,397 @@
+"""What goes wrong in a cluster: brokers, machines, disks, ways and the store; drawn from the seed, each class on or off.
+
+Faults overlap. What the brokers promise bounds them: of a topic that is not flushed, the last sound replica never loses
+its disk, unless the topic promises nothing then; that partition is *forfeited* (`yak.sim.history`). Everything heals
+before the end.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import parse_isr, parse_nodes
+from yak.errors import StartRefused
+from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.dice import SeededDice
+from yak.sim.history import Key
+from yak.sim.node import IMAGE_FOLDER, SimNode
+from yak.sim.store_line import STORE
+
+if TYPE_CHECKING:
+    from yak.sim.cluster_books import TopicPlan
+
+CLASSES = (
+    "kill",
+    "power",
+    "stop",
+    "pause",
+    "cut brokers",
+    "cut clients",
+    "cut store",
+    "break",
+    "slow way",
+    "outage",
+    "slow store",
+    "disk",
+    "slow disk",
+    "wipe",
+)
+STRIKES_MAX = 8
+LONGEST_US = 9_000_000
+
+
+class ClusterFaults:
+    """Draws faults until their number is reached. `plans` says what each topic promises, by name."""
+
+    def __init__(self, cluster: Cluster, dice: SeededDice, plans: Callable[[str], TopicPlan | None]) -> None:
+        self.counts: dict[str, int] = {}
+        self._cluster = cluster
+        self._dice = dice
+        self._plans = plans
+        self._classes = [name for name in CLASSES if dice.chance(50)] or ["kill"]
+        self._left = dice.between(1, STRIKES_MAX)
+        self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
+        self._under_way = 0
+        self._damaged: dict[int, None] = {}
+        """Brokers with a directory that failed: only a start mends it."""
+        self._busy: dict[int, None] = {}
+        cluster.network.is_rough = dice.chance(50)
+        late_percent = dice.choice((0, 50, 90))
+        for node in cluster.nodes:
+            node.store_line.late_percent = late_percent
+            node.disk.observe_failure = lambda operation, _path: self._count(f"disk failures: {operation}")
+            node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
+        if dice.chance(30):
+            self._classes.append("skew")
+            for node in cluster.nodes:
+                self._skew(node)
+
+    @property
+    def are_over(self) -> bool:
+        """Whether nothing more will go wrong and all is healed."""
+        return self._left <= 0 and not self._under_way and all(node.broker for node in self._cluster.nodes)
+
+    def start(self) -> None:
+        """Begin."""
+        self._cluster.world.say(f"faults: {', '.join(self._classes)}")
+        self._next()
+
+    def _next(self) -> None:
+        if self._left > 0:
+            self._cluster.world.after(self._dice.between(1_000, self._pause_us), self._strike)
+        else:
+            self._mend()
+
+    def _strike(self) -> None:
+        self._left -= 1
+        name = self._dice.choice([name for name in self._classes if name != "skew"] or ["kill"])
+        strikes: dict[str, Callable[[], bool]] = {
+            "kill": self._kill,
+            "power": self._power_loss,
+            "stop": self._stop,
+            "pause": self._pause,
+            "cut brokers": lambda: self._cut(self._broker_parties(), self._broker_parties()),
+            "cut clients": lambda: self._cut([CLIENTS], self._broker_parties()),
+            "cut store": lambda: self._cut([STORE], self._broker_parties()),
+            "break": self._break,
+            "slow way": self._slow_way,
+            "outage": self._outage,
+            "slow store": self._slow_store,
+            "disk": self._failing_disk,
+            "slow disk": self._slow_disk,
+            "wipe": self._wipe,
+        }
+        if strikes[name]():
+            self._count(name)
+        self._next()
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def _for_a_while(self, heal: Callable[[], None], *, longest_us: int = LONGEST_US) -> None:
+        self._under_way += 1
+
+        def end() -> None:
+            self._under_way -= 1
+            heal()
+
+        spans = (longest_us // 200, longest_us // 20, longest_us // 4, longest_us)
+        self._cluster.world.after(self._dice.between(1_000, self._dice.choice(spans)), end)
+
+    def _broker_parties(self) -> list[str]:
+        return [node.party for node in self._cluster.nodes]
+
+    # ------------------------------------------------------------------------------------------------- processes
+
+    def _running(self) -> list[SimNode]:
+        nodes = self._cluster.nodes
+        return [node for node in nodes if node.broker and not node.is_paused and node.node_id not in self._busy]
+
+    def _victim(self) -> SimNode | None:
+        running = self._running()
+        if not running:
+            return None
+        controller = self._cluster.store.state.cluster.get("ctl_id")
+        for node in running:
+            if node.node_id == controller and self._dice.chance(30):
+                return node
+        return self._dice.choice(running)
+
+    def _kill(self) -> bool:
+        victims = [self._victim()]
+        if self._dice.chance(10):
+            victims = list(self._running())
+        for victim in victims:
+            if victim is not None:
+                victim.kill()
+                self._restart_later(victim)
+        return victims[0] is not None
+
+    def _power_loss(self) -> bool:
+        nodes = self._running()
+        if not nodes:
+            return False
+        if not self._dice.chance(30):
+            nodes = [self._dice.choice(nodes)]
+        struck = False
+        for node in nodes:
+            struck = self._lose_power(node) or struck
+        return struck
+
+    def _lose_power(self, node: SimNode) -> bool:
+        is_lossy = any(not self._is_flushed(path) for path in node.disk.unsynced_logs())
+        if is_lossy and not self._may_lose(node, wiped=False):
+            return False
+        node.crash(is_lossy=is_lossy)
+        self._restart_later(node)
+        return True
+
+    def _wipe(self) -> bool:
+        node = self._victim()
+        if node is None or not self._may_lose(node, wiped=True):
+            return False
+        node.kill()
+        node.wipe()
+        self._restart_later(node)
+        return True
+
+    def _stop(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        self._busy[node.node_id] = None
+        self._under_way += 1
+
+        def stopped() -> None:
+            self._under_way -= 1
+            node.on_stopped = lambda: None
+            self._busy.pop(node.node_id, None)
+            self._restart_later(node)
+
+        node.on_stopped = stopped
+        node.stop()
+        return True
+
+    def _pause(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        node.pause()
+
+        def heal() -> None:
+            if node.is_paused:
+                node.resume()
+
+        self._for_a_while(heal)
+        return True
+
+    def _restart_later(self, node: SimNode) -> None:
+        self._damaged.pop(node.node_id, None)
+        self._for_a_while(lambda: self._restart(node))
+
+    def _restart(self, node: SimNode) -> None:
+        if "skew" in self._classes:
+            self._skew(node)
+        try:
+            node.start()
+        except StartRefused as refused:
+            self._cluster.world.say(f"the start is refused: {refused}")
+            node.disk.kill()
+            self._restart_later(node)
+
+    def _refused(self, node: SimNode, refused: Any) -> None:
+        """The shell ends the process with these words; somebody starts it again."""
+        self._cluster.world.say(f"broker {node.node_id} is refused: {refused.code}: {refused.why}")
+        self._count(f"refused: {refused.code}")
+        self._cluster.world.after(0, lambda: self._end_refused(node))
+
+    def _end_refused(self, node: SimNode) -> None:
+        if node.broker is not None:
+            node.kill()
+            self._restart_later(node)
+
+    def _skew(self, node: SimNode) -> None:
+        node.skew_ms = self._dice.choice((0, self._dice.between(-3_600_000, 3_600_000)))
+
+    # ---------------------------------------------------------------------------------------- what may be lost
+
+    def _is_flushed(self, path: str) -> bool:
+        """Whether a partition's folder is of a topic that counts only what is on the device."""
+        folder = path.split("/")[2]
+        if folder == IMAGE_FOLDER:
+            return True
+        plan = self._plans(folder.rpartition("-")[0])
+        return plan is not None and plan.is_flushed
+
+    def _may_lose(self, node: SimNode, *, wiped: bool) -> bool:
+        """Whether this broker's disk may lose something now; forfeits what loses more than is promised."""
+        forfeits: list[Key] = []
+        state, history = self._cluster.store.state, self._cluster.history
+        for (topic_id, partition), row in state.partitions.items():
+            if node.node_id not in parse_nodes(row["replicas"]):
+                continue
+            key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
+            if key is None:
+                # it was just made: nobody has it yet
+                return False
+            plan = self._plans(state.topics[topic_id]["name"])
+            is_kept = plan is not None and plan.is_flushed and not wiped
+            if key in history.forfeited or any(each != node.node_id for each in self._sound(row)):
+                continue
+            if is_kept and len(parse_nodes(row["replicas"])) == 1:
+                continue
+            if plan is not None and not plan.may_be_lost:
+                return False
+            forfeits.append(key)
+        broker = state.brokers.get(node.node_id)
+        for key in forfeits:
+            history.forfeit(key, f"broker {node.node_id} lost its disk's tail")
+            self._count("partitions forfeited")
+        if broker is not None:
+            history.lost_members[node.node_id, broker["broker_epoch"]] = None
+        return True
+
+    def _sound(self, row: dict[str, Any]) -> list[int]:
+        """Members of ISR and ELR that lost nothing."""
+        state, lost = self._cluster.store.state, self._cluster.history.lost_members
+        return [
+            member.node_id
+            for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+            if (member.node_id, member.broker_epoch) not in lost
+            and member.node_id in state.brokers
+            and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
+        ]
+
+    def forfeit_the_unsound(self) -> None:
+        """A call that came late may leave only members that lost something; what promises nothing then is given up."""
+        history, state = self._cluster.history, self._cluster.store.state
+        for key in history.copies:
+            row = state.partitions.get((str(key.topic_id), key.partition))
+            if row is None or key in history.forfeited or self._sound(row):
+                continue
+            plan = self._plans(state.topics[str(key.topic_id)]["name"])
+            if plan is None or plan.may_be_lost:
+                history.forfeit(key, "only members that lost something are left")
+
+    # ------------------------------------------------------------------------------------------------- the ways
+
+    def _cut(self, some: Sequence[str], others: Sequence[str]) -> bool:
+        one = self._dice.choice(some)
+        if self._dice.chance(25):
+            targets = [party for party in others if party != one]
+        else:
+            targets = [self._dice.choice([party for party in others if party != one])]
+        both, reverse = self._dice.chance(60), self._dice.chance(50)
+        pairs = [(other, one) if reverse else (one, other) for other in targets]
+        for a, b in pairs:
+            self._cluster.cut(a, b, both=both)
+
+        def heal() -> None:
+            for a, b in pairs:
+                self._cluster.heal(a, b, both=both)
+
+        self._for_a_while(heal)
+        return True
+
+    def _break(self) -> bool:
+        one, other = self._dice.choice(self._broker_parties()), self._dice.choice([*self._broker_parties(), CLIENTS])
+        broken = self._cluster.network.break_connections(one, other, self._dice.choice((30, 100)))
+        self._cluster.world.say(f"{broken} connections between {one} and {other} break")
+        if self._dice.chance(20):
+            self._cluster.world.say(f"the store's connection of {one} breaks")
+            self._cluster.node(int(one[1:])).store_line.lose("simulated: reset")
+        return True
+
+    def _slow_way(self) -> bool:
+        one, other = self._dice.choice(self._broker_parties()), self._dice.choice([*self._broker_parties(), CLIENTS])
+        delay_us = self._dice.choice((20_000, 200_000, 1_500_000))
+        self._cluster.world.say(f"slow: {one} -> {other}, {delay_us // 1000} ms")
+        self._cluster.network.slow_down(one, other, delay_us)
+        self._for_a_while(lambda: self._cluster.network.slow_down(one, other, 0))
+        return True
+
+    # ------------------------------------------------------------------------------------------------ the store
+
+    def _outage(self) -> bool:
+        if not self._cluster.store.up:
+            return False
+        self._cluster.stop_store()
+        self._for_a_while(self._cluster.start_store)
+        return True
+
+    def _slow_store(self) -> bool:
+        slow_us = self._dice.choice((30_000, 300_000, 2_000_000))
+        nodes = self._cluster.nodes if self._dice.chance(50) else [self._dice.choice(self._cluster.nodes)]
+        self._cluster.world.say(f"the store is slow, up to {slow_us // 1000} ms")
+        for node in nodes:
+            node.store_line.slow_us = slow_us
+
+        def heal() -> None:
+            for node in nodes:
+                node.store_line.slow_us = 0
+
+        self._for_a_while(heal)
+        return True
+
+    # ------------------------------------------------------------------------------------------------ the disks
+
+    def _failing_disk(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        # topics only: without its copy of the metadata a broker goes on with what it knows
+        operation = self._dice.choice(("append", "append", "sync", "open"))
+        node.disk.fail_next(operation, self._dice.choice((errno.ENOSPC, errno.EIO)), path_contains="/data/t-")
+        self._damaged[node.node_id] = None
+        return True
+
+    def _slow_disk(self) -> bool:
+        node = self._dice.choice(self._cluster.nodes)
+        kind = self._dice.choice(("flush", "read", "checkpoint", "image"))
+        node.job_delays_us = {kind: self._dice.between(100_000, 2_000_000)}
+
+        def heal() -> None:
+            node.job_delays_us = {}
+
+        self._for_a_while(heal)
+        return True
+
+    def _mend(self) -> None:
+        """A directory that failed is whole again only after a start."""
+        for node_id in list(self._damaged):
+            node = self._cluster.node(node_id)
+            if node.broker is None or node.is_paused or node_id in self._busy:
+                continue
+            del self._damaged[node_id]
+            node.kill()
+            self._restart_later(node)
+        if self._damaged:
+            self._under_way += 1
+
+            def again() -> None:
+                self._under_way -= 1
+                self._mend()
+
+            self._cluster.world.after(100_000, again)

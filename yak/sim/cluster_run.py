@@ -1,0 +1,286 @@
+"""One seed of several brokers, from start to verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.cluster.member_state import MembershipSettings
+from yak.cluster.payload import parse_isr, parse_nodes
+from yak.sim.books import Violation
+from yak.sim.checks.committed_stays import CommittedStays
+from yak.sim.checks.epoch_cache_sound import EpochCacheSound
+from yak.sim.checks.leader_in_isr import LeaderInIsr
+from yak.sim.checks.metadata_linear import MetadataLinear
+from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.replicas_equal import check_replicas_equal
+from yak.sim.checks.single_leader import SingleLeader
+from yak.sim.checks.strong_isr import StrongIsr
+from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
+from yak.sim.clients import SimConsumer
+from yak.sim.cluster import Cluster
+from yak.sim.cluster_admin import CHURN, Admin
+from yak.sim.cluster_books import ClusterBooks, TopicPlan
+from yak.sim.cluster_counts import Counts
+from yak.sim.cluster_faults import ClusterFaults
+from yak.sim.dice import SeededDice
+from yak.sim.history import Key, Watcher
+from yak.sim.producer import SimProducer
+from yak.sim.routing import Channel, View
+from yak.sim.run import Verdict
+from yak.sim.world import START_MS, World
+
+EVENTS_MAX = 150_000
+RETRY_US = 120_000
+"""How long clients wait before they try again."""
+WRITABLE_MS = 10_000
+"""L1: this long after everything healed, and a session more, every partition takes acks=all again."""
+IN_SYNC_MS = 60_000
+"""L2: this long after it, every ISR is whole, every move is done, and everything acknowledged was read."""
+
+
+class ClusterRun:
+    """A world with several brokers, a store, their clients and their faults."""
+
+    def __init__(self, seed: int, brokers: int) -> None:
+        self.seed = seed
+        self.brokers = brokers
+        self.world = World()
+        dice = SeededDice(f"{seed}:{brokers}")
+        self._dice = dice.fork("run")
+        self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
+        self.plans = _draw_plans(self._dice, brokers)
+        self.cluster = Cluster(
+            self.world,
+            dice,
+            size=brokers,
+            settings=_draw_settings(self._dice),
+            membership=MembershipSettings(
+                heartbeat_interval_ms=self.session_ms // 6,
+                session_timeout_ms=self.session_ms,
+                leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
+            ),
+            roles=_draw_roles(self._dice, brokers),
+            racks=_draw_racks(self._dice, brokers),
+        )
+        history = self.cluster.history
+        self.view = View(self.cluster, dice.fork("view"))
+        self.books = ClusterBooks(history, self.view.topic_ids.get)
+        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get)
+        self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
+        self.counts = Counts(self.cluster)
+        self.metadata = MetadataLinear(self.cluster.store)
+        history.watchers += [
+            _Forfeits(self.faults),
+            self.metadata,
+            LeaderInIsr(self.cluster.store),
+            SingleLeader(),
+            CommittedStays(history),
+            StrongIsr(history, self.cluster.store),
+            WatermarkMonotonic(history),
+            EpochCacheSound(history),
+            self.counts,
+        ]
+        self.producers: list[SimProducer] = []
+        self.probes: list[tuple[str, int, SimProducer]] = []
+        self.consumed: dict[tuple[str, int], None] = {}
+        self._healed_ms = 0
+
+    def go(self) -> Verdict:
+        """Run to the end; raises what was violated."""
+        for node in self.cluster.nodes:
+            self.world.after(self._dice.between(0, 300_000), node.start)
+        self.world.run(self._all_are_ready, check=_nothing, events_max=EVENTS_MAX)
+        self.admin.make_topics()
+        self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
+        self._start_clients()
+        self.admin.start()
+        self.faults.start()
+        self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
+        self._heal()
+        self.world.run(self._is_writable, check=_nothing, events_max=EVENTS_MAX)
+        self.world.run(self._is_whole, check=_nothing, events_max=EVENTS_MAX)
+        check_nothing_acked_is_lost(self.books)
+        check_replicas_equal(self.cluster.history)
+        self.metadata.compare_content(self.cluster.nodes)
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """What the run did so far."""
+        return Verdict(
+            self.seed,
+            self.world.trace_hash(),
+            self.world.events_count,
+            (self.world.now_us - START_MS * 1000) / 1e6,
+            {**self.books.counts, **self.faults.counts, **self.counts.read()},
+            brokers=self.brokers,
+        )
+
+    # -------------------------------------------------------------------------------------------------- clients
+
+    def _channel(self, partition: tuple[str, int] | None) -> Channel:
+        return Channel(self.view, self._dice.fork(f"channel {partition}"), partition)
+
+    def _all_are_ready(self) -> bool:
+        return all(node.is_ready for node in self.cluster.nodes)
+
+    def _start_clients(self) -> None:
+        for plan in self.plans.values():
+            if plan.name == CHURN:
+                continue
+            for partition in range(plan.partitions):
+                for _ in range(self._dice.choice((1, 1, 2))):
+                    producer = self._producer(plan.name, partition, self._dice.between(5, 50))
+                    self.producers.append(producer)
+                    self.world.after(self._dice.between(0, 50_000), producer.start)
+                self._consume(plan.name, partition)
+
+    def _consume(self, topic: str, partition: int) -> None:
+        consumer = SimConsumer(
+            self._channel((topic, partition)),
+            self.books,
+            topic,
+            partition,
+            wait_ms=1_500,
+            pause_us=self._dice.choice((2_000, 300_000)),
+            retry_us=RETRY_US,
+        )
+        self.consumed[topic, partition] = None
+        self.world.after(self._dice.between(0, 50_000), consumer.start)
+
+    def _producer(self, topic: str, partition: int, count: int) -> SimProducer:
+        return SimProducer(
+            self._channel((topic, partition)),
+            self.books,
+            len(self.producers) + len(self.probes),
+            topic,
+            partition,
+            count=count,
+            window=self._dice.choice((1, 1, 2, 5)),
+            pause_us=self._dice.choice((20_000, 200_000, 700_000)),
+            retry_us=RETRY_US,
+        )
+
+    # ----------------------------------------------------------------------------------------------- the end
+
+    def _heal(self) -> None:
+        """Everything works from now on: see that the cluster comes back."""
+        self.world.say("everything is healed")
+        self.admin.stop()
+        self._healed_ms = self.world.now_ms
+        state = self.cluster.store.state
+        for topic_id, partition in list(state.partitions):
+            name = state.topics[topic_id]["name"]
+            if name != CHURN and self._key(topic_id, partition) not in self.cluster.history.forfeited:
+                producer = self._producer(name, partition, 1)
+                self.probes.append((name, partition, producer))
+                producer.start()
+                if (name, partition) not in self.consumed:
+                    self._consume(name, partition)
+
+    def _key(self, topic_id: str, partition: int) -> Key | None:
+        copies = self.cluster.history.copies
+        return next((key for key in copies if str(key.topic_id) == topic_id and key.partition == partition), None)
+
+    def _since_healed(self) -> int:
+        return self.world.now_ms - self._healed_ms
+
+    def _is_writable(self) -> bool:
+        late = [
+            f"{name}-{partition}"
+            for name, partition, producer in self.probes
+            if not producer.is_done and self.books.promises(name, partition)
+        ]
+        if late and self._since_healed() > WRITABLE_MS + self.session_ms:
+            raise Violation(
+                f"L1: {', '.join(late)} took no acks=all for {self._since_healed()} ms after the last fault"
+            )
+        return not late
+
+    def _is_whole(self) -> bool:
+        troubles = self._troubles()
+        if troubles is None:
+            return True
+        if self._since_healed() > IN_SYNC_MS:
+            raise Violation(f"L2: {self._since_healed()} ms after the last fault {troubles}")
+        return False
+
+    def _troubles(self) -> str | None:
+        """What is not as it should be after everything healed; None when all is well."""
+        for producer in self.producers:
+            if not producer.is_done and self.books.promises(*producer.target):
+                return f"a producer to {producer.target[0]}-{producer.target[1]} is not done"
+        for topic_partition, held in self.books.partitions():
+            if self.books.promises(*topic_partition) and held.unseen():
+                return f"{topic_partition}@{held.unseen()[0]} was acknowledged and not read"
+        state = self.cluster.store.state
+        for (topic_id, partition), row in state.partitions.items():
+            if self._key(topic_id, partition) in self.cluster.history.forfeited:
+                continue
+            members = sorted(member.node_id for member in parse_isr(row["isr"]))
+            if members != sorted(parse_nodes(row["replicas"])) or row.get("adding") or row.get("removing"):
+                return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
+        return None
+
+
+class _Forfeits(Watcher):
+    """Comes before all checks: what is given up is not checked."""
+
+    def __init__(self, faults: ClusterFaults) -> None:
+        self._faults = faults
+
+    def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
+        """Somebody's last sound member may be gone."""
+        self._faults.forfeit_the_unsound()
+
+
+def _nothing() -> None:
+    """The checks hear of every step by themselves."""
+
+
+def _draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
+    """Topics of several kinds; in some runs all of them flush every message, so that all brokers may lose power."""
+    three, all_flushed = min(3, brokers), dice.chance(25)
+    plans = [
+        TopicPlan("t-three", dice.between(1, 2), three, 2, all_flushed),
+        TopicPlan("t-safe", 1, three, 2, is_flushed=True),
+        TopicPlan("t-loose", 1, three, 1, all_flushed),
+        TopicPlan("t-two", 1, 2, dice.between(1, 2), all_flushed),
+        TopicPlan("t-one", 1, 1, 1, all_flushed),
+    ]
+    chosen = [plan for plan in plans if dice.chance(55)] or plans[:1]
+    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
+
+
+def _draw_settings(dice: SeededDice) -> dict[str, str]:
+    return {
+        "auto.create.topics.enable": "false",
+        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((400, 3_000))),
+        "replica.lag.time.max.ms": str(dice.choice((1_000, 3_000, 10_000))),
+        "replica.fetch.wait.max.ms": str(dice.choice((300, 500))),
+    }
+
+
+def _draw_roles(dice: SeededDice, brokers: int) -> tuple[str, ...]:
+    leaders = dice.choice((1, brokers, brokers))
+    return tuple("leader" if number < leaders else "follower" for number in range(brokers))
+
+
+def _draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
+    has_racks = dice.chance(30)
+    return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))
+
+
+def run_cluster_seed(seed: int, brokers: int = 3, *, lines: list[str] | None = None) -> Verdict:
+    """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader."""
+    run = ClusterRun(seed, brokers)
+    run.world.log = lines
+    try:
+        return run.go()
+    except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
+        verdict = run.verdict()
+        verdict.error = f"{type(error).__name__}: {error}"
+        if lines is not None:
+            import traceback
+
+            lines.extend(traceback.format_exception(error))
+        return verdict

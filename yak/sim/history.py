@@ -1,0 +1,300 @@
+"""What all replicas hold and held, as the checks see it: copies of each partition, and what was ever committed.
+
+`Copy` has one broker's batches of one partition as a chain of hashes, so that two copies are compared up to an offset at
+once. `Committed` is the longest prefix that any leader's high watermark ever passed. `look` is called after each step of
+a broker and tells the checks what changed; it reads only what was appended since.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from yak.ids import NodeId, Offset, TopicPartition
+from yak.protocol.record_batch import iterate_headers
+
+if TYPE_CHECKING:
+    from yak.replication.partition import Partition
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.node import SimNode
+    from yak.storage.log import Log
+
+
+class Key(NamedTuple):
+    """One partition of one topic, by id: a topic made again is another."""
+
+    topic_id: uuid.UUID
+    partition: int
+
+
+class Chain:
+    """Batches from one offset on, as hashes of all before: equal hashes at an end mean equal batches up to it."""
+
+    __slots__ = ("ends", "hashes", "start")
+
+    def __init__(self, start: Offset = 0) -> None:
+        self.start = start
+        self.ends: list[Offset] = []
+        self.hashes: list[int] = []
+
+    @property
+    def end(self) -> Offset:
+        """Offset behind the last batch."""
+        return self.ends[-1] if self.ends else self.start
+
+    def add(self, base: Offset, end: Offset, epoch: int, crc: int) -> None:
+        """One more batch."""
+        self.hashes.append(hash((self.hashes[-1] if self.hashes else 0, base, epoch, crc)))
+        self.ends.append(end)
+
+    def at(self, end: Offset) -> int | None:
+        """The hash of all batches up to `end`; 0 for none, None when no batch ends there."""
+        if end <= self.start:
+            return 0
+        index = bisect_left(self.ends, end)
+        if index == len(self.ends) or self.ends[index] != end:
+            return None
+        return self.hashes[index]
+
+    def agreement(self, other: Chain) -> Offset:
+        """The offset up to which both have the same batches."""
+        low, high = 0, min(len(self.hashes), len(other.hashes))
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.hashes[middle - 1] == other.hashes[middle - 1]:
+                low = middle
+            else:
+                high = middle - 1
+        return self.ends[low - 1] if low else self.start
+
+    def take(self, other: Chain, end: Offset) -> None:
+        """Go on with another chain's batches, up to `end`."""
+        begin = bisect_left(other.ends, self.end + 1)
+        stop = bisect_left(other.ends, end + 1)
+        self.ends += other.ends[begin:stop]
+        self.hashes += other.hashes[begin:stop]
+
+
+class Copy:
+    """One broker's copy of one partition, as it was after that broker's last step."""
+
+    __slots__ = (
+        "_segment",
+        "chain",
+        "epoch_starts",
+        "generation",
+        "high_watermark",
+        "is_leader",
+        "key",
+        "leader_epoch",
+        "life",
+        "log",
+        "log_start",
+        "node",
+        "partition",
+        "topic_partition",
+    )
+
+    def __init__(self, node: SimNode, key: Key, topic_partition: TopicPartition) -> None:
+        self.node = node
+        self.key = key
+        self.topic_partition = topic_partition
+        self.chain = Chain()
+        self.epoch_starts: list[tuple[int, Offset]] = []
+        """Which epoch the batches on disk begin where."""
+        self.life = 0
+        self.partition: Partition | None = None
+        self.log: Log | None = None
+        self.generation = -1
+        self.high_watermark: Offset = 0
+        self.log_start: Offset = 0
+        self.is_leader = False
+        self.leader_epoch = -1
+        self._segment: tuple[Offset, int] = (0, 0)
+        """Base offset of the last segment read, and up to where it was."""
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition} on broker {self.node.node_id}"
+
+    @property
+    def end(self) -> Offset:
+        """Its log end offset."""
+        return self.chain.end
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its broker runs and still has the partition."""
+        broker = self.node.broker
+        return broker is not None and broker.partitions.get(self.topic_partition) is self.partition
+
+    def read_anew(self) -> None:
+        """Read the whole log."""
+        assert self.log is not None
+        self.chain = Chain(self.log.segments[0].base_offset)
+        self.epoch_starts = []
+        self._segment = (self.log.segments[0].base_offset, 0)
+        self.read_on()
+
+    def read_on(self) -> list[tuple[Offset, int, int]]:
+        """Read what was appended: base offset, epoch and CRC of each new batch."""
+        log = self.log
+        assert log is not None
+        found = []
+        base, position = self._segment
+        for segment in log.segments:
+            if segment.base_offset < base:
+                continue
+            begin = position if segment.base_offset == base else 0
+            data = self.node.disk.peek(segment.path(".log"), begin)
+            for place, header in iterate_headers(data):
+                epoch = header.partition_leader_epoch
+                self.chain.add(header.base_offset, header.next_offset, epoch, header.crc)
+                if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
+                    self.epoch_starts.append((epoch, header.base_offset))
+                found.append((header.base_offset, epoch, header.crc))
+                self._segment = (segment.base_offset, begin + place + header.size_bytes)
+        return found
+
+
+class Watcher:
+    """What a check may want to hear. Each method's default is to do nothing."""
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
+        """Batches (base offset, epoch, CRC) came to the end of a copy."""
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
+        """A copy was truncated; what it was, and its high watermark, before that."""
+
+    def reopened(self, copy: Copy, before: Chain) -> None:
+        """A broker started anew and has this copy; what it was before."""
+
+    def dropped(self, copy: Copy) -> None:
+        """A broker gave up a copy: the topic was deleted, or its replicas moved."""
+
+    def watermark(self, copy: Copy, before: Offset) -> None:
+        """A copy's high watermark changed."""
+
+    def role(self, copy: Copy) -> None:
+        """A copy's leader epoch, role or partition epoch changed."""
+
+    def stepped(self, node: SimNode) -> None:
+        """A broker made a step."""
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
+        """A script added to the metadata log."""
+
+
+class History:
+    """All copies, and what was committed. Checks are told in the order they were given."""
+
+    def __init__(self, nodes: Sequence[SimNode]) -> None:
+        self.nodes = {node.node_id: node for node in nodes}
+        self.copies: dict[Key, dict[NodeId, Copy]] = {}
+        self.committed: dict[Key, Chain] = {}
+        self.committed_epoch: dict[Key, int] = {}
+        """The leader epoch in which something was committed last."""
+        self.forfeited: dict[Key, str] = {}
+        """Partitions that lost more than is promised to be survived, and why: they are not checked any more."""
+        self.lost_members: dict[tuple[NodeId, int], None] = {}
+        """(node id, broker epoch) whose disk lost something."""
+        self.watchers: list[Watcher] = []
+        self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
+        self._seen: dict[tuple[NodeId, TopicPartition], tuple[Any, ...]] = {}
+
+    def look(self, node: SimNode) -> None:
+        """See what a step of this broker changed."""
+        broker = node.broker
+        if broker is None:
+            return
+        seen = self._seen
+        node_id, life = node.node_id, node.starts_count
+        held = self._held.setdefault(node_id, {})
+        if len(held) > len(broker.partitions):
+            for topic_partition in [each for each in held if each not in broker.partitions]:
+                self._dropped(node_id, topic_partition)
+        for topic_partition, partition in broker.partitions.items():
+            log = partition.log
+            state = (
+                life,
+                partition.topic_id,
+                log,
+                -1 if log is None else log.generation,
+                -1 if log is None else log.log_end_offset,
+                partition.high_watermark,
+                partition.is_leader,
+                partition.leader_epoch,
+                partition.partition_epoch,
+                -1 if log is None else log.log_start_offset,
+                partition.pending_isr,
+            )
+            if seen.get((node_id, topic_partition)) != state:
+                seen[node_id, topic_partition] = state
+                self._changed(node, life, topic_partition, partition)
+        for watcher in self.watchers:
+            watcher.stepped(node)
+
+    def _changed(self, node: SimNode, life: int, topic_partition: TopicPartition, partition: Partition) -> None:
+        key = Key(partition.topic_id, topic_partition.partition)
+        copies = self.copies.setdefault(key, {})
+        copy = copies.get(node.node_id)
+        if copy is not None and copy.life == life and copy.partition is not partition:
+            # it was taken away and given again: what it held then is gone
+            self._dropped(node.node_id, topic_partition)
+            copy = None
+        self._held[node.node_id][topic_partition] = key
+        if copy is None:
+            copy = copies[node.node_id] = Copy(node, key, topic_partition)
+        copy.partition = partition
+        watermark, role = copy.high_watermark, (copy.is_leader, copy.leader_epoch)
+        if copy.life != life:
+            role = copy.is_leader, copy.leader_epoch = False, -1
+            copy.high_watermark = partition.high_watermark
+        if partition.log is not None:
+            self._log_changed(copy, life, partition.log)
+        copy.life = life
+        copy.high_watermark = partition.high_watermark
+        copy.is_leader, copy.leader_epoch = partition.is_leader, partition.leader_epoch
+        if role != (copy.is_leader, copy.leader_epoch):
+            for watcher in self.watchers:
+                watcher.role(copy)
+        if watermark != copy.high_watermark:
+            for watcher in self.watchers:
+                watcher.watermark(copy, watermark)
+
+    def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
+        """A broker holds a partition no more."""
+        key = self._held[node_id].pop(topic_partition)
+        self._seen.pop((node_id, topic_partition), None)
+        copy = self.copies[key].pop(node_id, None)
+        if copy is not None:
+            for watcher in self.watchers:
+                watcher.dropped(copy)
+
+    def _log_changed(self, copy: Copy, life: int, log: Log) -> None:
+        copy.log_start = log.log_start_offset
+        if copy.log is not log or copy.generation != log.generation:
+            before, was_here = copy.chain, copy.log is not None
+            same_life = copy.life == life
+            copy.log, copy.generation = log, log.generation
+            copy.read_anew()
+            if was_here and same_life:
+                for watcher in self.watchers:
+                    watcher.cut(copy, before, copy.high_watermark)
+            elif was_here:
+                for watcher in self.watchers:
+                    watcher.reopened(copy, before)
+        elif log.log_end_offset != copy.chain.end:
+            batches = copy.read_on()
+            for watcher in self.watchers:
+                watcher.appended(copy, batches)
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
+        """A script added to the metadata log."""
+        for watcher in self.watchers:
+            watcher.store_changed(request, outcome)
+
+    def forfeit(self, key: Key, why: str) -> None:
+        """This partition lost what nobody promised to keep."""
+        self.forfeited.setdefault(key, why)

@@ -1,0 +1,219 @@
+"""How clients of a cluster find leaders: one view of the metadata, shared, and channels that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.dice import SeededDice
+from yak.sim.line import Line
+from yak.sim.network import Dial
+from yak.sim.node import PORT
+from yak.sim.request_fields import build
+from yak.sim.wire import read_answer, request_class, request_frame
+
+METADATA, METADATA_VERSION = 3, 12
+ANSWER_WAIT_US = 4_000_000
+REFRESH_US = 60_000
+_PRODUCE, _FETCH, _LIST_OFFSETS = 0, 1, 2
+STALE = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.leader_not_available,
+        ErrorCode.replica_not_available,
+    }
+)
+Done = Callable[[Any | None], None]
+
+
+class Connection:
+    """One connection to one broker: requests out, answers by correlation id, everything void when it ends."""
+
+    def __init__(self, cluster: Cluster, node_id: int) -> None:
+        self.node_id = node_id
+        self.is_open = True
+        self._world = cluster.world
+        self._correlation = 0
+        self._unsent: list[bytes] = []
+        self._line: Line | None = None
+        self._pending: dict[int, tuple[int, int, int, Done]] = {}
+        self._watched = False
+        self._dial: Dial = cluster.network.connect(CLIENTS, cluster.node(node_id).host, PORT, self)
+
+    def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
+        """Send a request; `done` gets its answer's body, or None when the connection or the patience ended."""
+        self._correlation += 1
+        self._pending[self._correlation] = (api_key, version, self._world.now_us, done)
+        frame = request_frame(api_key, version, self._correlation, body)
+        if self._line is None:
+            self._unsent.append(frame)
+        else:
+            self._line.send(frame)
+        self._watch()
+
+    def connected(self, line: Line) -> None:
+        """Send what waited."""
+        self._line = line
+        for frame in self._unsent:
+            line.send(frame)
+        self._unsent.clear()
+
+    def answered(self, frames: list[bytes]) -> None:
+        """Hand answers to who waits for them."""
+        for frame in frames:
+            held = self._pending.pop(int.from_bytes(frame[4:8], "big"), None)
+            if held is not None:
+                api_key, version, _sent_us, done = held
+                done(read_answer(api_key, version, frame)[1])
+
+    def lost(self, how: str, reason: str) -> None:  # noqa: ARG002
+        """What was asked stays unanswered."""
+        self.is_open = False
+        pending, self._pending = self._pending, {}
+        for _api_key, _version, _sent_us, done in pending.values():
+            done(None)
+
+    def close(self) -> None:
+        """Give up on it."""
+        if self.is_open:
+            self._dial.close()
+            self.lost("closed", "")
+
+    def _watch(self) -> None:
+        """One timer a connection: the oldest request must be answered in time."""
+        if not self._watched and self._pending:
+            self._watched = True
+            oldest_us = next(iter(self._pending.values()))[2]
+            self._world.after(oldest_us + ANSWER_WAIT_US - self._world.now_us, self._look)
+
+    def _look(self) -> None:
+        self._watched = False
+        if not self._pending:
+            return
+        if self._world.now_us - next(iter(self._pending.values()))[2] >= ANSWER_WAIT_US:
+            self.close()
+        else:
+            self._watch()
+
+
+class Leader(NamedTuple):
+    """Who leads a partition, as the clients believe."""
+
+    node_id: int
+    epoch: int
+
+
+class View:
+    """The clients' metadata: refreshed on demand, from any broker, and never replaced by older epochs."""
+
+    def __init__(self, cluster: Cluster, dice: SeededDice) -> None:
+        self.cluster = cluster
+        self.leaders: dict[tuple[str, int], Leader] = {}
+        self.topic_ids: dict[str, Any] = {}
+        self.refreshes = 0
+        self._dice = dice
+        self._connection: Connection | None = None
+        self._waiting: list[Callable[[], None]] = []
+        self._is_asking = False
+
+    def refresh(self, then: Callable[[], None]) -> None:
+        """Ask who leads what; `then` is called when that was answered, or failed."""
+        self._waiting.append(then)
+        if not self._is_asking:
+            self._is_asking = True
+            self.cluster.world.after(self._dice.between(0, REFRESH_US), self._ask)
+
+    def _ask(self) -> None:
+        self.refreshes += 1
+        connection = self._connection
+        if connection is None or not connection.is_open or self._dice.chance(20):
+            if connection is not None:
+                connection.close()
+            connection = self._connection = Connection(self.cluster, self._dice.choice(self.cluster.nodes).node_id)
+        fields = {
+            "topics": None,
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": False,
+        }
+        body = build(request_class(METADATA, METADATA_VERSION), fields)
+        connection.send(METADATA, METADATA_VERSION, body, self._on_answer)
+
+    def _on_answer(self, answer: Any | None) -> None:
+        self._is_asking = False
+        for topic in () if answer is None else answer.topics:
+            if topic.error_code != ErrorCode.none:
+                continue
+            if self.topic_ids.get(topic.name) != topic.topic_id:
+                self.topic_ids[topic.name] = topic.topic_id
+                for key in [key for key in self.leaders if key[0] == topic.name]:
+                    del self.leaders[key]
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                known = self.leaders.get(key)
+                if known is None or partition.leader_epoch >= known.epoch:
+                    self.leaders[key] = Leader(partition.leader_id, partition.leader_epoch)
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then()
+
+
+class Channel:
+    """Requests about one partition, to its leader; or to any broker, for requests about none.
+
+    It has the face of `yak.sim.clients.Channel`, so the same producers and consumers use both.
+    """
+
+    def __init__(self, view: View, dice: SeededDice, partition: tuple[str, int] | None = None) -> None:
+        self.world = view.cluster.world
+        self.dice = dice
+        self.view = view
+        self._partition = partition
+        self._connection: Connection | None = None
+        self._is_stale = False
+
+    def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
+        """Send to whom the view names; `done` gets the answer's body, or None."""
+        target = self._target()
+        connection = self._connection
+        if target is None or self._is_stale:
+            self._is_stale = False
+            self.view.refresh(lambda: done(None))
+            return
+        if connection is None or not connection.is_open or connection.node_id != target:
+            if connection is not None:
+                connection.close()
+            connection = self._connection = Connection(self.view.cluster, target)
+
+        def answered(answer: Any | None) -> None:
+            if answer is None or _tells_of_change(api_key, answer):
+                self._is_stale = self._partition is not None
+            done(answer)
+
+        connection.send(api_key, version, body, answered)
+
+    def _target(self) -> int | None:
+        if self._partition is None:
+            if self._connection is not None and self._connection.is_open and not self.dice.chance(30):
+                return self._connection.node_id
+            return self.dice.choice(self.view.cluster.nodes).node_id
+        leader = self.view.leaders.get(self._partition)
+        return None if leader is None or leader.node_id < 0 else leader.node_id
+
+
+def _tells_of_change(api_key: int, answer: Any) -> bool:
+    if api_key == _PRODUCE:
+        return answer.responses[0].partition_responses[0].error_code in STALE
+    if api_key == _FETCH:
+        return answer.error_code in STALE or any(
+            partition.error_code in STALE for topic in answer.responses for partition in topic.partitions
+        )
+    if api_key == _LIST_OFFSETS:
+        return answer.topics[0].partitions[0].error_code in STALE
+    return False
