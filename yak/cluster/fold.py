@@ -223,8 +223,7 @@ class Fold:
     def register(self, record: RegisterBroker) -> None:
         """A broker boots."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
-        # As in the store: a node id that is new counts for nothing that it was a member of before it was unregistered.
-        lossy_epoch = record.broker_epoch if record.lossy or old is None else old.lossy_epoch
+        lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
         self._map("brokers")[record.node_id] = BrokerInfo(
             node_id=record.node_id,
             broker_epoch=record.broker_epoch,

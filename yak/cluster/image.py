@@ -28,10 +28,7 @@ class ChainBroken(Exception):
 
 @dataclass(slots=True, frozen=True)
 class BrokerInfo:
-    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged.
-
-    A node id that was not registered before (or was unregistered) begins with its first boot.
-    """
+    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch

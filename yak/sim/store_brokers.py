@@ -75,13 +75,14 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
             _check_takeover(state, a, old)
     epoch = state.cluster["mo"] + 1
     named = {k: a[k] for k in ("boot_id", "directories", "host", "port", "rack", "role")}
-    lossy = bool(a["lossy"]) or (old is not None and _lost_something(a, old))
+    # Who was unregistered left nothing: what he was a member of before must not count for him.
+    returns = state.unregistered.pop(a["node_id"], False)
+    lossy = bool(a["lossy"]) or returns or (old is not None and _lost_something(a, old))
     state.brokers[a["node_id"]] = named | {
         "broker_epoch": epoch,
         "state": "FENCED",
         "lossy": lossy,
-        # A broker that was unregistered left nothing: what it was a member of before does not count for it.
-        "lossy_epoch": epoch if lossy or old is None else old["lossy_epoch"],
+        "lossy_epoch": epoch if lossy else (old["lossy_epoch"] if old is not None else 0),
         "acted_epoch": old["acted_epoch"] if old is not None else 0,
         "fast_fenced_ms": 0,
         "persisted": 0,
@@ -156,6 +157,7 @@ def unregister(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     if broker["state"] in ("ACTIVE", "STOPPING"):
         raise Refused("BROKER_ACTIVE")
     del state.brokers[a["target_id"]]
+    state.unregistered[a["target_id"]] = True
     state.heartbeats.pop(a["target_id"], None)
     record = {"node_id": a["target_id"], "broker_epoch": broker["broker_epoch"]}
     state.append("UnregisterBroker", record, now_ms)

@@ -14,6 +14,7 @@ _PARTITION_SCRIPTS = (
     "create_topic",
     "delete_topic",
     "elect",
+    "leave_isr",
     "report_hw",
     "undo_half_made",
 )

@@ -32,10 +32,11 @@ end
 
 -- A disk that lacks a directory, or is from before the newest boot that may have acknowledged records, lost something.
 local last_epoch = given(A.last_epoch) and A.last_epoch or 0
-local lossy = A.lossy or (old and (missing > 0 or last_epoch < old.acted_epoch)) or false
+-- Who was unregistered left nothing: what he was a member of before must not count for him.
+local returns = redis.call('SREM', key('unregistered'), text(A.node_id)) == 1
+local lossy = A.lossy or returns or (old and (missing > 0 or last_epoch < old.acted_epoch)) or false
 local epoch = offset + 1
--- A broker that was unregistered left nothing: what it was a member of before does not count for it.
-local lossy_epoch = (lossy or not old) and epoch or old.lossy_epoch
+local lossy_epoch = lossy and epoch or (old and old.lossy_epoch or 0)
 local id = broker_key(A.node_id)
 redis.call('HSET', id, 'broker_epoch', text(epoch), 'boot_id', A.boot_id, 'directories', A.directories, 'host', A.host,
   'port', text(A.port), 'role', A.role, 'state', 'FENCED', 'lossy', lossy and '1' or '0', 'lossy_epoch',

@@ -6,6 +6,7 @@ if not broker then return refuse('NO_BROKER') end
 if broker.state == 'ACTIVE' or broker.state == 'STOPPING' then return refuse('BROKER_ACTIVE') end
 redis.call('DEL', broker_key(A.target_id))
 redis.call('SREM', key('brokers'), text(A.target_id))
+redis.call('SADD', key('unregistered'), text(A.target_id))
 redis.call('HDEL', key('hb'), text(A.target_id))
 append('UnregisterBroker', {node_id = A.target_id, broker_epoch = broker.broker_epoch})
 return answer('OK')
