@@ -55,6 +55,10 @@ class Electing:
         self._refused.clear()
         self._forget()
 
+    def look_again(self) -> None:
+        """Look at the next image even if no broker changed."""
+        self._looked_at = None
+
     def detected(self, now_ms: int) -> None:
         """Something happened that leads to elections: the log tells how long they took since."""
         if self._detected_ms is None:

@@ -24,7 +24,7 @@ from yak.cluster.joining import Joining
 from yak.cluster.lease import Candidacy
 from yak.cluster.link import FREEZING_CODES, Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
-from yak.cluster.office import Office
+from yak.cluster.office import ANSWER_AFTER_MS, Office
 from yak.cluster.outputs import BecameReady, Left, Output
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.standing import Standing
@@ -59,7 +59,7 @@ class Membership:
             link, standing, identity, settings, dice, on_joined=self._joined, on_refused=self._on_refusal
         )
         self._heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
-        self._office = Office(link, settings, self._on_refusal)
+        self._office = Office(link, settings, beat_by=self._heart.hasten, on_refused=self._on_refusal)
         self._candidacy = Candidacy(
             link,
             identity.role,
@@ -196,8 +196,13 @@ class Membership:
             good.append(record)
         return good, self._link.take_outputs()
 
-    def on_image(self, image: Image, now_ms: int) -> list[Output]:
-        """Admitted records are on disk and applied: `image` holds them."""
+    def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
+        """Admitted records are on disk and applied: `image` holds them; `has_leaderless` when some took a leader away."""
+        if has_leaderless:
+            self._office.look_again()
+        if image.controller_epoch != self._link.image.controller_epoch and self.state is MemberState.CATCHING_UP:
+            # Whoever has the office now does not know yet that we are alive.
+            self._heart.hasten(now_ms + ANSWER_AFTER_MS)
         self._link.image = image
         self._changes.on_image()
         self._progress(now_ms)

@@ -28,6 +28,10 @@ from yak.seams.metadata_store import StoreOutcome
 KEEP_RECORDS = 100_000
 """Records that stay in the store's log behind a snapshot, for brokers that come back after a while."""
 TRIM_EVERY = 100_000
+ANSWER_AFTER_MS = 50
+"""A broker that waits to be let in beats this long after it saw a new controller, ..."""
+LOOK_AFTER_MS = 100
+"""... which reads the counters when it took the office, and again after this time."""
 UNFENCE_RETRIES_MS = (30, 30, 60, 120, 240)
 """A broker that registered writes that to its disk and says so; meanwhile it is tried again after these times."""
 
@@ -42,12 +46,22 @@ class _Letting:
 
 
 class Office:
-    """What a controller does. `on_refused` gets what says that the store, or our registration, is not ours."""
+    """What a controller does.
+
+    `beat_by(due_ms)` has our next heartbeat sent by then; its answer brings everybody's counters. `on_refused` gets what
+    says that the store, or our registration, is not ours.
+    """
 
     def __init__(
-        self, link: Link, settings: MembershipSettings, on_refused: Callable[[StoreOutcome, int], None]
+        self,
+        link: Link,
+        settings: MembershipSettings,
+        *,
+        beat_by: Callable[[int], None],
+        on_refused: Callable[[StoreOutcome, int], None],
     ) -> None:
         self._link = link
+        self._beat_by = beat_by
         self._settings = settings
         self._on_refused = on_refused
         self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
@@ -58,8 +72,11 @@ class Office:
         self._registered: dict[NodeId, BrokerEpoch] = {}
         """Boots that registered in our sight, and were not ACTIVE in it yet: alive, or a moment ago."""
         self._brokers: object = None
+        self._taken_at: MetadataOffset | None = None
+        """The log's end when we took the office, until we looked for brokers that were already waiting then."""
         self._looked_over: tuple[object, ...] = ()
         self._look_over_due_ms: int | None = None
+        self._look_again_ms: int | None = None
         self._trimmed_at: MetadataOffset = 0
 
     # ------------------------------------------------------------------------------------------------- views
@@ -79,7 +96,7 @@ class Office:
         if not self.held:
             return None
         dues = [letting.due_ms for letting in self._letting_in.values()]
-        dues += [self._look_over_due_ms, self._unfinished.due_ms]
+        dues += [self._look_over_due_ms, self._look_again_ms, self._unfinished.due_ms]
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     # ------------------------------------------------------------------------------------------------ inputs
@@ -92,6 +109,7 @@ class Office:
         self._letting_in.clear()
         self._look_over_due_ms = None
         self._looked_over = ()
+        self._taken_at = self._look_again_ms = None
 
     def taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
         """The office is ours, newly or still. `deposed` is the holder whom the store fenced for us."""
@@ -100,6 +118,7 @@ class Office:
         assert isinstance(epoch, int)
         self.pause()
         self._electing.restart(outcome.offset)
+        self._taken_at = outcome.offset
         if epoch != link.controller_epoch:
             link.controller_epoch = epoch
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
@@ -162,17 +181,25 @@ class Office:
             self.lost()
             return
         self._let_in()
+        self._look_for_waiting(now_ms)
         self._electing.look(now_ms)
         self._unfinished.look(now_ms)
         seen = (image.brokers, image.topics, image.default_broker_configs)
         if self._look_over_due_ms is None and not _same(seen, self._looked_over):
             self._look_over_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
 
+    def look_again(self) -> None:
+        """A partition lost its leader though no broker changed: look for another with the image that shows it."""
+        self._electing.look_again()
+
     def on_time(self, now_ms: int) -> None:
         """Run what is due."""
         for node_id, letting in list(self._letting_in.items()):
             if letting.due_ms is not None and letting.due_ms <= now_ms:
                 self._try_again(node_id, letting)
+        if self._look_again_ms is not None and self._look_again_ms <= now_ms:
+            self._look_again_ms = None
+            self._beat_by(now_ms)
         if self._look_over_due_ms is not None and self._look_over_due_ms <= now_ms:
             image = self._link.image
             self._look_over_due_ms = None
@@ -219,6 +246,17 @@ class Office:
                 self._letting_in[node_id] = letting = _Letting(epoch)
                 self._unfence(node_id, letting)
         self._registered.clear()
+
+    def _look_for_waiting(self, now_ms: int) -> None:
+        """Brokers that registered before our time are alive if they beat now: ask soon, not only after an interval."""
+        image = self._link.image
+        if self._taken_at is None or image.offset < self._taken_at:
+            return
+        self._taken_at = None
+        fenced = [n for n, broker in image.brokers.items() if broker.state is BrokerState.FENCED]
+        if any(node_id not in self._letting_in for node_id in fenced):
+            self._beat_by(now_ms)
+            self._look_again_ms = now_ms + LOOK_AFTER_MS
 
     def _try_again(self, node_id: NodeId, letting: _Letting) -> None:
         broker = self._link.image.brokers.get(node_id)
