@@ -1,6 +1,7 @@
-"""`make bench-kafka`: the same load on YAK and on Apache Kafka, side by side, as one table of ratios.
+"""`make bench-kafka`: the same load on YAK and on Apache Kafka, side by side, as tables of ratios.
 
-Needs Java 17 and Maven; says so and ends with 0 where they are missing. `--quick` is a smoke run of a minute.
+Three parts: one broker of each, three brokers of each, and kill -9. Needs Java 17 and Maven; says so and ends with 0
+where they are missing. `--quick` is a smoke run of a few minutes, `--part` runs one part alone.
 """
 
 import argparse
@@ -8,23 +9,30 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
 from versus.brokers import Broker, KafkaBroker, start_and_wait
+from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds, Side
+from versus.kafka_cluster import KafkaCluster
 from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars
 from versus.loads import cells
-from versus.page import page
+from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
 from versus.rounds import Plan, Rounds
-from versus.table import table_lines, write_json
+from versus.table import Row, table_lines, write_json
 from versus.yak_broker import YakBroker
+from versus.yak_cluster import YakCluster
 
-from yak.client.bench.machine import machine, machine_line, usable_cores
+from yak.client.bench.machine import machine, machine_line
+from yak.local.bench.ledger_load import IMPATIENT
+from yak.local.bench.replication import shapes
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS_MIN = 5
+FAILOVER_ROUNDS = 3
+KILLS = 4
 
 
 def say(text: str) -> None:
@@ -36,19 +44,24 @@ def say(text: str) -> None:
 def arguments(argv: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, help=f"rounds (default {ROUNDS_MIN}, with --quick 1)")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated (default: all)")
+    parser.add_argument("--rounds", type=int, help="rounds of each part (default 5, kill -9: 3, with --quick 1)")
+    parser.add_argument("--kills", type=int, help=f"kills a round on each side (default {KILLS}, with --quick 1)")
     parser.add_argument("--quick", action="store_true", help="one small round, to see that it works")
     parser.add_argument("--no-java-clients", action="store_true", help="leave out Kafka's own load tools")
+    parser.add_argument("--work-dir", type=Path, help="where the brokers keep their data (default: a temporary folder)")
     parser.add_argument(
-        "--work-dir", type=Path, help="where both brokers keep their data (default: a temporary folder)"
+        "--json",
+        type=Path,
+        default=ROOT / "build/bench-kafka.json",
+        help="the figures; those of three brokers beside it as NAME-three.json and NAME-failover.json",
     )
-    parser.add_argument("--json", type=Path, default=ROOT / "build/bench-kafka.json", help="the figures")
     parser.add_argument("--docs", type=Path, help="the page (default docs/benchmarks.md; none with --quick)")
     return parser.parse_args(argv)
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """How much to measure: a full run takes about 12 minutes on 2 cores."""
+    """How much to measure with one broker: a full run takes about 12 minutes on 2 cores."""
     quick = options.quick
     scale = 0.25 if quick else 1.0
     return Plan(
@@ -60,7 +73,19 @@ def make_plan(options: argparse.Namespace) -> Plan:
     )
 
 
-def run(options: argparse.Namespace, jars: Path, folder: Path, plan: Plan) -> Rounds:
+def make_cluster_plan(options: argparse.Namespace) -> ClusterPlan:
+    """How much to measure with three: about 12 minutes on 2 cores."""
+    quick = options.quick
+    return ClusterPlan(
+        rounds=options.rounds or (1 if quick else ROUNDS_MIN),
+        shapes=shapes(0.1 if quick else 1.0, clients=(1,) if quick else (1, 4)),
+        ack_s=2.0 if quick else 6.0,
+        idle_partitions=0 if quick else 1000,
+        idle_s=10.0,
+    )
+
+
+def run_one(jars: Path, folder: Path, plan: Plan) -> Rounds:
     """Start both brokers, measure, stop both whatever happened."""
     made = 0
 
@@ -87,15 +112,42 @@ def run(options: argparse.Namespace, jars: Path, folder: Path, plan: Plan) -> Ro
             side.stop()
 
 
-def report(options: argparse.Namespace, rounds: Rounds, plan: Plan, java: str) -> None:
-    """Print the table; write the JSON and the page."""
-    rows = rounds.table.rows()
+def run_three(
+    options: argparse.Namespace, jars: Path, folder: Path, parts: Sequence[str]
+) -> list[tuple[str, list[Row], list[str], int]]:
+    """The parts with three brokers of each, on the same clusters: (part, rows, notes, rounds)."""
+    found: list[tuple[str, list[Row], list[str], int]] = []
+    sides: list[Side] = [YakCluster(folder / "yak-three"), KafkaCluster(jars, folder / "kafka-three")]
+    try:
+        for side in sides:
+            side.prepare()
+            side.start()
+            say(f"three of {side.name} answer at {side.bootstrap}")
+        if THREE in parts:
+            plan = make_cluster_plan(options)
+            replication = ReplicationRounds(sides, plan, say)
+            replication.run()
+            found.append((THREE, replication.table.rows(), [], plan.rounds))
+        if FAILOVER in parts:
+            rounds = options.rounds or (1 if options.quick else FAILOVER_ROUNDS)
+            failover = FailoverRounds(sides, rounds, options.kills or (1 if options.quick else KILLS), say)
+            failover.run()
+            found.append((FAILOVER, failover.table().rows(), failover.notes(), rounds))
+        return found
+    finally:
+        for side in sides:
+            side.stop()
+
+
+def report(
+    options: argparse.Namespace, part: str, rows: Sequence[Row], notes: Sequence[str], rounds: int, java: str
+) -> None:
+    """Print the table of one part; write its JSON and its section of the page."""
     facts = machine()
-    sys.stdout.write("\n".join(table_lines(rows)) + "\n")
-    for note in rounds.skipped:
-        sys.stdout.write(note + "\n")
-    sys.stdout.write(machine_line(facts) + f"; Kafka {KAFKA_VERSION}, {java}\n")
-    write_json(options.json, rows)
+    sys.stdout.write("\n".join([*table_lines(rows), *notes]) + "\n")
+    sys.stdout.write(f"{machine_line(facts)}; Kafka {KAFKA_VERSION}, {java}\n\n")
+    path = options.json if part == ONE else options.json.with_stem(f"{options.json.stem}-{part}")
+    write_json(path, rows)
     words = shlex.join(sys.argv[1:])
     about = {
         "command": "make bench-kafka" + (f' ARGS="{words}"' if words else ""),
@@ -103,22 +155,23 @@ def report(options: argparse.Namespace, rounds: Rounds, plan: Plan, java: str) -
         "machine": machine_line(facts),
         "kafka_version": KAFKA_VERSION,
         "java": java,
-        "rounds": str(plan.rounds),
-        "cores": str(usable_cores()),
+        "rounds": str(rounds),
+        "client": ", ".join(f"`{name}={value}`" for name, value in IMPATIENT.items()),
     }
     docs = options.docs or (None if options.quick else ROOT / "docs/benchmarks.md")
     if docs is not None:
-        docs.write_text(page(rows, rounds.skipped, about), encoding="utf-8")
-    say(f"written: {options.json}" + (f", {docs}" if docs else ""))
+        before = docs.read_text(encoding="utf-8") if docs.exists() else ""
+        docs.write_text(put_section(before, part, section(part, rows, notes, about)), encoding="utf-8")
+    say(f"written: {path}" + (f", {docs}" if docs else ""))
 
 
 def end_on_signal(signum: int, _frame: FrameType | None) -> None:
-    """SIGTERM as an exception, so that both brokers are stopped."""
+    """SIGTERM as an exception, so that all brokers are stopped."""
     raise SystemExit(128 + signum)
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 0 when the table was made, or when this machine lacks Java or Maven."""
+    """Exit code 0 when the tables were made, or when this machine lacks Java or Maven."""
     options = arguments(argv)
     signal.signal(signal.SIGTERM, end_on_signal)
     try:
@@ -127,10 +180,15 @@ def main(argv: list[str]) -> int:
     except Missing as missing:
         say(f"bench-kafka skipped: {missing}")
         return 0
-    plan = make_plan(options)
+    parts = options.part or PARTS
     with tempfile.TemporaryDirectory(prefix="yak-bench-", dir=options.work_dir) as folder:
-        rounds = run(options, jars, Path(folder), plan)
-    report(options, rounds, plan, java)
+        if ONE in parts:
+            plan = make_plan(options)
+            rounds = run_one(jars, Path(folder), plan)
+            report(options, ONE, rounds.table.rows(), rounds.skipped, plan.rounds, java)
+        if THREE in parts or FAILOVER in parts:
+            for part, rows, notes, count in run_three(options, jars, Path(folder), parts):
+                report(options, part, rows, notes, count, java)
     return 0
 
 

@@ -66,14 +66,79 @@ def test_figures_have_three_digits(table: ModuleType, value: float, text: str) -
     assert table.short(value) == text
 
 
-def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
-    from versus.page import page
+FACTS = dict.fromkeys(("command", "when", "machine", "kafka_version", "java", "rounds", "client"), "x")
 
-    facts = dict.fromkeys(("command", "when", "machine", "kafka_version", "java", "rounds", "cores"), "x")
-    text = page(sample(table).rows(), ["one note"], facts)  # type: ignore[attr-defined]
+
+def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
+    from versus.page import ONE, put_section, section
+
+    text = put_section("", ONE, section(ONE, sample(table).rows(), ["one note"], FACTS))  # type: ignore[attr-defined]
     assert "- memory: 50 against 200 MB, ratio 0.25, goal <= 0.167" in text
     assert "| rate | records/s | 12 (10 to 90) | 11 (10 to 20) | 1.09 | >= 1 | yes | client (yak) |" in text
     assert "- one note" in text
+
+
+def test_a_run_replaces_its_own_section_and_keeps_the_others(table: ModuleType) -> None:
+    from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
+
+    rows = sample(table).rows()  # type: ignore[attr-defined]
+    text = ""
+    for part in (FAILOVER, ONE, THREE):
+        text = put_section(text, part, section(part, rows, [f"first {part}"], FACTS))
+    assert [part for part in PARTS if f"first {part}" in text] == list(PARTS)
+    assert text.index("first one") < text.index("first three") < text.index("first failover")
+    again = put_section(text, THREE, section(THREE, rows, ["second three"], FACTS))
+    assert "first three" not in again
+    assert again.replace("second three", "first three") == text
+
+
+def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> None:
+    from versus.page import FAILOVER, section
+
+    text = section(FAILOVER, sample(table).rows(), [], {**FACTS, "client": "`retry.backoff.ms=5`"})  # type: ignore[attr-defined]
+    assert "Both clients have, for both sides: `retry.backoff.ms=5`;" in text
+
+
+def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
+    from versus.cluster_rounds import FailoverRounds
+
+    from yak.local.bench.failover_result import FailoverResult, FailoverSettings, Kill
+    from yak.local.demo.ledger import Verdict
+
+    rounds = FailoverRounds([], 1, 2, lambda _text: None)
+    for side, pauses in (("yak", (0.1, 0.2, 0.4)), ("kafka", (9.0, 10.0, 12.0))):
+        kills = [Kill(1, 1, True, (0,), 1.0, writes_s=pause) for pause in pauses]
+        rounds.results[side] = FailoverResult(FailoverSettings(), kills, Verdict("t", 90, 90, 0, 0, 0, 0, 0))
+    median, p99, longest = rounds.table().rows()
+    assert (median.name, median.median("yak"), median.median("kafka")) == (
+        "writes to what the killed broker led: median",
+        200.0,
+        10_000.0,
+    )
+    assert median.met
+    assert p99.samples == {"yak": [400.0], "kafka": [12_000.0]}
+    assert longest.goal is None
+    assert rounds.notes()[0].startswith("yak: 3 kills, 3 of them of the controller; 90 records acknowledged, 0 lost")
+
+
+def test_a_kafka_cluster_is_configured_as_one_of_three(tmp_path: Path) -> None:
+    from versus.kafka_cluster import KafkaCluster, KafkaNode
+
+    cluster = KafkaCluster(tmp_path, tmp_path)
+    cluster.nodes = {
+        number: KafkaNode(number, tmp_path / str(number), 9000 + number, 9100 + number) for number in (1, 2, 3)
+    }
+    text = cluster._properties(cluster.nodes[2])
+    for line in (
+        "node.id=2",
+        "controller.quorum.bootstrap.servers=127.0.0.1:9101,127.0.0.1:9102,127.0.0.1:9103",
+        "offsets.topic.replication.factor=3",
+        "min.insync.replicas=2",
+    ):
+        assert line in text.splitlines()
+    assert "timeout" not in text
+    assert cluster.nodes[1].voter.startswith("1@127.0.0.1:9101:A")
+    assert len({node.voter for node in cluster.nodes.values()}) == 3
 
 
 def test_all_sizes_partitions_and_clients_are_combined_in_a_full_run() -> None:
