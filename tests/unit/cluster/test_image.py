@@ -50,11 +50,12 @@ def partitions(*numbers, topic_id=TOPIC):
     return "Partition", {"topic_id": str(topic_id), "partitions": items}
 
 
-def change(number=0, topic_id=TOPIC, leader=2, epoch=1, isr="2@5"):
-    item = {"topic_id": str(topic_id), "partition": number, "isr": isr, "elr": "1@2", "leader": leader}
+def change(number=0, topic_id=TOPIC, leader=2, epoch=1, isr="2@5", **more):
+    item = {"topic_id": str(topic_id), "partition": number, "isr": isr, "elr": "1@2", "leader": leader} | more
     return "PartitionChange", {"changes": [item | {"leader_epoch": epoch, "partition_epoch": epoch, "unclean": False}]}
 
 
+BROKEN_CHANGE = change()[1]["changes"][0]
 CLUSTER = ("Cluster", {"cluster_id": "c", "incarnation": 1, "incarnation_id": "i"})
 
 
@@ -173,6 +174,59 @@ def test_parts_that_did_not_change_are_the_same_objects():
     assert after.brokers is image.brokers
 
 
+def test_a_delta_names_the_partitions_that_changed_and_no_others():
+    image, delta = Image().apply_all(chain(topic(partitions=5, configs={}), partitions(*range(5))))
+    assert delta.partitions_changed == {"a": (0, 1, 2, 3, 4)}
+
+    def delta_of(*contents):
+        return image.apply_all(chain(*contents, first=image.offset + 1, previous=image.chain_hash))[1]
+
+    assert delta_of(change(3), change(1), change(3, epoch=2)).partitions_changed == {"a": (1, 3)}
+    config = delta_of(("Config", {"resource_type": "topic", "resource_name": "a", "configs": {"k": "1"}}))
+    assert (config.topics_changed, config.partitions_changed) == (("a",), {})
+    grown = delta_of(topic(partitions=7), change(2), partitions(5), change(5), partitions(6))
+    assert grown.partitions_changed == {"a": (2, 5, 6)}
+    remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
+    assert delta_of(change(2), remove).partitions_changed == {}
+    other = uuid.UUID(int=8)
+    made_anew = delta_of(change(4), remove, topic(topic_id=other), partitions(0, topic_id=other))
+    assert made_anew.partitions_changed == {"a": (0,)}
+    assert image.apply_all([write_snapshot(image)])[1].partitions_changed == {"a": (0, 1, 2, 3, 4)}
+
+
+def test_a_reassignment_shows_until_it_is_complete():
+    under_way = change(replicas="2,3,1", adding="3", removing="1")
+    image = Image().apply_all(chain(topic(configs={}), partitions(0), under_way))[0]
+    partition = image.topics["a"].partitions[0]
+    assert partition.replicas == (2, 3, 1)
+    assert (partition.adding_replicas, partition.removing_replicas) == ((3,), (1,))
+    assert read_snapshot(write_snapshot(image)) == image
+    done = chain(change(epoch=2, replicas="2,3", adding="", removing=""), first=4, previous=image.chain_hash)
+    partition = image.apply_all(done)[0].topics["a"].partitions[0]
+    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((2, 3), (), ())
+
+
+def test_changes_and_snapshots_from_before_there_were_reassignments_are_read():
+    image = Image().apply_all(chain(topic(configs={}), partitions(0), change()))[0]
+    partition = image.topics["a"].partitions[0]
+    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((1, 2), (), ())
+    written = write_snapshot(image)
+    (held,) = written.payload["topics"][0]["partitions"]
+    assert not {"adding", "removing"} & set(held)
+    assert read_snapshot(written) == image
+
+
+def test_a_lossy_registration_is_remembered_over_later_ones():
+    def lossy_epoch(*registrations):
+        return Image().apply_all(chain(*registrations))[0].brokers[1].lossy_epoch
+
+    assert lossy_epoch(register(epoch=1)) == 0
+    assert lossy_epoch(register(epoch=1), register(epoch=2, lossy=True)) == 2
+    assert lossy_epoch(register(epoch=1, lossy=True), register(epoch=2)) == 1
+    image = Image().apply_all(chain(register(epoch=1, lossy=True)))[0]
+    assert read_snapshot(write_snapshot(image)) == image
+
+
 def test_an_image_can_be_had_as_of_an_offset_or_a_time():
     records = chain(CLUSTER, register(), topic(), partitions(0), change(0))
     assert image_at_offset(records, 4).topics["a"].partitions[0].leader == 1
@@ -195,6 +249,8 @@ def test_an_image_can_be_had_as_of_an_offset_or_a_time():
         ("Partition", {"topic_id": str(TOPIC), "partitions": [5]}, "not a JSON object"),
         ("BrokerChange", {"node_id": 1, "broker_epoch": 1, "state": "ASLEEP"}, "ASLEEP"),
         ("PartitionChange", {"changes": [{"topic_id": str(TOPIC), "partition": 0, "isr": "1"}]}, "isr"),
+        ("PartitionChange", {"changes": [BROKEN_CHANGE | {"replicas": "x"}]}, "replicas"),
+        ("PartitionChange", {"changes": [BROKEN_CHANGE | {"adding": 5}]}, "adding"),
         ("ProducerIds", {"node_id": True, "first": 0, "next": 0}, "node_id"),
     ],
 )
