@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from yak.broker import apis, events
+from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.connections import Connection
 from yak.broker.expected_followers import ExpectedFollowers
@@ -82,6 +83,7 @@ class Broker:
         self.peers = Peers(self)
         self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
+        self.absent_replicas = AbsentReplicas(self)
         self.suspects = Suspects(self)
         self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
@@ -131,6 +133,7 @@ class Broker:
                 self.expected_followers.next_due(),
                 self.metadata.next_due(),
                 self.isr_changes.next_due(),
+                self.absent_replicas.next_due(),
                 self.replication.next_due(),
                 self.failure_watch.next_due(),
             )
@@ -206,6 +209,7 @@ class Broker:
                 partition.log = None
                 self.fail_waiting(partition, ErrorCode.kafka_storage_error)
                 self.replication.changed(partition)
+                self.absent_replicas.is_offline(partition)
         self.notice(
             "error",
             "log-directory-offline",
@@ -381,6 +385,7 @@ class Broker:
         self.expected_followers.on_timer()
         self.metadata.on_timer()
         self.isr_changes.on_timer()
+        self.absent_replicas.on_timer()
         self.replication.on_timer()
         self.failure_watch.on_timer()
 

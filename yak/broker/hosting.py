@@ -69,6 +69,12 @@ class Hosting:
         """Make these logs, or find them on disk; waits for the device."""
         return {tp: self._create(tp, topic_id, config) for tp, topic_id, config in missing}
 
+    def create_anew(self, wanted: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
+        """Begin empty logs in place of those that were lost or damaged; waits for the device."""
+        for topic_partition, _topic_id, _config in wanted:
+            self._log_store.set_aside(topic_partition)
+        return self.create_all(wanted)
+
     def _create(
         self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any, *, is_new: bool = True
     ) -> Log | OSError | LogDirectoryFailure:
@@ -86,8 +92,8 @@ class Hosting:
                 return failure
         return None
 
-    def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None, *, may_lead: bool = True) -> None:
-        """Take the role that the image gives for one partition of ours; no leader's from an image of an earlier boot."""
+    def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
+        """Take the role that the image gives for one partition of ours; no leader's that was given to an earlier boot."""
         broker = self._broker
         topic_partition = TopicPartition(topic.name, info.partition)
         partition = broker.partitions.get(topic_partition)
@@ -106,7 +112,8 @@ class Hosting:
             isr=info.isr,
             isr_epochs=info.isr_epochs,
             now_ms=broker.now_ms,
-            may_lead=may_lead,
+            may_lead=(broker.node_id, self._metadata.membership.broker_epoch)
+            in zip(info.isr, info.isr_epochs, strict=True),
         ):
             broker.leadership_changed(partition)
             broker.replication.changed(partition)
@@ -125,18 +132,22 @@ class Hosting:
         if log is not None and log.topic_id == topic.topic_id:
             return self._flushed(log)
         if log is None and topic_partition not in self._log_store.unavailable:
-            self._broker.notice(
-                "error",
-                "log-missing",
-                partition=str(topic_partition),
-                what="it stays offline: bring its folder back and restart, or delete the topic",
-            )
+            if len(info.replicas) > 1:
+                what = "it is copied anew from its leader, unless it is the last one in sync"
+            else:
+                what = "it stays offline: bring its folder back and restart, or delete the topic"
+            self._broker.notice("error", "log-missing", partition=str(topic_partition), what=what)
             return None
         created = self._create(topic_partition, topic.topic_id, self._metadata.log_config(topic), is_new=False)
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
             return None
         return self._flushed(created)
+
+    def is_lost(self, topic_partition: TopicPartition) -> bool:
+        """Whether a log that is not there is gone or damaged, and not only out of reach with its directory."""
+        held = self._log_store.unavailable.get(topic_partition)
+        return held is None or any(held.directory == directory.path for directory in self._log_store.online())
 
     def taken(self, topic: TopicInfo, topic_partition: TopicPartition, created: Any) -> Log | None:
         """What a job created, or found on disk, as long as it can be used."""

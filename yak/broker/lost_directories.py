@@ -2,7 +2,8 @@
 
 A broker whose disk was not mounted, or was replaced, finds an empty directory while the cluster remembers its
 partitions. To make them anew would serve nothing where there were records, from offset 0, in silence. Such partitions
-stay offline until their directory is back, or an operator deletes the topic and so accepts the loss.
+stay offline until their directory is back, or an operator deletes the topic and so accepts the loss. Those with other
+replicas are made anew and copied: the store counts a boot without a directory it had as one that lost everything.
 
 Who the directories are is told by their ids (`directory.id` of `meta.properties`), which each registration carries.
 """
@@ -47,6 +48,6 @@ def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity)
         TopicPartition(topic.name, info.partition)
         for topic in before.topics.values()
         for info in topic.partitions
-        if identity.node_id in info.replicas
+        if info.replicas == (identity.node_id,)
     )
     return LostDirectories(missing, frozenset(held))

@@ -40,7 +40,7 @@ class Metadata:
         self.image: Image = parts.image
         self._image_log = parts.image_log
         self._session_timeout_ms = parts.membership.session_timeout_ms
-        self._hosting = Hosting(broker, self, parts.log_store)
+        self.hosting = Hosting(broker, self, parts.log_store)
         self.membership = Membership(
             parts.identity, parts.image, next_nonce=self._next_nonce, dice=parts.dice, settings=parts.membership
         )
@@ -57,7 +57,17 @@ class Metadata:
         for topic in self.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
-                    self._hosting.host(topic, info, self._hosting.log_of(topic, info), may_lead=False)
+                    log = self.hosting.log_of(topic, info)
+                    self.hosting.host(topic, info, log)
+                    if log is None:
+                        self._note_absent(TopicPartition(topic.name, info.partition))
+
+    def _note_absent(self, topic_partition: TopicPartition) -> None:
+        absent, partition = self._broker.absent_replicas, self._broker.partitions[topic_partition]
+        if self.hosting.is_lost(topic_partition):
+            absent.is_lost(partition)
+        else:
+            absent.is_offline(partition)
 
     def _next_nonce(self) -> int:
         self._nonce += 1
@@ -206,15 +216,15 @@ class Metadata:
             self._fail(error)
             return
         self._busy = True
-        missing = self._hosting.without_lost(records, self._hosting.missing_logs(image, delta))
+        missing = self.hosting.without_lost(records, self.hosting.missing_logs(image, delta))
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
 
         def work() -> tuple[LogDirectoryFailure | None, Created]:
             # logs first: what our copy of the metadata names has a folder, so one that is missing at a start was lost
-            created = self._hosting.create_all(fresh)
+            created = self.hosting.create_all(fresh)
             sync()
-            return self._hosting.mark_directories(image.cluster_id), created
+            return self.hosting.mark_directories(image.cluster_id), created
 
         def done(result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -228,8 +238,8 @@ class Metadata:
                 return
             # a topic was deleted and made again: its old logs leave their folders before the new ones take them
             for name, topic_id in delta.topics_removed:
-                self._hosting.drop(name, topic_id)
-            self._broker.jobs.run("image", lambda: created | self._hosting.create_all(replacing), finish)
+                self.hosting.drop(name, topic_id)
+            self._broker.jobs.run("image", lambda: created | self.hosting.create_all(replacing), finish)
 
         def finish(created: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -256,7 +266,7 @@ class Metadata:
         broker = self._broker
         self.image = image
         for name, topic_id in delta.topics_removed:
-            self._hosting.drop(name, topic_id)
+            self.hosting.drop(name, topic_id)
         for name in delta.topics_changed:
             topic = image.topics[name]
             for info in delta.changed_partitions(topic):
@@ -265,16 +275,19 @@ class Metadata:
                 if broker.node_id in info.replicas:
                     log = None if held is None or held.topic_id != topic.topic_id else held.log
                     if topic_partition in created:
-                        log = self._hosting.taken(topic, topic_partition, created[topic_partition])
-                    self._hosting.host(topic, info, log)
+                        log = self.hosting.taken(topic, topic_partition, created[topic_partition])
+                    self.hosting.host(topic, info, log)
                 elif held is not None and held.topic_id == topic.topic_id:
-                    self._hosting.release(topic_partition)
+                    self.hosting.release(topic_partition)
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()
         if delta.configs_changed:
-            self._hosting.apply_configs(delta)
-        self._carry_out(self.membership.on_image(image, broker.now_ms))
+            self.hosting.apply_configs(delta)
+        leaderless = any(
+            info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
+        )
+        self._carry_out(self.membership.on_image(image, broker.now_ms, has_leaderless=leaderless))
         broker.replication.image_changed(delta)
         broker.failure_watch.image_changed(delta)
         broker.suspects.wake()

@@ -245,6 +245,18 @@ class LogStore:
 
         return remove
 
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Move a damaged log out of the way, kept as stray, so that another may begin in its place.
+
+        Nothing happens where there is none, or its directory is offline. Raises LogDirectoryFailure.
+        """
+        held = self.unavailable.get(topic_partition)
+        if held is not None and self._directory(held.directory).failure is None:
+            directory = self._directory(held.directory)
+            if self.disk.exists(directory.file(str(topic_partition))):
+                self._set_stray(topic_partition, directory)
+            del self.unavailable[topic_partition]
+
     def _set_stray(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
         aside = directory.file(set_aside_name(topic_partition, self._make_uuid(), STRAY_FOLDER_SUFFIX))
         try:

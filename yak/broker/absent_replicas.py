@@ -1,0 +1,138 @@
+"""Replicas that this broker cannot serve though the cluster counts on them: their leaderships go elsewhere, and what is gone is copied anew.
+
+A log directory that fails takes its partitions offline: we leave their in-sync sets, so that others lead and commit. A log that
+was missing or damaged at the start is worse: by the metadata we may be in sync, or eligible, with records that we do not have.
+So we first give that up in the store (`leave_isr` with `lost`), and only then begin an empty log that the leader fills.
+The only copy there is, or the last one in sync, is never given up: it stays offline for an operator to mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from yak.errors import LogDirectoryFailure, PeerError
+from yak.ids import TopicPartition
+from yak.replication.partition import Partition
+from yak.seams.metadata_store import StoreRequest
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.hosting import Created
+
+BATCH_MAX = 200
+RETRY_MS = 500
+
+
+class AbsentReplicas:
+    """What is to be given up, and what was."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._to_leave: dict[Partition, bool] = {}
+        """Partition -> whether its records are lost."""
+        self._due_ms: int | None = None
+
+    def is_offline(self, partition: Partition) -> None:
+        """Its log directory failed; the records may be back after a restart."""
+        if len(partition.replicas) > 1:
+            self._to_leave.setdefault(partition, False)
+            self._wake_now()
+
+    def is_lost(self, partition: Partition) -> None:
+        """Its log was not there at the start, or cannot be used."""
+        if len(partition.replicas) > 1:
+            self._to_leave[partition] = True
+            self._wake_now()
+
+    def _wake_now(self) -> None:
+        self._due_ms = self._broker.now_ms
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        return self._due_ms
+
+    def on_timer(self) -> None:
+        """Ask the store, as soon as it can be asked."""
+        broker = self._broker
+        if self._due_ms is None or self._due_ms > broker.now_ms:
+            return
+        self._due_ms = None
+        waiting = [item for item in self._to_leave.items() if item[0].log is None]
+        self._to_leave.clear()
+        for start in range(0, len(waiting), BATCH_MAX):
+            batch = waiting[start : start + BATCH_MAX]
+            request = StoreRequest("leave_isr", {"partitions": [_arguments(*item) for item in batch]})
+            try:
+                broker.metadata.begin_own((request,), partial(self._answered, batch))
+            except PeerError:
+                self._again(batch)
+
+    def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
+        self._to_leave.update(batch)
+        self._due_ms = self._broker.now_ms + RETRY_MS
+
+    def _answered(
+        self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]
+    ) -> None:
+        if error is not None:
+            self._again(batch)
+            return
+        gone = []
+        for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
+            if code == "LAST_MEMBER":
+                self._broker.notice(
+                    "error",
+                    "last-replica-offline",
+                    partition=str(partition.topic_partition),
+                    what="no other replica is in sync: it stays offline until its log is back",
+                )
+            elif code == "OK" and is_lost:
+                gone.append(partition)
+        if gone:
+            self._begin_anew(gone)
+
+    def _begin_anew(self, partitions: list[Partition]) -> None:
+        metadata, hosting = self._broker.metadata, self._broker.metadata.hosting
+        wanted = []
+        for partition in partitions:
+            topic = metadata.image.topics.get(partition.topic_partition.topic)
+            if topic is not None and topic.topic_id == partition.topic_id:
+                wanted.append((partition.topic_partition, topic.topic_id, metadata.log_config(topic)))
+
+        def work() -> Created:
+            return hosting.create_anew(wanted)
+
+        self._broker.jobs.run("image", work, self._made)
+
+    def _made(self, result: Any, error: BaseException | None) -> None:
+        broker = self._broker
+        if error is not None:
+            if isinstance(error, LogDirectoryFailure):
+                broker.directory_failed(error)
+            return
+        created: Created = result
+        for topic_partition, log in created.items():
+            self._take(topic_partition, log)
+
+    def _take(self, topic_partition: TopicPartition, created: Any) -> None:
+        broker = self._broker
+        partition = broker.partitions.get(topic_partition)
+        topic = broker.image.topics.get(topic_partition.topic)
+        if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
+            return
+        log = broker.metadata.hosting.taken(topic, topic_partition, created)
+        if log is not None:
+            partition.log = log
+            partition.high_watermark = log.log_start_offset
+            broker.notice("warning", "replica-begun-anew", partition=str(topic_partition))
+            broker.replication.changed(partition)
+
+
+def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
+    return {
+        "topic_id": str(partition.topic_id),
+        "partition": partition.topic_partition.partition,
+        "lost": is_lost,
+    }

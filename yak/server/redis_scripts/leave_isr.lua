@@ -1,0 +1,36 @@
+-- A broker takes itself out: its log directory failed, or (lost) its log is gone and what it had does not count any more.
+local refused = check_broker() or check_size()
+if refused then return refused end
+
+local function without_me(members)
+  local rest = {}
+  for _, member in ipairs(members) do
+    if member[1] ~= A.node_id then rest[#rest + 1] = member end
+  end
+  return rest
+end
+
+-- A code, and whether the partition changed.
+local function leave(item, p)
+  local isr, elr = parse_isr(p.isr), parse_isr(p.elr)
+  local is_member = has_node(isr, A.node_id)
+  if not is_member and not (item.lost and has_node(elr, A.node_id)) then return 'OK', false end
+  local rest, others = without_me(isr), without_me(elr)
+  if #rest == 0 and (#others == 0 or not item.lost) then return 'LAST_MEMBER', false end
+  local kept = p.elr
+  if is_member then kept = next_elr(p, rest, min_isr(item.topic_id, p)) end
+  if item.lost then kept = format_isr(without_me(parse_isr(kept))) end
+  p.isr, p.elr, p.nonce, p.partition_epoch = format_isr(rest), kept, '', p.partition_epoch + 1
+  if p.leader == A.node_id then p.leader, p.leader_epoch = -1, p.leader_epoch + 1 end
+  return 'OK', true
+end
+
+local codes, changed = {}, {}
+for i, item in ipairs(A.partitions) do
+  local p = cached_partition(item.topic_id, item.partition)
+  local has_changed = false
+  if p then codes[i], has_changed = leave(item, p) else codes[i] = 'NO_TOPIC' end
+  if has_changed then changed[#changed + 1] = {item.topic_id, p} end
+end
+write_changes(changed)
+return answer('OK', {codes = codes})

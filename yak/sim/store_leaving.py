@@ -1,0 +1,65 @@
+"""A script of the store in memory: a broker takes itself out of partitions whose logs it cannot serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
+from yak.sim.store_checks import (
+    Value,
+    append_changes,
+    change_of,
+    check_broker,
+    check_size,
+    has_node,
+    min_isr,
+    next_elr,
+)
+
+if TYPE_CHECKING:
+    from yak.sim.store import StoreState
+
+
+def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Its log directory failed, or (`lost`) its log is gone and what it had does not count any more."""
+    check_broker(state, a)
+    check_size(a)
+    codes, changes = [], []
+    for item in a["partitions"]:
+        partition = state.partitions.get((item["topic_id"], item["partition"]))
+        if partition is None:
+            codes.append("NO_TOPIC")
+            continue
+        code, has_changed = _leave(state, a["node_id"], item, partition)
+        codes.append(code)
+        if has_changed:
+            changes.append(change_of(item["topic_id"], partition))
+    append_changes(state, changes, now_ms)
+    return {"codes": codes}
+
+
+def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
+    isr, elr = parse_isr(partition["isr"]), parse_isr(partition["elr"])
+    is_member = has_node(isr, node_id)
+    if not is_member and not (item["lost"] and has_node(elr, node_id)):
+        return "OK", False
+    rest = _without(isr, node_id)
+    if not rest and (not _without(elr, node_id) or not item["lost"]):
+        return "LAST_MEMBER", False
+    kept = partition["elr"]
+    if is_member:
+        replicas = parse_nodes(partition["replicas"])
+        kept = next_elr(state, partition, rest, min_isr(state, item["topic_id"], partition["leader"], replicas))
+    if item["lost"]:
+        kept = format_isr(_without(parse_isr(kept), node_id))
+    partition |= {"isr": format_isr(rest), "elr": kept, "nonce": ""}
+    partition["partition_epoch"] += 1
+    if partition["leader"] == node_id:
+        partition["leader"] = -1
+        partition["leader_epoch"] += 1
+    return "OK", True
+
+
+def _without(members: tuple[IsrMember, ...], node_id: int) -> tuple[IsrMember, ...]:
+    return tuple(member for member in members if member.node_id != node_id)
