@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
 #   WORKERS=2           pytest processes of `make test`
-#   ARGS="..."          more words for `yak demo`, pytest, or the benchmark
+#   ARGS="..."          more words for `yak demo failover`, pytest, or the benchmark
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -41,9 +41,9 @@ setup:  ## .venv with everything for development
 	@$(bootstrap) dev
 
 .PHONY: demo
-demo:  ## real clients, a broker killed, every message counted
+demo:  ## real clients, the leader killed, every message counted
 	@$(bootstrap) demo
-	@$(BIN)/yak demo $(ARGS)
+	@$(BIN)/yak demo failover $(ARGS)
 
 .PHONY: lint
 lint: setup  ## ruff, mypy --strict, and the import contracts

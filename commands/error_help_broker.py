@@ -174,6 +174,11 @@ BROKER: dict[str, Explanation] = {
     "demo-duration": explain(
         "The demo's duration cannot be used.", "The clients can send for 1 s to 10 min.", "yak demo --duration 20s"
     ),
+    "demo-no-failover": explain(
+        "The demo's cluster did not do in time what it was waited for: another leader, or a whole ISR.",
+        "The message has what the brokers say; why is in their logs, which --data-dir DIR keeps.",
+        "yak demo failover --data-dir ./demo",
+    ),
     "demo-read-back": explain(
         "The demo could not read all partitions to their end in time.",
         "The broker is slow, or gone.",

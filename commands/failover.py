@@ -198,10 +198,7 @@ def _end(
     records = f" (and write test records to {probed})" if probed else ""
     g.confirm(f"{what} broker {node}{office}, which leads {len(led)} partitions with another replica{records}?")
 
-    def end() -> object:
-        return cluster.kill(node) if hard else cluster.restart(node)
-
-    result = end_and_watch(cluster, node, end, probed=probed)
+    result = end_and_watch(cluster, node, hard=hard, probed=probed)
     show_end(g, result, hard=hard, data_dir=cluster.data_dir)
     return 1 if led and result.timeline.elected_ms is None else 0
 

@@ -29,7 +29,7 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
     out.line(
         f"broker {result.node_id} (pid {result.pid}) {how}; it led {counted(len(result.led), 'partition')}{office}"
     )
-    for line in timeline_lines(result.timeline, "killed" if hard else "told to stop"):
+    for line in timeline_lines(result.timeline, "killed" if hard else "told to stop", out="fenced" if hard else "left"):
         out.line(f"  {line}")
     out.stdout.flush()
     for line in probe_lines(result):
@@ -51,9 +51,11 @@ def probe_lines(result: "Failover") -> list[str]:
     return [f"{result.probed}: {pause}; {result.acknowledged} test records acknowledged, {errors}"]
 
 
-def timeline_lines(timeline: "Timeline", begin: str) -> list[str]:
-    """`  31 ms  detected`, from the beginning on."""
+def timeline_lines(timeline: "Timeline", begin: str, *, out: str = "fenced") -> list[str]:
+    """`  31 ms  detected`, from the beginning on; `out` is the word for a broker that is out of the cluster."""
     rows = _steps(timeline, begin)
+    for row in rows:
+        row["step"] = out if row["step"] == "fenced" else row["step"]
     return layout([{"ms": _ms(row["ms"]).rjust(8), "step": row["step"]} for row in rows], ("ms", "step"), headers=False)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 GOOD, WARN, BAD = "", "33", "1;31"
 """Colours of a row, as ANSI codes; the words beside them say the same."""
-COLUMNS = ("partition", "leader", "epoch", "isr", "high_watermark", "replica", "log_end", "lag", "state")
+COLUMNS = ("partition", "leader", "epoch", "isr", "hw", "replica", "log_end", "lag", "state")
 FLAT_COLUMNS = (
     "topic",
     "partition",
@@ -108,7 +108,7 @@ def table_lines(
             "epoch": str(each.leader_epoch),
             "partition_epoch": _shown(each.partition_epoch),
             "isr": _nodes(each.isr) or "none",
-            "high_watermark": _shown(each.high_watermark),
+            "hw": _shown(each.high_watermark),
         }
         for row in replica_rows(each, max_lag=max_lag):
             end = _shown(each.log_end_offsets.get(row.node))
@@ -120,7 +120,7 @@ def table_lines(
     return list(zip(lines, colours, strict=True))
 
 
-_NUMBERS = ("leader", "epoch", "partition_epoch", "high_watermark", "replica", "log_end", "lag")
+_NUMBERS = ("leader", "epoch", "partition_epoch", "hw", "replica", "log_end", "lag")
 
 
 def _numbers_right(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:

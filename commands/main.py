@@ -117,7 +117,7 @@ def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> 
 
 
 def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "list[Globals]") -> int:
-    from yak.commands.options import split_before
+    from yak.commands.options import Flags, split_before
 
     if group.rewrite is not None:
         after = group.rewrite(after)
@@ -134,6 +134,9 @@ def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "
         raise UsageError("usage", f"no such option: {rest[0]}", try_=(f"yak {group.name} --help",))
     if rest and rest[0] == name:
         rest = rest[1:]
+    else:
+        # The default one is meant: an option of its own may have the name of a global one.
+        between, rest = Flags(), after
     leaf = group.leaves.get(name)
     if leaf is None:
         raise _unknown_command(name, list(group.visible()), f"yak {group.name}")

@@ -43,9 +43,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("log", "yak.commands.log", "log", "Show the cluster's metadata records, now or as of a time.", "Cluster"),
     Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),
     Entry("up", "yak.commands.up", "up", "Start a cluster on this machine.", "On this machine"),
-    Entry(
-        "demo", "yak.commands.demo", "demo", "Store real data, kill the broker, count what survived.", "On this machine"
-    ),
+    Entry("demo", "yak.commands.demo", "demo", "Kill a broker under load, count what survived.", "On this machine"),
     Entry("serve", "yak.commands.serve", "serve", "Run one broker in the foreground.", "On this machine"),
     Entry("sim", "yak.commands.sim", "sim", "Run the broker in the deterministic simulator.", "On this machine"),
     Entry("context", "yak.commands.context", "context", "Name clusters and switch between them.", "Settings and help"),

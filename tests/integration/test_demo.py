@@ -1,4 +1,4 @@
-"""`yak demo` as `make demo` runs it, and that its check is a check."""
+"""`yak demo`: both stories, and that their checks are checks."""
 
 import json
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from yak.commands.main import run
-from yak.local.demo import story
+from yak.local.demo import failover_story, story
 from yak.local.demo.ledger import Stored
 from yak.local.demo.readback import read_back
 
 TOPICS = ("server_metrics", "files")
 
 
-def test_the_demo_kills_the_broker_and_reads_every_acknowledged_message_back(yak: Any) -> None:
-    ran = yak.run("demo", "--fast", "-o", "json", timeout=90)
+def test_the_only_broker_is_killed_and_every_acknowledged_message_is_read_back(yak: Any) -> None:
+    ran = yak.run("demo", "restart", "--fast", "-o", "json", timeout=90)
     assert ran.code == 0, ran.err
     verdict = ran.json
     assert verdict["ok"] is True
@@ -29,7 +29,7 @@ def test_the_demo_kills_the_broker_and_reads_every_acknowledged_message_back(yak
 
 
 def test_the_story_is_told_in_numbered_steps_without_a_terminal(yak: Any) -> None:
-    ran = yak.run("demo", "--duration", "1s", "--no-kill", timeout=90)
+    ran = yak.run("demo", "restart", "--duration", "1s", "--no-kill", timeout=90)
     assert ran.code == 0, ran.err
     for number in range(1, 7):
         assert f"{number}/6   " in ran.err
@@ -40,7 +40,9 @@ def test_the_story_is_told_in_numbered_steps_without_a_terminal(yak: Any) -> Non
 
 
 def test_keep_leaves_a_cluster_that_can_be_looked_at(yak: Any) -> None:
-    ran = yak.run("demo", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", "-o", "json", timeout=90)
+    ran = yak.run(
+        "demo", "restart", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", "-o", "json", timeout=90
+    )
     assert ran.code == 0, ran.err
     status = yak.run("up", "--status", "--data-dir", "kept", "-o", "json").json
     assert status["bootstrap"] == ran.json["bootstrap"]
@@ -56,11 +58,41 @@ def test_one_missing_message_is_found_and_exit_code_4(
         return found
 
     monkeypatch.setattr(story, "read_back", forgetful)
-    assert run(["demo", "--duration", "1s", "--no-kill", "-o", "json"]) == 4
+    assert run(["demo", "restart", "--duration", "1s", "--no-kill", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["ok"] is False
     assert verdict["lost"] == 1
     assert verdict["read"] == verdict["acknowledged"] - 1
+
+
+def test_the_leader_of_three_brokers_is_killed_and_nothing_is_lost(yak: Any) -> None:
+    ran = yak.run("demo", "--fast", "-o", "json", timeout=110)
+    assert ran.code == 0, ran.err
+    verdict = ran.json
+    assert (verdict["ok"], verdict["brokers"], verdict["replication_factor"]) == (True, 3, 3)
+    assert verdict["acknowledged"] > 0
+    assert (verdict["lost"], verdict["duplicated"], verdict["moved"], verdict["out_of_order"]) == (0, 0, 0, 0)
+    assert verdict["was_controller"] is True
+    assert verdict["new_leader"] != verdict["killed_node"]
+    steps = verdict["timeline"]
+    assert 0 < steps["fenced_ms"] <= steps["elected_ms"] <= steps["first_ack_ms"] + 5
+    for number in range(1, 8):
+        assert f"{number}/7   " in ran.err
+    assert "back in every ISR" in ran.err
+
+
+def test_a_failover_that_lost_a_message_is_exit_code_4(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forgetful(*arguments: Any, **options: Any) -> dict[str, list[Stored]]:
+        found = read_back(*arguments, **options)
+        found["server_metrics"].pop(7)
+        return found
+
+    monkeypatch.setattr(failover_story, "read_back", forgetful)
+    assert run(["demo", "failover", "--duration", "1s", "-o", "json"]) == 4
+    verdict = json.loads(capsys.readouterr().out)
+    assert (verdict["ok"], verdict["lost"]) == (False, 1)
 
 
 @pytest.mark.parametrize(

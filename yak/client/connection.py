@@ -6,6 +6,14 @@ from yak.client.reach import BUDGET_S, require_kafka
 
 QUIET_LEVEL = 0
 TRACE_VERBOSITY = 2
+IMPATIENT: dict[str, str | int] = {
+    "reconnect.backoff.ms": 5,
+    "reconnect.backoff.max.ms": 20,
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 20,
+    "topic.metadata.refresh.fast.interval.ms": 10,
+}
+"""A client that looks for a new leader within milliseconds. librdkafka's own waits are 100 ms and more."""
 
 
 def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from yak.client.replica_offsets import read_metadata
 from yak.client.replication import PartitionReplicas
 from yak.ids import NodeId, TopicPartition
 from yak.local.cluster import LocalCluster
-from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms
+from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms, tenths
 from yak.local.metadata_log import LOG_KEY, RedisSource, record_of
 from yak.local.supervise import LogFollower
 from yak.local.write_probe import WriteProbe
@@ -41,7 +41,10 @@ class Failover:
     pause_ms: float | None = None
     acknowledged: int = 0
     errors: tuple[str, ...] = ()
-    records: tuple[TailedRecord, ...] = field(default=(), repr=False)
+    began_s: float = 0.0
+    """`time.monotonic()` right before the broker was ended, from which the time line counts."""
+    ended_s: float = 0.0
+    """When it was gone, or back after an orderly restart."""
 
     def as_json(self) -> dict[str, Any]:
         """The contract for scripts."""
@@ -71,7 +74,7 @@ class Moved:
         """The contract for scripts, without the moves."""
         return {
             "failed": len(self.failed),
-            "took_ms": self.took_ms,
+            "took_ms": tenths(self.took_ms),
             "timeline": self.timeline.as_json(),
             "probe": _probe_json(self.probed, self.acknowledged, self.errors, self.pause_ms),
         }
@@ -87,7 +90,7 @@ def _probe_json(
         "partition": probed.partition,
         "acknowledged": acknowledged,
         "errors": len(errors),
-        "longest_pause_ms": pause_ms,
+        "longest_pause_ms": tenths(pause_ms),
     }
 
 
@@ -130,14 +133,14 @@ def led_by(partitions: Sequence[PartitionReplicas], node_id: NodeId) -> tuple[To
 def end_and_watch(
     cluster: LocalCluster,
     node_id: NodeId,
-    end: Callable[[], object],
     *,
+    hard: bool = True,
     probed: TopicPartition | None = None,
-    on_ended: Callable[[int | None, float], None] = lambda _pid, _at: None,
+    on_ended: Callable[[Failover], None] = lambda _failover: None,
 ) -> Failover:
-    """End a broker of a local cluster by `end`, and tell what the others did until writes go on.
+    """Kill a broker of a local cluster, or restart it in order, and tell what the others did until writes go on.
 
-    `on_ended` is told the pid and the moment (`time.monotonic()`) as soon as the broker was ended. Raises YakError.
+    `on_ended` is called as soon as that is done. Raises YakError.
     """
     status = cluster.status()
     assert status.redis_url is not None, "a cluster with brokers has a metadata store"
@@ -152,12 +155,16 @@ def end_and_watch(
         if probe is not None:
             probe.start()
             time.sleep(STEADY_SECONDS)
-        began_ms, began = time.time() * 1000.0, time.monotonic()
-        end()
-        on_ended(pid, began)
+        began_ms, result.began_s = time.time() * 1000.0, time.monotonic()
+        if hard:
+            cluster.kill(node_id)
+        else:
+            cluster.restart(node_id)
+        result.ended_s = time.monotonic()
+        on_ended(result)
         _watch_records(result, watch, began_ms)
         if probe is not None:
-            _watch_probe(result, probe, began)
+            _watch_probe(result, probe, since_s=result.ended_s if hard else result.began_s)
         lines = [line for name, line in _all_new_lines(logs) if name != f"node-{node_id}"]
         result.timeline.detected_ms = detection_ms(lines, began_ms=began_ms, node=node_id)
     finally:
@@ -171,11 +178,10 @@ def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> Non
     partitions = {(watch.topic_ids[each.topic], each.partition) for each in result.led if each.topic in watch.topic_ids}
     deadline = time.monotonic() + WATCH_SECONDS
     while True:
-        result.records = tuple(watch.records())
-        timeline = Timeline(first_ack_ms=result.timeline.first_ack_ms)
+        timeline = Timeline()
         add_records(
             timeline,
-            result.records,
+            watch.records(),
             began_ms=began_ms,
             node=result.node_id,
             partitions=partitions,
@@ -188,13 +194,14 @@ def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> Non
         time.sleep(_POLL_SECONDS)
 
 
-def _watch_probe(result: Failover, probe: WriteProbe, began: float) -> None:
-    first = probe.wait_ack_after(began, WATCH_SECONDS)
+def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None:
+    """The first acknowledgement of a write that was sent after that moment, and the longest wait for one."""
+    first = probe.wait_ack_after(since_s, WATCH_SECONDS)
     if first is None:
         return
-    result.timeline.first_ack_ms = (first - began) * 1000.0
+    result.timeline.first_ack_ms = (first - result.began_s) * 1000.0
     time.sleep(STEADY_SECONDS)
-    pause = probe.longest_pause(began)
+    pause = probe.longest_pause(result.began_s)
     result.pause_ms = None if pause is None else pause * 1000.0
 
 

@@ -15,6 +15,7 @@ from yak.ids import NodeId
 from yak.seams.metadata_store import TailedRecord
 
 DETECTED_EVENTS: Final = ("broker-dead",)
+_OUT: Final = (BrokerState.FENCED, BrokerState.CLOSED)
 _LOG_LINE = re.compile(r"^(\S+Z) +[A-Z]+ +(\S+) (.*)$")
 
 
@@ -25,7 +26,7 @@ class Timeline:
     detected_ms: float | None = None
     """A broker noticed that the dead one does not listen any more."""
     fenced_ms: float | None = None
-    """The metadata store holds that it is out."""
+    """The metadata store holds that it is out: fenced, or closed after an orderly stop."""
     controller_ms: float | None = None
     """Another broker took the controller's office."""
     elected_ms: float | None = None
@@ -34,8 +35,8 @@ class Timeline:
     """The first acknowledgement of a write that was sent after the beginning."""
 
     def as_json(self) -> dict[str, Any]:
-        """By name."""
-        return asdict(self)
+        """By name, to a tenth of a millisecond."""
+        return {name: tenths(value) for name, value in asdict(self).items()}
 
     def steps(self) -> list[tuple[str, float]]:
         """What is known, in the order of the names, for people."""
@@ -47,6 +48,11 @@ class Timeline:
             ("first acknowledged write", self.first_ack_ms),
         )
         return sorted(((name, at) for name, at in named if at is not None), key=lambda step: step[1])
+
+
+def tenths(milliseconds: float | None) -> float | None:
+    """Rounded to what was measured at best."""
+    return None if milliseconds is None else round(milliseconds, 1)
 
 
 def add_records(
@@ -69,7 +75,7 @@ def add_records(
             continue
         at = max(at, 0.0)
         match parse(record):
-            case BrokerChange(node_id, _, state) if node_id == node and state is not BrokerState.ACTIVE:
+            case BrokerChange(node_id, _, state) if node_id == node and state in _OUT:
                 timeline.fenced_ms = at if timeline.fenced_ms is None else timeline.fenced_ms
             case ControllerChange(controller_id=taker) if taker != node:
                 timeline.controller_ms = at if timeline.controller_ms is None else timeline.controller_ms

@@ -4,27 +4,19 @@ It asks for acks=all with idempotence and looks for a new leader within millisec
 what the cluster makes it wait.
 """
 
+import math
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Mapping
 from typing import Any, Final
 
-from yak.client.connection import base_config
+from yak.client.connection import IMPATIENT, base_config
 from yak.errors import NothingInTime
 from yak.ids import TopicPartition
+from yak.local.bench.pauses import longest_pause
 
 KEY: Final = b"yak-failover-probe"
 EVERY_SECONDS: Final = 0.01
 READY_SECONDS: Final = 10.0
-IMPATIENT: Final[Mapping[str, str | int]] = {
-    "reconnect.backoff.ms": 5,
-    "reconnect.backoff.max.ms": 20,
-    "retry.backoff.ms": 5,
-    "retry.backoff.max.ms": 20,
-    "topic.metadata.refresh.fast.interval.ms": 10,
-}
-"""librdkafka's own waits before it connects, retries or looks for the leader again are 100 ms and more."""
 
 
 class WriteProbe:
@@ -67,18 +59,9 @@ class WriteProbe:
                 return None
             time.sleep(EVERY_SECONDS / 2)
 
-    def pause_around(self, moment: float) -> float | None:
-        """Seconds from the last acknowledgement before a moment to the next one; None while there is none."""
-        times = sorted(acked for _, acked in list(self._sent_and_acked))
-        index = bisect_right(times, moment)
-        return None if index in (0, len(times)) else times[index] - times[index - 1]
-
     def longest_pause(self, moment: float) -> float | None:
         """Seconds of the longest wait for an acknowledgement that ended after a moment."""
-        times = sorted(acked for _, acked in list(self._sent_and_acked))
-        index = bisect_right(times, moment)
-        pauses = [times[each] - times[each - 1] for each in range(max(index, 1), len(times))]
-        return max(pauses, default=None)
+        return longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), moment, math.inf)
 
     def stop(self) -> int:
         """End, wait for what is on its way, and give the number of acknowledged writes."""

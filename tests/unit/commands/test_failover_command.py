@@ -50,7 +50,7 @@ def world(monkeypatch):
         done.append(("move", [(str(each.partition), each.to) for each in moves], redis_url, probe))
         return Moved({}, 12.3, Timeline(elected_ms=8.0) if redis_url else Timeline())
 
-    def end(cluster, node_id, _end, *, probed=None, on_ended=None):
+    def end(cluster, node_id, *, hard, probed=None):
         done.append(("end", node_id, probed))
         timeline = Timeline(31.4, 33.0, 34.0, 41.0, 66.6)
         led = (TopicPartition("orders", 0),)

@@ -53,6 +53,12 @@ class Verdict:
         return self.acknowledged > 0 and wrong == 0
 
 
+def totals(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Each count over all topics, by name."""
+    names = ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
+    return {name: sum(getattr(verdict, name) for verdict in verdicts) for name in names}
+
+
 def compare(topic: str, acknowledged: Sequence[Acknowledged], stored: Sequence[Stored]) -> Verdict:
     """Count what is missing, there twice, in another place, or out of order. `stored` is in offset order."""
     times_read = Counter((message.key, message.content) for message in stored)

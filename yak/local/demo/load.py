@@ -3,6 +3,7 @@
 All of them ask for acks=all with idempotence, so a retry after the kill cannot store a message twice.
 """
 
+import contextlib
 import csv
 import importlib.metadata
 import importlib.util
@@ -14,7 +15,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from yak.client.connection import IMPATIENT
 from yak.errors import YakError
+from yak.local.bench.pauses import longest_pause
 from yak.local.broker_process import parse_error
 from yak.local.demo.ledger import Acknowledged
 from yak.local.demo.sources import CSV_COLUMNS, host_name, process_samples, server_samples
@@ -40,8 +43,14 @@ class LoadClient(Protocol):
     def first_ack_after(self, moment: float) -> float | None:
         """When the first message that was sent after a moment was acknowledged."""
 
+    def longest_pause(self, since: float, until: float) -> float | None:
+        """Seconds of the longest time between two acknowledgements that touches these moments, if it can tell."""
+
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
         """Stop sending, wait for what is on its way, and give what was acknowledged, in the order of sending."""
+
+    def abandon(self) -> None:
+        """Stop at once, whatever is on its way: the story ended in an error."""
 
 
 class _AckTimes:
@@ -61,6 +70,9 @@ class _AckTimes:
     def first_after(self, moment: float) -> float | None:
         later = [acked for sent, acked in list(self._sent_and_acked) if sent > moment]
         return min(later, default=None)
+
+    def longest_pause(self, since: float, until: float) -> float | None:
+        return longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), since, until)
 
     def in_order(self) -> list[Acknowledged]:
         return [self._acknowledged[number] for number in sorted(self._acknowledged)]
@@ -87,9 +99,8 @@ class ServerMetrics:
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "delivery.timeout.ms": 60_000,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
                 "topic.metadata.refresh.interval.ms": 1_000,
+                **IMPATIENT,
                 "log_level": 0,
             }
         )
@@ -106,12 +117,23 @@ class ServerMetrics:
         """When the first message sent after a moment was acknowledged."""
         return self._acks.first_after(moment)
 
+    def longest_pause(self, since: float, until: float) -> float | None:
+        """Seconds of the longest time between two acknowledgements that touches these moments."""
+        return self._acks.longest_pause(since, until)
+
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
         """Stop sending and wait for what is on its way."""
         self._enough.set()
         self._thread.join(timeout_seconds)
         self._producer.flush(timeout_seconds)
         return self._acks.in_order()
+
+    def abandon(self) -> None:
+        """Stop at once."""
+        self._enough.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+        self._producer.purge()
 
     def _run(self) -> None:
         began = time.monotonic()
@@ -172,6 +194,10 @@ class CsvFile:
         """None: the process reports no single message."""
         return None
 
+    def longest_pause(self, since: float, until: float) -> float | None:  # noqa: ARG002 - likewise
+        """None: the process reports no single message."""
+        return None
+
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
         """Raises the YakError that `yak produce` ended with."""
         assert self._child is not None, "start it first"
@@ -188,6 +214,12 @@ class CsvFile:
             )
         self._ended_well = True
         return list(self._acknowledged())
+
+    def abandon(self) -> None:
+        """Stop at once."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+            self._child.communicate()
 
     def _acknowledged(self) -> Iterator[Acknowledged]:
         with open(self._path, encoding="utf-8", newline="") as file:
@@ -216,9 +248,9 @@ class Processes:
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
-            reconnect_backoff_ms=20,
-            reconnect_backoff_max_ms=100,
-            retry_backoff_ms=50,
+            reconnect_backoff_ms=5,
+            reconnect_backoff_max_ms=20,
+            retry_backoff_ms=20,
         )
 
     @staticmethod
@@ -242,6 +274,10 @@ class Processes:
         """When the first message sent after a moment was acknowledged."""
         return self._acks.first_after(moment)
 
+    def longest_pause(self, since: float, until: float) -> float | None:
+        """Seconds of the longest time between two acknowledgements that touches these moments."""
+        return self._acks.longest_pause(since, until)
+
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
         """Stop sending and wait for what is on its way."""
         self._enough.set()
@@ -249,6 +285,14 @@ class Processes:
         self._producer.flush(timeout_seconds)
         self._producer.close(timeout=5)
         return self._acks.in_order()
+
+    def abandon(self) -> None:
+        """Stop at once."""
+        self._enough.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+        with contextlib.suppress(Exception):
+            self._producer.close(timeout=0)
 
     def _run(self) -> None:
         began = time.monotonic()

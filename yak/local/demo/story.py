@@ -1,4 +1,4 @@
-"""The demo from start to verdict: start, load, kill, restart, finish, read back, compare.
+"""One broker killed and started again: start, load, kill, restart, finish, read back, compare.
 
 The steps tell what they do through a `Narrator`; this file prints nothing itself.
 """
@@ -15,7 +15,7 @@ from yak.errors import NothingInTime
 from yak.ids import TopicPartition
 from yak.local import processes
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.demo.ledger import Acknowledged, Verdict, compare
+from yak.local.demo.ledger import Acknowledged, Verdict, compare, totals
 from yak.local.demo.load import CsvFile, LoadClient, Processes, ServerMetrics, content_of
 from yak.local.demo.readback import read_back
 from yak.local.demo.sources import write_file_list
@@ -82,13 +82,9 @@ class DemoResult:
 
     def as_json(self) -> dict[str, Any]:
         """The machine-readable verdict."""
-        totals = {
-            name: sum(getattr(verdict, name) for verdict in self.verdicts)
-            for name in ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
-        }
         return {
             "ok": self.holds,
-            **totals,
+            **totals(self.verdicts),
             "killed_pid": self.killed_pid,
             "times": asdict(self.times),
             "topics": [
@@ -139,7 +135,7 @@ def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, wor
     for client in clients:
         client.start()
     _wait(clients, load_began + settings.load_seconds * 0.4, narrator)
-    stored = _wait_until_all_store(broker.address, clients)
+    stored = wait_until_all_store(broker.address, clients)
     killed_pid, killed_at = None, None
     if settings.kill:
         killed_pid, killed_at = _kill_and_restart(cluster, stored, times, narrator)
@@ -205,7 +201,7 @@ def _wait(clients: list[LoadClient], until: float, narrator: Narrator) -> None:
         time.sleep(min(0.1, left))
 
 
-def _wait_until_all_store(bootstrap: str, clients: list[LoadClient]) -> int:
+def wait_until_all_store(bootstrap: str, clients: list[LoadClient]) -> int:
     """Wait until each client has a message in its topic, so that the kill hits all of them; the number stored.
 
     Raises NothingInTime when one of them stores nothing.
