@@ -7,6 +7,7 @@ import pytest
 from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
 from yak.client.replication import PartitionReplicas
+from yak.commands.output import NOTHING
 from yak.ids import TopicPartition
 from yak.local.failover import Failover, Moved
 from yak.local.failover_timeline import Timeline
@@ -86,8 +87,8 @@ def test_all_hands_back_to_the_preferred_leaders_and_says_what_it_could_not_move
     assert world[0] == [("move", [("payments-0", 1)], None, False)]
     assert ran.out.splitlines() == [
         "TOPIC     PARTITION  FROM  TO  RESULT",
-        "orders            0     –   –  stays: 1 leads it already",
-        "orders            1     –   –  not moved: 1 is out of sync: ISR 2,3",
+        f"orders            0     {NOTHING}   {NOTHING}  stays: 1 leads it already",
+        f"orders            1     {NOTHING}   {NOTHING}  not moved: 1 is out of sync: ISR 2,3",
         "payments          0     2   1  moved",
     ]
     assert "1 leadership moved in 12 ms" in ran.err
