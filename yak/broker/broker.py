@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yak.broker import apis, events
+from yak.broker import apis, events, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.connections import Connection
@@ -25,7 +25,6 @@ from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
 from yak.broker.peers import Peers
 from yak.broker.producer_ids import ProducerIds
-from yak.broker.recompression import fail_pending
 from yak.broker.record_deletions import RecordDeletions
 from yak.broker.replication import Replication
 from yak.broker.sessions import FetchSessions
@@ -90,6 +89,17 @@ class Broker:
         self.record_deletions = RecordDeletions(self)
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.metadata = Metadata(self, parts)
+        self._timed = (
+            self.flusher,
+            self.maintenance,
+            self.expected_followers,
+            self.metadata,
+            self.isr_changes,
+            self.absent_replicas,
+            self.replication,
+            self.failure_watch,
+        )
+        """What runs by the clock, in the order in which it runs."""
         self._table = apis.DISPATCH
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.ConnectionOpened: self._on_opened,
@@ -124,21 +134,9 @@ class Broker:
 
     def next_due(self) -> int | None:
         """When the next `TimerDue` is wanted, in ms; None while nothing runs by the clock."""
-        dues = [
-            due
-            for due in (
-                self.timeouts.next_due(),
-                self.flusher.next_due(),
-                self.maintenance.next_due(),
-                self.expected_followers.next_due(),
-                self.metadata.next_due(),
-                self.isr_changes.next_due(),
-                self.absent_replicas.next_due(),
-                self.replication.next_due(),
-                self.failure_watch.next_due(),
-            )
-            if due is not None
-        ]
+        dues = [due for timed in self._timed if (due := timed.next_due()) is not None]
+        if (due := self.timeouts.next_due()) is not None:
+            dues.append(due)
         return min(dues, default=None)
 
     def backlog(self, connection_id: ConnectionId) -> int:
@@ -249,20 +247,7 @@ class Broker:
 
     def fail_waiting(self, partition: Partition, error_code: ErrorCode) -> None:
         """Answer every produce that waits on the partition with an error, and wake its fetches to see for themselves."""
-        fail_pending(self, partition, error_code)
-        for queue in (partition.waiting_produces, partition.waiting_flushes):
-            while queue:
-                _appended, waiting, answer = queue.popleft()
-                answer.error_code = error_code
-                answer.base_offset = -1
-                waiting.resolve(self)
-        self.record_deletions.on_log_start(partition)
-        for fetch in list(partition.waiting_fetches or ()):
-            self.finish(fetch)
-        for session, item in (partition.sessions or {}).items():
-            session.mark_dirty(item)
-            if session.parked is not None:
-                self.finish(session.parked)
+        wakeups.fail_waiting(self, partition, error_code)
 
     def close_connection(self, connection: Connection, reason: str) -> None:
         """Close after what is already answered; nothing more of this connection is stepped."""
@@ -380,14 +365,8 @@ class Broker:
         for waiting in self.timeouts.take_expired(self.now_ms):
             if not waiting.finished:
                 self._end(waiting, waiting.on_expiry)
-        self.flusher.on_timer()
-        self.maintenance.on_timer()
-        self.expected_followers.on_timer()
-        self.metadata.on_timer()
-        self.isr_changes.on_timer()
-        self.absent_replicas.on_timer()
-        self.replication.on_timer()
-        self.failure_watch.on_timer()
+        for timed in self._timed:
+            timed.on_timer()
 
     # ----------------------------------------------------------------------------------------------- wake-ups
 
@@ -396,25 +375,4 @@ class Broker:
             advanced = list(self._advanced)
             self._advanced.clear()
             for partition in advanced:
-                self._wake_produces(partition)
-                if partition.waiting_fetches:
-                    for fetch in list(partition.waiting_fetches):
-                        fetch.on_progress(self)
-                if partition.sessions:
-                    for session in partition.sessions:
-                        if session.parked is not None:
-                            session.parked.on_progress(self)
-
-    def _wake_produces(self, partition: Partition) -> None:
-        queue = partition.waiting_produces
-        if queue:
-            while queue and queue[0][0].end_offset <= partition.high_watermark:
-                appended, waiting, answer = queue.popleft()
-                if appended.counts(partition):
-                    waiting.resolve(self)
-                else:
-                    appended.wait_in(partition, waiting, answer)
-        queue = partition.waiting_flushes
-        if queue and partition.log is not None:
-            while queue and queue[0][0].end_offset <= partition.log.recovery_point:
-                queue.popleft()[1].resolve(self)
+                wakeups.wake(self, partition)

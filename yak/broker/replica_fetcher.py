@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from yak.broker.events import PeerEnd
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
 from yak.broker.replica_throttle import Throttle, is_named
+from yak.broker.replica_truncation import truncate
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, PeerId
-from yak.protocol.hot import DivergingEpoch
 from yak.protocol.replica_fetch import (
     FetchedPartition,
     WantedPartition,
@@ -38,6 +38,8 @@ Key: TypeAlias = tuple[uuid.UUID, int]
 """Topic id and partition."""
 IN_FLIGHT_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
+ANSWER_MS_MAX = 30_000
+"""A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
 _BASE_OFFSET_BYTES = 8
 
@@ -57,6 +59,7 @@ class ReplicaFetcher:
         self._delayed: dict[Key, int] = {}
         self._unflushed: dict[Key, None] = {}
         self._in_flight: deque[int] = deque()
+        self._heard_ms = 0
         self._correlation_id = 0
         self._session_id = 0
         self._session_epoch = 0
@@ -127,11 +130,15 @@ class ReplicaFetcher:
         dues = list(self._delayed.values())
         if self._connect_due_ms is not None:
             dues.append(self._connect_due_ms)
+        if self._in_flight:
+            dues.append(self._heard_ms + ANSWER_MS_MAX)
         return min(dues, default=None)
 
     def on_timer(self) -> None:
         """Try again what is due."""
         now_ms = self._broker.now_ms
+        if self._in_flight and self._heard_ms + ANSWER_MS_MAX <= now_ms:
+            self._give_up("replica-fetch-unanswered", f"nothing came for {ANSWER_MS_MAX // 1000} s")
         if self._connect_due_ms is not None and self._connect_due_ms <= now_ms:
             self._connect_due_ms = None
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
@@ -235,6 +242,8 @@ class ReplicaFetcher:
             topics=list(topics.items()),
             forgotten=list(forgotten.items()),
         )
+        if not self._in_flight:
+            self._heard_ms = broker.now_ms
         self._in_flight.append(self._correlation_id)
         if self._session_epoch:
             self._session_epoch = self._session_epoch % EPOCH_MAX + 1
@@ -247,6 +256,7 @@ class ReplicaFetcher:
         """Take what the leader has for us, and ask on."""
         if peer_id != self._peer_id:
             return
+        self._heard_ms = self._broker.now_ms
         try:
             answer = decode_replica_fetch_answer(frame)
             if not self._in_flight or answer.correlation_id != self._in_flight.popleft():
@@ -273,7 +283,8 @@ class ReplicaFetcher:
             self._give_up("replica-fetch-refused", ErrorCode(error_code).name)
 
     def _give_up(self, event: str, reason: str) -> None:
-        self._broker.notice("warning", event, leader=self.node_id, reason=reason)
+        is_usual = reason == ErrorCode.stale_broker_epoch.name
+        self._broker.notice("debug" if is_usual else "warning", event, leader=self.node_id, reason=reason)
         if self._peer_id is not None:
             self._broker.peers.close(self._peer_id)
         self._reset()
@@ -291,7 +302,8 @@ class ReplicaFetcher:
             return
         try:
             if fetched.diverging_epoch is not None:
-                self._truncate(key, partition, log, fetched.diverging_epoch)
+                truncate(self._broker, partition, log, fetched.diverging_epoch)
+                self._tell(key, partition, log)
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
@@ -368,35 +380,6 @@ class ReplicaFetcher:
 
     def _delay(self, key: Key) -> None:
         self._delayed[key] = self._broker.now_ms + self._broker.config.replica_fetch_backoff_ms
-
-    def _truncate(self, key: Key, partition: Partition, log: Log, diverging: DivergingEpoch) -> None:
-        """Cut the log to where it may agree with the leader's (AbstractFetcherThread.getOffsetTruncationState)."""
-        end = log.log_end_offset
-        target = min(diverging.end_offset, end)
-        epoch, own_end = log.end_offset_for_epoch(diverging.epoch)
-        if epoch >= 0:
-            target = min(target, own_end)
-        before = partition.high_watermark
-        log.truncate_to(target)
-        if log.log_end_offset < end or target < end:
-            self._broker.notice(
-                "info",
-                "log-truncated",
-                partition=str(partition.topic_partition),
-                leader_epoch=partition.leader_epoch,
-                from_offset=end,
-                to_offset=log.log_end_offset,
-            )
-        if partition.log_was_cut():
-            self._broker.notice(
-                "error",
-                "truncated-below-high-watermark",
-                partition=str(partition.topic_partition),
-                high_watermark=before,
-                to_offset=log.log_end_offset,
-            )
-        log.epochs.truncate_from_end(log.log_end_offset)
-        self._tell(key, partition, log)
 
 
 def _wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:

@@ -14,21 +14,20 @@ A waiting fetch is woken by what is appended. News of the high watermark alone t
 
 from __future__ import annotations
 
-import uuid
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.cold_fetch import ColdFetch
 from yak.broker.reading import Reading
-from yak.broker.replica_throttle import Throttle, is_named
+from yak.broker.replica_reading import NO_ROOM, ReplicaReader
+from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
+from yak.broker.replica_throttle import Throttle
 from yak.cluster.records import BrokerState
-from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
-from yak.ids import BrokerEpoch, NodeId, TopicPartition
-from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer, fetch_response
-from yak.replication.isr import may_join
+from yak.errors import ErrorCode
+from yak.ids import NodeId, TopicPartition
+from yak.protocol.hot import FetchPartitionAnswer, fetch_response
 from yak.replication.partition import Partition
-from yak.storage.log import OffsetOutOfRange, PendingRead
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -39,64 +38,6 @@ CLIENT_ID_PREFIX = "yak-replica:"
 """Before the follower's boot id, in the client id of its fetches: what no client knows, so none passes for a replica."""
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
-NO_ROOM = FetchPartitionAnswer(-1)
-"""There is more for this partition than this answer may hold: it comes with the next."""
-
-
-class ReplicaItem:
-    """One partition of one follower's session."""
-
-    __slots__ = (
-        "current_leader_epoch",
-        "fetch_offset",
-        "index",
-        "is_fresh",
-        "last_fetched_epoch",
-        "log_start_offset",
-        "max_bytes",
-        "partition",
-        "sent_high_watermark",
-        "sent_log_start_offset",
-        "topic_id",
-        "waits_for_follower",
-    )
-
-    def __init__(self, topic_id: uuid.UUID, index: int) -> None:
-        self.topic_id = topic_id
-        self.index = index
-        self.partition: Partition | None = None
-        self.fetch_offset = 0
-        self.last_fetched_epoch = -1
-        self.current_leader_epoch = -1
-        self.log_start_offset = -1
-        self.max_bytes = 0
-        self.sent_high_watermark = -1
-        self.sent_log_start_offset = -1
-        self.is_fresh = True
-        """Named by the follower since it was last looked at: what it says was not taken yet."""
-        self.waits_for_follower = False
-        """It was given something to act on; nothing more for it until it is named again."""
-
-
-class ReplicaSession:
-    """What one follower fetches from us over one connection."""
-
-    __slots__ = ("broker_epoch", "connection", "dirty", "epoch", "items", "node_id", "parked", "session_id")
-
-    def __init__(self, session_id: int, node_id: NodeId, broker_epoch: BrokerEpoch, connection: Connection) -> None:
-        self.session_id = session_id
-        self.node_id = node_id
-        self.broker_epoch = broker_epoch
-        self.connection = connection
-        self.epoch = 1
-        self.items: dict[tuple[uuid.UUID, int], ReplicaItem] = {}
-        self.dirty: dict[ReplicaItem, None] = {}
-        self.parked: ReplicaFetch | None = None
-
-    def mark_dirty(self, item: ReplicaItem) -> None:
-        """There may be something new for the follower."""
-        if not item.waits_for_follower:
-            self.dirty[item] = None
 
 
 class ReplicaServing:
@@ -111,6 +52,7 @@ class ReplicaServing:
         self._appended: dict[ReplicaSession, None] = {}
         self._news_due: OrderedDict[ReplicaSession, int] = OrderedDict()
         self.throttle = Throttle(broker.config.leader_replication_throttled_rate)
+        self.reader = ReplicaReader(broker, self.throttle)
 
     # -------------------------------------------------------------------------------------------------- wake-ups
 
@@ -206,10 +148,13 @@ class ReplicaServing:
             self._broker.finish(session.parked)
         self._update(session, request)
         fetch = ReplicaFetch(self, session, call)
-        reading = fetch.read(self._broker)
-        if reading.answers or reading.has_error or fetch.timeout_ms == 0 or request.session_epoch == INITIAL_EPOCH:
+        must_answer = fetch.timeout_ms == 0 or request.session_epoch == INITIAL_EPOCH
+        reading = fetch.read(with_news=must_answer)
+        if reading.answers or must_answer:
             return fetch.reply(self._broker, reading)
         session.parked = fetch
+        if session.dirty:
+            self._news_due[session] = self._broker.now_ms + WATERMARK_NEWS_MS
         return Later(fetch)
 
     def _refusal(self, call: Call) -> ErrorCode | None:
@@ -283,118 +228,6 @@ class ReplicaServing:
         if session.parked is not None:
             self._broker.finish(session.parked)
 
-    # ------------------------------------------------------------------------------------------- one partition
-
-    def look(
-        self, session: ReplicaSession, item: ReplicaItem, reading: Reading, room: int
-    ) -> FetchPartitionAnswer | None:
-        """What one partition has for the follower; None when it is no news."""
-        try:
-            partition = self._readable(item)
-            if item.is_fresh:
-                answer = self._take_progress(session, partition, item)
-                if answer is not None:
-                    return answer
-            return self._read(session, partition, item, reading, room)
-        except PeerError as error:
-            return FetchPartitionAnswer(item.index, error.error_code, -1, -1, -1, b"")
-        except LogDirectoryFailure as failure:
-            self._broker.directory_failed(failure)
-            return FetchPartitionAnswer(item.index, ErrorCode.kafka_storage_error, -1, -1, -1, b"")
-
-    def _readable(self, item: ReplicaItem) -> Partition:
-        partition = item.partition
-        if partition is None or self._broker.partitions.get(partition.topic_partition) is not partition:
-            raise PeerError(ErrorCode.unknown_topic_id)
-        if partition.log is None:
-            raise PeerError(ErrorCode.kafka_storage_error)
-        if not partition.is_leader or self._broker.maintenance.is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower)
-        epoch = item.current_leader_epoch
-        if epoch != partition.leader_epoch:
-            is_old = epoch < partition.leader_epoch
-            raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
-        return partition
-
-    def _take_progress(
-        self, session: ReplicaSession, partition: Partition, item: ReplicaItem
-    ) -> FetchPartitionAnswer | None:
-        """Let the fetch offset count, once it is known that the follower's log is ours up to there."""
-        log = partition.log
-        assert log is not None
-        replica = partition.replica_states.get(session.node_id)
-        if replica is None:
-            raise PeerError(ErrorCode.not_leader_or_follower, f"node {session.node_id} is no replica")
-        offset, end = item.fetch_offset, log.log_end_offset
-        diverging = None
-        if item.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
-            if epoch < 0:
-                # A later epoch than any of ours: records of a leader that was passed over in an unclean election.
-                diverging = DivergingEpoch(log.latest_epoch, end)
-            elif epoch < item.last_fetched_epoch or end_offset < offset:
-                diverging = DivergingEpoch(epoch, end_offset)
-        elif offset > end:
-            diverging = DivergingEpoch(log.latest_epoch, end)
-        if diverging is not None:
-            answer = FetchPartitionAnswer(item.index, 0, partition.high_watermark, -1, log.log_start_offset, b"")
-            answer.diverging_epoch = diverging
-            return answer
-        if offset < log.log_start_offset:
-            return FetchPartitionAnswer(
-                item.index, ErrorCode.offset_out_of_range, partition.high_watermark, -1, log.log_start_offset, b""
-            )
-        item.is_fresh = False
-        start_moved = item.log_start_offset > replica.log_start_offset
-        if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, self._broker.now_ms):
-            if partition.advance_high_watermark():
-                self._broker.advanced(partition)
-            if may_join(partition, session.node_id):
-                self._broker.isr_changes.look(partition)
-            if start_moved:
-                self._broker.replica_log_start_moved(partition)
-        return None
-
-    def _read(
-        self, session: ReplicaSession, partition: Partition, item: ReplicaItem, reading: Reading, room: int
-    ) -> FetchPartitionAnswer | None:
-        log = partition.log
-        assert log is not None
-        high_watermark, log_start_offset = partition.high_watermark, log.log_start_offset
-        answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset, b"")
-        offset, end = item.fetch_offset, log.log_end_offset
-        if room <= 0 and reading.bytes_count:
-            return NO_ROOM
-        if offset < end:
-            if session.node_id not in partition.isr and self.throttle.must_wait(
-                session, item, self._is_throttled(session, partition), self._broker.now_ms
-            ):
-                return None
-            try:
-                found = log.read(offset, min(item.max_bytes, max(room, 0)), end, at_least_one=not reading.bytes_count)
-            except OffsetOutOfRange as error:
-                return FetchPartitionAnswer(
-                    item.index, ErrorCode.offset_out_of_range, high_watermark, -1, error.log_start_offset, b""
-                )
-            if isinstance(found, PendingRead):
-                reading.pending.append((len(reading.answers), found))
-                reading.bytes_count += max(min(item.max_bytes, room), 1)
-                return answer
-            answer.records = found
-            reading.bytes_count += len(found)
-            if session.node_id not in partition.isr and self._is_throttled(session, partition):
-                self.throttle.took(len(found), self._broker.now_ms)
-            if len(found):
-                return answer
-        if high_watermark != item.sent_high_watermark or log_start_offset != item.sent_log_start_offset:
-            return answer
-        return None
-
-    def _is_throttled(self, session: ReplicaSession, partition: Partition) -> bool:
-        assert partition.log is not None
-        named = partition.log.config.leader_replication_throttled_replicas
-        return is_named(named, partition.topic_partition.partition, session.node_id)
-
 
 class ReplicaFetch(Waiting):
     """A follower's fetch: answered with what there is, or when something is appended."""
@@ -406,32 +239,45 @@ class ReplicaFetch(Waiting):
         self._serving = serving
         self._session = session
 
-    def read(self, broker: Broker) -> Reading:  # noqa: ARG002
-        """Look at the partitions that may have something; those for which there is no room stay marked."""
-        session, serving = self._session, self._serving
-        serving.news_travel(session)
+    def read(self, *, with_news: bool) -> Reading:
+        """Look at the partitions that may have something; those for which there is no room stay marked.
+
+        News of high watermarks alone are given only beside something else, or `with_news`.
+        """
+        session, reader = self._session, self._serving.reader
+        self._serving.news_travel(session)
         max_bytes = self.call.request.max_bytes
         reading = Reading()
+        news: list[tuple[ReplicaItem, FetchPartitionAnswer]] = []
         for item in list(session.dirty):
             room = max_bytes - reading.bytes_count
             if room <= 0 and not item.is_fresh:
                 continue
             pending = len(reading.pending)
-            answer = serving.look(session, item, reading, room)
+            answer = reader.look(session, item, reading, room)
             if answer is NO_ROOM:
                 continue
-            session.dirty.pop(item, None)
-            if answer is not None:
-                item.sent_high_watermark, item.sent_log_start_offset = answer.high_watermark, answer.log_start_offset
-                if (
-                    len(answer.records)
-                    or answer.error_code
-                    or answer.diverging_epoch is not None
-                    or len(reading.pending) > pending
-                ):
-                    item.waits_for_follower = True
-                reading.answers.append((item, answer))  # type: ignore[arg-type]
+            if answer is None:
+                session.dirty.pop(item, None)
+            elif (
+                len(answer.records)
+                or answer.error_code
+                or answer.diverging_epoch is not None
+                or len(reading.pending) > pending
+            ):
+                item.waits_for_follower = True
+                self._give(reading, item, answer)
+            else:
+                news.append((item, answer))
+        if reading.answers or with_news:
+            for item, answer in news:
+                self._give(reading, item, answer)
         return reading
+
+    def _give(self, reading: Reading, item: ReplicaItem, answer: FetchPartitionAnswer) -> None:
+        self._session.dirty.pop(item, None)
+        item.sent_high_watermark, item.sent_log_start_offset = answer.high_watermark, answer.log_start_offset
+        reading.answers.append((item, answer))  # type: ignore[arg-type]
 
     def reply(self, broker: Broker, reading: Reading) -> Outcome:
         """The answer, after a job when some of it must come from the device."""
@@ -462,7 +308,7 @@ class ReplicaFetch(Waiting):
 
     def answer(self, broker: Broker) -> Outcome:
         """Look again, and give what is there."""
-        return self.reply(broker, self.read(broker))
+        return self.reply(broker, self.read(with_news=True))
 
     def on_expiry(self, broker: Broker) -> Outcome:
         """Nothing was appended for as long as the follower wanted to wait."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 75, "DescribeTopicPartitions", range(1)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("last known ELR: empty, since an ISR here keeps its last members, alive or not",)
 
 PARTITIONS_MAX = 2_000
 

@@ -1,0 +1,138 @@
+"""What a leader has for a follower of one partition: where their logs part, records up to the log's end, or news of the watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.reading import Reading
+from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
+from yak.broker.replica_throttle import Throttle, is_named
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
+from yak.replication.isr import may_join
+from yak.replication.partition import Partition
+from yak.storage.log import OffsetOutOfRange, PendingRead
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+NO_ROOM = FetchPartitionAnswer(-1)
+"""There is more for this partition than this answer may hold: it comes with the next."""
+
+
+class ReplicaReader:
+    """Looks at one partition at a time; `throttle` holds back those that catch up."""
+
+    def __init__(self, broker: Broker, throttle: Throttle) -> None:
+        self._broker = broker
+        self.throttle = throttle
+
+    def look(
+        self, session: ReplicaSession, item: ReplicaItem, reading: Reading, room: int
+    ) -> FetchPartitionAnswer | None:
+        """What one partition has for the follower; None when it is no news."""
+        try:
+            partition = self._readable(item)
+            if item.is_fresh:
+                answer = self._take_progress(session, partition, item)
+                if answer is not None:
+                    return answer
+            return self._read(session, partition, item, reading, room)
+        except PeerError as error:
+            return FetchPartitionAnswer(item.index, error.error_code, -1, -1, -1, b"")
+        except LogDirectoryFailure as failure:
+            self._broker.directory_failed(failure)
+            return FetchPartitionAnswer(item.index, ErrorCode.kafka_storage_error, -1, -1, -1, b"")
+
+    def _readable(self, item: ReplicaItem) -> Partition:
+        partition = item.partition
+        if partition is None or self._broker.partitions.get(partition.topic_partition) is not partition:
+            raise PeerError(ErrorCode.unknown_topic_id)
+        if partition.log is None:
+            raise PeerError(ErrorCode.kafka_storage_error)
+        if not partition.is_leader or self._broker.maintenance.is_stopping:
+            raise PeerError(ErrorCode.not_leader_or_follower)
+        epoch = item.current_leader_epoch
+        if epoch != partition.leader_epoch:
+            is_old = epoch < partition.leader_epoch
+            raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
+        return partition
+
+    def _take_progress(
+        self, session: ReplicaSession, partition: Partition, item: ReplicaItem
+    ) -> FetchPartitionAnswer | None:
+        """Let the fetch offset count, once it is known that the follower's log is ours up to there."""
+        log = partition.log
+        assert log is not None
+        replica = partition.replica_states.get(session.node_id)
+        if replica is None:
+            raise PeerError(ErrorCode.not_leader_or_follower, f"node {session.node_id} is no replica")
+        offset, end = item.fetch_offset, log.log_end_offset
+        diverging = None
+        if item.last_fetched_epoch >= 0:
+            epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
+            if epoch < 0:
+                # A later epoch than any of ours: records of a leader that was passed over in an unclean election.
+                diverging = DivergingEpoch(log.latest_epoch, end)
+            elif epoch < item.last_fetched_epoch or end_offset < offset:
+                diverging = DivergingEpoch(epoch, end_offset)
+        elif offset > end:
+            diverging = DivergingEpoch(log.latest_epoch, end)
+        if diverging is not None:
+            answer = FetchPartitionAnswer(item.index, 0, partition.high_watermark, -1, log.log_start_offset, b"")
+            answer.diverging_epoch = diverging
+            return answer
+        if offset < log.log_start_offset:
+            return FetchPartitionAnswer(
+                item.index, ErrorCode.offset_out_of_range, partition.high_watermark, -1, log.log_start_offset, b""
+            )
+        item.is_fresh = False
+        start_moved = item.log_start_offset > replica.log_start_offset
+        if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, self._broker.now_ms):
+            if partition.advance_high_watermark():
+                self._broker.advanced(partition)
+            if may_join(partition, session.node_id):
+                self._broker.isr_changes.look(partition)
+            if start_moved:
+                self._broker.replica_log_start_moved(partition)
+        return None
+
+    def _read(
+        self, session: ReplicaSession, partition: Partition, item: ReplicaItem, reading: Reading, room: int
+    ) -> FetchPartitionAnswer | None:
+        log = partition.log
+        assert log is not None
+        high_watermark, log_start_offset = partition.high_watermark, log.log_start_offset
+        answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset, b"")
+        offset, end = item.fetch_offset, log.log_end_offset
+        if room <= 0 and reading.bytes_count:
+            return NO_ROOM
+        if offset < end:
+            if session.node_id not in partition.isr and self.throttle.must_wait(
+                session, item, self._is_throttled(session, partition), self._broker.now_ms
+            ):
+                return None
+            try:
+                found = log.read(offset, min(item.max_bytes, max(room, 0)), end, at_least_one=not reading.bytes_count)
+            except OffsetOutOfRange as error:
+                return FetchPartitionAnswer(
+                    item.index, ErrorCode.offset_out_of_range, high_watermark, -1, error.log_start_offset, b""
+                )
+            if isinstance(found, PendingRead):
+                reading.pending.append((len(reading.answers), found))
+                reading.bytes_count += max(min(item.max_bytes, room), 1)
+                return answer
+            answer.records = found
+            reading.bytes_count += len(found)
+            if session.node_id not in partition.isr and self._is_throttled(session, partition):
+                self.throttle.took(len(found), self._broker.now_ms)
+            if len(found):
+                return answer
+        if high_watermark != item.sent_high_watermark or log_start_offset != item.sent_log_start_offset:
+            return answer
+        return None
+
+    def _is_throttled(self, session: ReplicaSession, partition: Partition) -> bool:
+        assert partition.log is not None
+        named = partition.log.config.leader_replication_throttled_replicas
+        return is_named(named, partition.topic_partition.partition, session.node_id)

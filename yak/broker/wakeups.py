@@ -1,0 +1,57 @@
+"""Who waits on a partition, and how they are told: what they waited for is there, or will not come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.recompression import fail_pending
+from yak.errors import ErrorCode
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+
+def wake(broker: Broker, partition: Partition) -> None:
+    """The high watermark, the flushed end or the log start moved."""
+    _wake_produces(broker, partition)
+    if partition.waiting_fetches:
+        for fetch in list(partition.waiting_fetches):
+            fetch.on_progress(broker)
+    if partition.sessions:
+        for session in partition.sessions:
+            if session.parked is not None:
+                session.parked.on_progress(broker)
+
+
+def _wake_produces(broker: Broker, partition: Partition) -> None:
+    queue = partition.waiting_produces
+    if queue:
+        while queue and queue[0][0].end_offset <= partition.high_watermark:
+            appended, waiting, answer = queue.popleft()
+            if appended.counts(partition):
+                waiting.resolve(broker)
+            else:
+                appended.wait_in(partition, waiting, answer)
+    queue = partition.waiting_flushes
+    if queue and partition.log is not None:
+        while queue and queue[0][0].end_offset <= partition.log.recovery_point:
+            queue.popleft()[1].resolve(broker)
+
+
+def fail_waiting(broker: Broker, partition: Partition, error_code: ErrorCode) -> None:
+    """Answer every produce that waits on the partition with an error, and wake its fetches to see for themselves."""
+    fail_pending(broker, partition, error_code)
+    for queue in (partition.waiting_produces, partition.waiting_flushes):
+        while queue:
+            _appended, waiting, answer = queue.popleft()
+            answer.error_code = error_code
+            answer.base_offset = -1
+            waiting.resolve(broker)
+    broker.record_deletions.on_log_start(partition)
+    for fetch in list(partition.waiting_fetches or ()):
+        broker.finish(fetch)
+    for session, item in (partition.sessions or {}).items():
+        session.mark_dirty(item)
+        if session.parked is not None:
+            broker.finish(session.parked)
