@@ -1,0 +1,103 @@
+"""Brokers whose machine went down under them: the kernel's boot id in their marks is another one.
+
+A kernel cannot be restarted here, so the marks are changed instead: to a start of the machine that is over.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+
+def up(yak: Any, *arguments: str) -> dict[str, Any]:
+    ran = yak.run("up", "-d", "--port", "0", "-o", "json", *arguments)
+    assert ran.code == 0, ran.err
+    return dict(ran.json)
+
+
+def power_fails(yak: Any, *nodes: int) -> None:
+    """Kill these brokers, as if their machine had gone down and come up again."""
+    for node in nodes:
+        assert yak.run("up", "kill", str(node)).code == 0
+        mark = Path(yak.folder) / "yak-data" / f"node-{node}" / "boot.yak"
+        assert len(mark.read_text().strip()) == 36
+        mark.write_text("00000000-0000-0000-0000-000000000000\n")
+
+
+def log_of(yak: Any, node: int) -> str:
+    return (Path(yak.folder) / "yak-data" / "logs" / f"node-{node}.log").read_text()
+
+
+def isr(bootstrap: str, topic: str) -> list[int]:
+    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10).topics[topic]
+    return sorted(found.partitions[0].isrs)
+
+
+def write(bootstrap: str, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 30000})
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(30) == 0
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[str]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value().decode() for message in consumer.consume(count, 30) if message.error() is None]
+    finally:
+        consumer.close()
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_a_machine_that_lost_power_counts_as_lossy_until_it_caught_up(yak: Any) -> None:
+    bootstrap = up(yak, "--brokers", "3", "--seed-topic", "t")["bootstrap"]
+    write(bootstrap, "t", "a", "b")
+    power_fails(yak, 2)
+    assert yak.run("up", "restart", "2").code == 0
+    told = log_of(yak, 2)
+    assert "machine-restarted directory=" in told
+    assert told.rpartition("broker-registered")[2].splitlines()[0].endswith("lossy=True")
+    wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "it caught up")
+    assert yak.run("up", "restart", "2", "--hard").code == 0
+    assert log_of(yak, 2).count("machine-restarted") == 1, "its mark was renewed"
+    assert read(bootstrap, "t", 2) == ["a", "b"]
+
+
+def test_when_all_machines_lost_power_the_cluster_serves_what_is_left(yak: Any) -> None:
+    status = up(yak, "--brokers", "3", "--seed-topic", "t")
+    write(status["bootstrap"], "t", "a", "b")
+    power_fails(yak, 1, 2, 3)
+    bootstrap = up(yak)["bootstrap"]
+    write(bootstrap, "t", "c")
+    assert read(bootstrap, "t", 3) == ["a", "b", "c"]
+    wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "all are in sync again")
+
+
+def test_a_single_broker_goes_on_with_what_is_left(yak: Any) -> None:
+    bootstrap = up(yak, "--seed-topic", "t")["bootstrap"]
+    write(bootstrap, "t", "a")
+    power_fails(yak, 1)
+    bootstrap = up(yak)["bootstrap"]
+    write(bootstrap, "t", "b")
+    assert read(bootstrap, "t", 2) == ["a", "b"]
+
+
+def test_a_clean_stop_before_the_machine_goes_down_loses_nothing(yak: Any) -> None:
+    up(yak, "--seed-topic", "t")
+    assert yak.run("up", "--down").code == 0
+    mark = Path(yak.folder) / "yak-data" / "node-1" / "boot.yak"
+    before = mark.read_text()
+    mark.write_text("00000000-0000-0000-0000-000000000000\n")
+    assert up(yak)["brokers"][0]["state"] == "running"
+    assert "machine-restarted" not in log_of(yak, 1)
+    assert mark.read_text() == before
