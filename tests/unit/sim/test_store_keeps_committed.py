@@ -271,5 +271,5 @@ def test_the_walks_get_somewhere():
     walks = [Walk(seed) for seed in range(20)]
     for walk in walks:
         walk.run(600)
-    assert sum(len(walk.committed) for walk in walks) > 200
-    assert sum(walk.elections for walk in walks) > 200
+    assert sum(len(walk.committed) for walk in walks) > 50
+    assert sum(walk.elections for walk in walks) > 50
