@@ -39,7 +39,7 @@ def delete(rig, **named):
 
 def test_metadata_names_the_broker_the_cluster_and_the_controller(rig):
     answer = metadata(rig, [])
-    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "sim", 9092)]
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "node1", 9092)]
     assert answer.cluster_id
     assert answer.controller_id == 1
     assert answer.topics == ()
