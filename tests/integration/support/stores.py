@@ -141,8 +141,11 @@ class Caller:
         self.image = Image()
 
     def __call__(self, script: str, **arguments: Any) -> StoreOutcome:
+        return self.backend.call(self.request(script, **arguments))
+
+    def request(self, script: str, **arguments: Any) -> StoreRequest:
         envelope = self.who | {"controller_epoch": self.controller_epoch}
-        return self.backend.call(StoreRequest(script, envelope | arguments, self.image.offset, self.image.chain_hash))
+        return StoreRequest(script, envelope | arguments, self.image.offset, self.image.chain_hash)
 
     @property
     def member(self) -> str:
