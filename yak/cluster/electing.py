@@ -13,7 +13,7 @@ from itertools import islice
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL, Cause, Election, needed_elections, preferred_elections
 from yak.cluster.image import Image
 from yak.cluster.link import Link
-from yak.cluster.records import NO_LEADER
+from yak.cluster.records import NO_LEADER, BrokerState
 from yak.ids import MetadataOffset, PartitionEpoch
 from yak.seams.metadata_store import StoreOutcome
 
@@ -25,14 +25,20 @@ _SAID = {
 
 
 class Electing:
-    """The elections of a broker that holds the office. `on_failed` gets what refuses a whole call."""
+    """The elections of a broker that holds the office. `on_failed` gets what refuses a whole call.
 
-    def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None]) -> None:
+    `unclean` is what topics that say nothing of `unclean.leader.election.enable` have.
+    """
+
+    def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None], *, unclean: bool = False) -> None:
         self._link = link
+        self._unclean = unclean
         self._on_failed = on_failed
         self._term = 0
         self._looked_at: object = None
         """The image's `brokers` at the last look: the same object means nothing to look for."""
+        self._looked_at_topics: object = None
+        """And its `topics`, of which one may gain a member that can take over from a broker that stops."""
         self._in_flight = 0
         self._since_offset: MetadataOffset = 0
         self._refused: dict[tuple[uuid.UUID, int], PartitionEpoch] = {}
@@ -65,19 +71,24 @@ class Electing:
             self._detected_ms = now_ms
 
     def look(self, now_ms: int) -> None:
-        """Elect what the image asks for, if brokers changed since the last look or elections were done since."""
+        """Elect what the image asks for, if it may ask for more than at the last look."""
         image = self._link.image
-        if self._in_flight or image.offset < self._since_offset or self._looked_at is image.brokers:
+        if self._in_flight or image.offset < self._since_offset:
             return
-        self._looked_at = image.brokers
+        if self._looked_at is image.brokers and (
+            self._looked_at_topics is image.topics
+            or not any(broker.state is BrokerState.STOPPING for broker in image.brokers.values())
+        ):
+            return
+        self._looked_at, self._looked_at_topics = image.brokers, image.topics
         self.detected(now_ms)
-        self._send(needed_elections(image))
+        self._send(needed_elections(image, unclean=self._unclean))
         if not self._in_flight:
             self._forget()
 
     def look_ahead(self, image: Image) -> None:
         """Elect on an image as it will be once the store has done what was sent just before."""
-        self._send(needed_elections(image))
+        self._send(needed_elections(image, unclean=self._unclean))
 
     def look_over(self, now_ms: int, *, hand_back: bool) -> None:
         """Look once more for partitions that can have a leader by now; `hand_back`: and for leaderships that can go
@@ -86,7 +97,7 @@ class Electing:
         if self._in_flight or image.offset < self._since_offset:
             return
         self.detected(now_ms)
-        self._send(needed_elections(image))
+        self._send(needed_elections(image, unclean=self._unclean))
         if hand_back:
             self._send(preferred_elections(image))
         if not self._in_flight:

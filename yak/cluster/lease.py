@@ -219,8 +219,9 @@ class Candidacy:
                 epoch, renewals = outcome.value.get("controller_epoch"), outcome.value.get("lease_n")
                 if isinstance(epoch, int) and isinstance(renewals, int):
                     self._watch.observe((epoch, renewals), now_ms, now_ms)
-            elif outcome.code == "TOO_MANY_FENCED":
-                self._link.say("warning", "controller-takeover-put-off", **claim)
+                if claim.get("fast") and claim["claimed_epoch"] == epoch:
+                    # Too many brokers were fenced this way just now: left to the slow way.
+                    self._link.say("warning", "controller-takeover-put-off", controller_epoch=epoch)
             else:
                 self._not_before_ms = now_ms + RETRY_MS
                 self._on_refused(outcome, now_ms)

@@ -1,15 +1,21 @@
-"""A broker's metadata side without a broker: membership, image and image log against the store in memory."""
+"""A broker's metadata side without a broker: memberships, one or several, against the store in memory."""
 
+import heapq
+import random
 import uuid
 from collections import deque
 
 import pytest
 
+from yak.cluster.controller import NewTopic, plan_create_topic
 from yak.cluster.image import Image
-from yak.cluster.membership import Identity, Membership, MembershipSettings
+from yak.cluster.membership import Identity, Membership, MembershipSettings, MemberState
 from yak.cluster.outputs import BecameReady, Call, ChangeDone, Left, Output, Refuse, Say, Tail
 from yak.seams.metadata_store import StoreRequest, TailedRecord
+from yak.sim.dice import SeededDice
 from yak.sim.store import SimStore
+
+START_MS = 1_000_000
 
 
 class CountingDice:
@@ -140,6 +146,257 @@ def identity(node_id: int = 1, boot: str = "boot-1", directory: str = "", **more
     return Identity(node_id, boot, (directory or f"dir-{node_id}",), "127.0.0.1", 9092 + node_id, **more)
 
 
+class Node:
+    """One broker's membership: what it is told waits while it is paused, and is lost when it is killed."""
+
+    def __init__(self, fleet: "Fleet", node_id: int, role: str) -> None:
+        self.fleet = fleet
+        self.node_id = node_id
+        self.role = role
+        self.image = Image()
+        self.member: Membership | None = None
+        self.life = 0
+        self.line = 0
+        self.is_paused = False
+        self.inbox: deque = deque()
+        self.said: list[Say] = []
+        self.tail_after: int | None = None
+        self.call_ms = 0
+
+    def start(self) -> None:
+        self.life += 1
+        identity = Identity(self.node_id, f"boot-{self.life}", (f"d{self.node_id}",), "h", 9092, role=self.role)
+        count = iter(range(1, 10**9))
+        self.member = Membership(
+            identity,
+            self.image,
+            next_nonce=lambda: next(count),
+            dice=SeededDice(self.node_id),
+            settings=MembershipSettings(),
+        )
+        self.inbox.clear()
+        self.is_paused = False
+        self.call_ms = 0
+        if self.fleet.store.up:
+            self.connect()
+
+    def kill(self) -> None:
+        self.life += 1
+        self.line += 1
+        self.member = None
+
+    def connect(self) -> None:
+        self.line += 1
+        self.tail_after = None
+        self.deliver(lambda m, now_ms: m.on_connected(self.fleet.store.process_id, (), now_ms))
+
+    def lose(self) -> None:
+        self.line += 1
+        self.deliver(lambda m, now_ms: m.on_lost("the store is away", now_ms))
+
+    def deliver(self, act) -> None:
+        """Let the membership do something, now or when it goes on."""
+        if self.member is None:
+            return
+        if self.is_paused:
+            self.inbox.append(act)
+            return
+        self.carry_out(act(self.member, self.fleet.now_ms))
+        due_ms = self.member.next_due()
+        if due_ms is not None:
+            self.later(due_ms - self.fleet.now_ms, self.on_time)
+
+    def on_time(self) -> None:
+        due_ms = None if self.member is None else self.member.next_due()
+        if due_ms is not None and due_ms <= self.fleet.now_ms and not self.is_paused:
+            self.deliver(lambda m, now_ms: m.on_time(now_ms))
+
+    def resume(self) -> None:
+        self.is_paused = False
+        while self.inbox:
+            self.deliver(self.inbox.popleft())
+        self.deliver(lambda m, now_ms: m.on_time(now_ms))
+
+    def later(self, ms: int, act) -> None:
+        life = self.life
+        self.fleet.at(self.fleet.now_ms + max(ms, 0), lambda: act() if self.life == life else None)
+
+    def carry_out(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Call(nonce, request):
+                    # In order, as on one connection.
+                    self.call_ms = max(self.call_ms, self.fleet.now_ms + self.fleet.delay())
+                    self.fleet.at(self.call_ms, lambda n=nonce, r=request, at=self.line: self.call(n, r, at))
+                case Tail(after):
+                    self.tail_after = after
+                    self.pump()
+                case Say():
+                    self.said.append(output)
+                case Refuse():
+                    raise AssertionError(output)
+
+    def call(self, nonce, request, line) -> None:
+        fleet = self.fleet
+        if fleet.now_ms < fleet.hangs_until_ms:
+            fleet.at(fleet.hangs_until_ms, lambda: self.call(nonce, request, line))
+            return
+        if not fleet.store.up:
+            return
+        outcome = fleet.store.call(request, fleet.now_ms)
+        fleet.check(request, outcome)
+
+        def answer() -> None:
+            if line == self.line:
+                self.deliver(lambda m, now_ms: m.on_replied(nonce, outcome, now_ms))
+
+        self.later(fleet.delay(), answer)
+        for node in fleet.nodes.values():
+            node.later(fleet.delay(), node.pump)
+
+    def pump(self) -> None:
+        if self.tail_after is None or not self.fleet.store.up or self.member is None:
+            return
+        records = self.fleet.store.records_after(self.tail_after)
+        if not records:
+            return
+        self.tail_after = records[-1].offset
+        line = self.line
+
+        def take(member, now_ms):
+            if line != self.line:
+                return []
+            good, outputs = member.admit(records, now_ms)
+            self.later(self.fleet.delay(), lambda: self.deliver(lambda m, at_ms: self.persisted(m, good, at_ms)))
+            return outputs
+
+        self.deliver(take)
+
+    def persisted(self, member, records, now_ms):
+        if not records:
+            return []
+        if records[0].offset != self.image.offset + 1:
+            # Jobs of the broker run in order; here a later one may come first.
+            self.later(1, lambda: self.deliver(lambda m, at_ms: self.persisted(m, records, at_ms)))
+            return []
+        self.image, _delta = self.image.apply_all(records)
+        return member.on_image(self.image, now_ms)
+
+
+class Fleet:
+    """The brokers, the store and the clock."""
+
+    def __init__(self, roles: list[str], seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.store = SimStore()
+        self.now_ms = START_MS
+        self.hangs_until_ms = 0
+        self.queue: list = []
+        self.order = 0
+        self.office: dict[int, int] = {}
+        self.fast_fences: list[tuple[int, int]] = []
+        self.nodes = {n: Node(self, n, role) for n, role in enumerate(roles, 1)}
+
+    def delay(self) -> int:
+        return self.dice.randint(0, 4)
+
+    def at(self, due_ms: int, act) -> None:
+        self.order += 1
+        heapq.heappush(self.queue, (due_ms, self.order, act))
+
+    def run(self, ms: int) -> "Fleet":
+        end_ms = self.now_ms + ms
+        while self.queue and self.queue[0][0] <= end_ms:
+            self.now_ms, _, act = heapq.heappop(self.queue)
+            act()
+            self.check_offices()
+        self.now_ms = end_ms
+        return self
+
+    def start(self) -> "Fleet":
+        for node in self.nodes.values():
+            node.start()
+        return self.run(3_000)
+
+    def check_offices(self) -> None:
+        for node in self.nodes.values():
+            epoch = node.member._link.controller_epoch if node.member is not None else 0
+            if epoch:
+                assert self.office.setdefault(epoch, node.node_id) == node.node_id, "two brokers hold one office"
+
+    def check(self, request, outcome) -> None:
+        fast = request.arguments.get("fast") and outcome.code == "OK"
+        if not fast:
+            return
+        lately = [b for b in self.store.state.brokers.values() if self.now_ms - b["fast_fenced_ms"] < 10_000]
+        registered = [b for b in self.store.state.brokers.values() if b["state"] != "CLOSED"]
+        assert len(lately) * 2 <= len(registered) or len(registered) == 1
+
+    def kinds(self, kind: str) -> list[dict]:
+        return [record.payload for record in self.store.records_after(0, 10**6) if record.kind == kind]
+
+    def holder(self) -> Node:
+        [holder] = [n for n in self.nodes.values() if n.member is not None and n.member.is_controller]
+        return holder
+
+    def create(self, name: str, partitions: int) -> None:
+        image = self.holder().image
+        plan = plan_create_topic(
+            image, NewTopic(name, partitions, len(image.active_brokers())), uuid.UUID(int=self.dice.getrandbits(60))
+        )
+        self.holder().deliver(lambda m, now_ms: m.begin(plan.requests, now_ms)[1])
+        self.run(50)
+
+    def outage(self, ms: int, *, restart: bool) -> None:
+        self.store.up = False
+        for node in self.nodes.values():
+            node.lose()
+        self.run(ms)
+        self.store.up = True
+        if restart:
+            self.store.restart()
+        for node in self.nodes.values():
+            node.later(self.dice.randint(0, 400), node.connect)
+
+    def kill(self, node: Node, *, noticed: bool = True) -> None:
+        epoch = node.member.broker_epoch if node.member is not None else 0
+        node.kill()
+        if noticed:
+            self.everybody_suspects(node.node_id, epoch)
+
+    def everybody_suspects(self, node_id: int, epoch: int) -> None:
+        for other in self.nodes.values():
+            if other.node_id != node_id:
+                other.later(
+                    self.dice.randint(20, 60),
+                    lambda o=other: o.deliver(lambda m, now_ms: m.on_peer_dead(node_id, epoch, now_ms)),
+                )
+
+    def heal(self) -> None:
+        if not self.store.up:
+            self.store.up = True
+        for node in self.nodes.values():
+            if node.member is None:
+                node.start()
+            elif node.is_paused:
+                node.resume()
+        self.run(40_000)
+
+    def assert_healthy(self) -> None:
+        holder = self.holder()
+        state = self.store.state
+        assert state.cluster["ctl_id"] == holder.node_id
+        assert {b["state"] for b in state.brokers.values()} == {"ACTIVE"}
+        for node in self.nodes.values():
+            assert node.member.state is MemberState.ACTIVE, node.member.describe()
+            assert node.image == holder.image
+        roles = {node.role for node in self.nodes.values()}
+        if "leader" in roles:
+            assert holder.role == "leader"
+        for topic in holder.image.topics.values():
+            assert all(p.leader in self.nodes for p in topic.partitions)
+
+
 @pytest.fixture
 def store() -> SimStore:
     return SimStore()
@@ -153,3 +410,8 @@ def make_driver():
 @pytest.fixture
 def make_identity():
     return identity
+
+
+@pytest.fixture
+def make_fleet():
+    return Fleet

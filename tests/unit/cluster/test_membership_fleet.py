@@ -1,0 +1,69 @@
+"""Several memberships over one store, with outages, pauses, kills and false alarms: who holds the office, who is alive."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+ROLES = st.lists(st.sampled_from(["leader", "follower"]), min_size=1, max_size=4)
+FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from(["kill", "kill silently", "pause", "resume", "start", "alarm", "outage", "restart", "hang"]),
+        st.integers(0, 3),
+        st.sampled_from([0, 30, 300, 2_000, 5_600, 7_000, 15_000]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(roles=ROLES, faults=FAULTS, seed=st.integers(0, 2**32))
+def test_whatever_happens_one_office_holds_and_all_come_back(make_fleet, roles, faults, seed):
+    fleet = make_fleet(roles, seed).start()
+    fleet.create("a", 3)
+    for fault, which, ms in faults:
+        node = fleet.nodes[1 + which % len(roles)]
+        if fault == "kill" and node.member is not None:
+            fleet.kill(node)
+        elif fault == "kill silently" and node.member is not None:
+            fleet.kill(node, noticed=False)
+        elif fault == "pause" and node.member is not None:
+            node.is_paused = True
+        elif fault == "resume" and node.is_paused:
+            node.resume()
+        elif fault == "start" and node.member is None:
+            node.start()
+        elif fault == "alarm" and node.member is not None:
+            fleet.everybody_suspects(node.node_id, node.member.broker_epoch)
+        elif fault in ("outage", "restart"):
+            fleet.outage(ms, restart=fault == "restart")
+        elif fault == "hang":
+            fleet.hangs_until_ms = fleet.now_ms + ms
+        fleet.run(ms)
+    fleet.heal()
+    fleet.assert_healthy()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    roles=ROLES,
+    faults=st.lists(
+        st.tuples(st.sampled_from(["outage", "restart", "hang"]), st.integers(0, 60_000), st.integers(0, 3_000)),
+        max_size=6,
+    ),
+    seed=st.integers(0, 2**32),
+)
+def test_no_outage_of_the_store_deposes_a_healthy_controller_or_fences_anybody(make_fleet, roles, faults, seed):
+    fleet = make_fleet(roles, seed).start()
+    fleet.create("a", 3)
+    holder, changes = fleet.holder().node_id, len(fleet.kinds("ControllerChange"))
+    for fault, ms, pause_ms in faults:
+        if fault == "hang":
+            fleet.hangs_until_ms = fleet.now_ms + ms
+            fleet.run(ms)
+        else:
+            fleet.outage(ms, restart=fault == "restart")
+        fleet.run(pause_ms)
+    fleet.run(10_000)
+    assert fleet.holder().node_id == holder
+    assert len(fleet.kinds("ControllerChange")) == changes
+    assert [b for b in fleet.kinds("BrokerChange") if b["state"] != "ACTIVE"] == []
+    fleet.assert_healthy()
