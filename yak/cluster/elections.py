@@ -60,8 +60,8 @@ class Election:
         }
 
 
-def needed_elections(image: Image) -> Iterator[Election]:
-    """The elections that the image asks for, topic by topic in the image's order."""
+def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Election]:
+    """The elections that the image asks for, topic by topic in the image's order; `unclean` as for `unclean_allowed`."""
     brokers = image.brokers
     for topic in image.topics.values():
         allow_unclean = None
@@ -69,18 +69,18 @@ def needed_elections(image: Image) -> Iterator[Election]:
             state = _leader_state(partition, brokers)
             if state is BrokerState.ACTIVE:
                 continue
-            leader, unclean = clean_leader(partition, brokers), False
+            leader, is_unclean = clean_leader(partition, brokers), False
             if state is BrokerState.STOPPING:
                 if leader != NO_LEADER:
                     yield _election(topic, partition, leader, unclean=False, cause=Cause.STOPPING)
                 continue
             if leader == NO_LEADER:
                 if allow_unclean is None:
-                    allow_unclean = unclean_allowed(image, topic)
+                    allow_unclean = unclean_allowed(image, topic, by_default=unclean)
                 leader = unclean_leader(partition, brokers, asked=allow_unclean)
-                unclean = leader != NO_LEADER
+                is_unclean = leader != NO_LEADER
             if leader != partition.leader or leader != NO_LEADER:
-                yield _election(topic, partition, leader, unclean=unclean, cause=Cause.LOST)
+                yield _election(topic, partition, leader, unclean=is_unclean, cause=Cause.LOST)
 
 
 def preferred_elections(image: Image) -> Iterator[Election]:
@@ -131,10 +131,11 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -
     return _first(partition, former or active, brokers)
 
 
-def unclean_allowed(image: Image, topic: TopicInfo) -> bool:
-    """Whether the topic, or the default of all brokers, says that any leader is better than none."""
-    value = topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG) or "false"
-    return value.lower() == "true"
+def unclean_allowed(image: Image, topic: TopicInfo, *, by_default: bool = False) -> bool:
+    """Whether the topic, or the default of all brokers, or where both are silent the controller's own settings
+    (`by_default`) say that any leader is better than none."""
+    value = topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG)
+    return by_default if value is None else value.strip().lower() == "true"
 
 
 # ------------------------------------------------------------------------------------------------------- inside

@@ -59,13 +59,15 @@ class MembershipSettings:
     """Times in ms. The session must be longer than the time between heartbeats.
 
     `session_timeout_ms` is also the controller's lease: who did not count on for that long is taken for dead.
-    `auto_leader_rebalance` and `leader_imbalance_check_interval_ms` are Kafka's configs of these names.
+    `auto_leader_rebalance`, `leader_imbalance_check_interval_ms` and `unclean_leader_election` are Kafka's configs of
+    these names.
     """
 
     heartbeat_interval_ms: int = 500
     session_timeout_ms: int = 6_000
     auto_leader_rebalance: bool = True
     leader_imbalance_check_interval_ms: int = 5_000
+    unclean_leader_election: bool = False
     recheck_ms: int = 3_000
     high_watermark_interval_ms: int = 200
     takeover_wait_ms: int = 2_000

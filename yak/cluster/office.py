@@ -65,7 +65,7 @@ class Office:
         self._settings = settings
         self._on_refused = on_refused
         self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
-        self._electing = Electing(link, self._failed)
+        self._electing = Electing(link, self._failed, unclean=settings.unclean_leader_election)
         self._unfinished = Unfinished(link, self._failed)
         self._letting_in: dict[NodeId, _Letting] = {}
         self._known = {node_id: broker.broker_epoch for node_id, broker in link.image.brokers.items()}

@@ -41,6 +41,7 @@ class BrokerConfig:
     controlled_shutdown_enable: bool
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_enable: bool
     replica_lag_time_max_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_response_max_bytes: int
@@ -94,6 +95,7 @@ _PLAIN_FIELDS: Final = (
     "controlled_shutdown_enable",
     "auto_leader_rebalance_enable",
     "leader_imbalance_check_interval_seconds",
+    "unclean_leader_election_enable",
     "replica_lag_time_max_ms",
     "replica_fetch_max_bytes",
     "replica_fetch_response_max_bytes",

@@ -117,6 +117,7 @@ def make_broker(
             heartbeat_interval_ms=options.renew_interval_ms,
             auto_leader_rebalance=config.auto_leader_rebalance_enable,
             leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+            unclean_leader_election=config.unclean_leader_election_enable,
         ),
         log_store=opened.log_store,
         image=opened.image,

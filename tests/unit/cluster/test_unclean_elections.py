@@ -1,0 +1,38 @@
+"""Who may lead when nobody is left that has everything: `unclean.leader.election.enable`, and where it is set."""
+
+import uuid
+
+import pytest
+
+from yak.cluster.elections import needed_elections
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.records import NO_LEADER, BrokerState
+
+NAME = "unclean.leader.election.enable"
+
+
+def image_of(topic_configs, all_brokers):
+    """Node 1, alone in the ISR, is gone; node 2 lags."""
+    states = {1: BrokerState.FENCED, 2: BrokerState.ACTIVE}
+    brokers = {n: BrokerInfo(n, 10 + n, "b", (), "h", 9092, None, "leader", state) for n, state in states.items()}
+    info = PartitionInfo(0, (1, 2), (1,), (11,), (), (), 1, 4, 7)
+    topic = TopicInfo("orders", uuid.UUID(int=1), (info,), topic_configs)
+    return Image(brokers=brokers, topics={"orders": topic}, default_broker_configs=all_brokers)
+
+
+@pytest.mark.parametrize(
+    ("topic_configs", "all_brokers", "own", "leader"),
+    [
+        ({}, {}, False, NO_LEADER),
+        ({}, {}, True, 2),
+        ({}, {NAME: "true"}, False, 2),
+        ({}, {NAME: "false"}, True, NO_LEADER),
+        ({NAME: "true"}, {NAME: "false"}, False, 2),
+        ({NAME: "false"}, {NAME: "true"}, True, NO_LEADER),
+    ],
+)
+def test_the_topic_is_asked_then_the_default_of_all_brokers_then_the_controllers_own(
+    topic_configs, all_brokers, own, leader
+):
+    (election,) = needed_elections(image_of(topic_configs, all_brokers), unclean=own)
+    assert (election.leader, election.unclean) == (leader, leader != NO_LEADER)
