@@ -162,9 +162,17 @@ class _Drill:
         self._wait("some partition takes no writes", done)
 
     def ends(self) -> dict[int, int]:
-        """The high watermark of every partition."""
+        """The high watermark of every partition. Raises YakError when some leader does not tell it in time."""
         names = [TopicPartition(self._load.topic, number) for number in range(self._load.partitions)]
-        return {each.partition: end for each, (_, end) in self._admin.watermarks(names).items()}
+        deadline_s = time.monotonic() + ELECTION_SECONDS
+        while True:
+            try:
+                return {each.partition: end for each, (_, end) in self._admin.watermarks(names).items()}
+            except YakError:
+                # The admin client may still know a leader of before, and a new leader says at first that it cannot tell.
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.2)
 
     def client_settings(self) -> dict[str, object]:
         """The librdkafka properties that matter here, of both clients."""
