@@ -11,6 +11,7 @@ import pytest
 
 from yak.errors import StartRefused, UsageError, YakError
 from yak.local import ports, processes
+from yak.local.checks.local_cluster import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.planning import replication_configs
 from yak.local.state import load, state_path
@@ -275,3 +276,13 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     assert (2, "running") in changes
     assert (1, "paused") in changes
     assert any(name == "node-2" and "started with" in line for name, line in lines)
+
+
+def test_the_doctor_tells_of_paused_and_of_dead_nodes(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0, brokers=2))
+    assert check_local_cluster(cluster.data_dir).state == "ok"
+    cluster.pause(2)
+    found = check_local_cluster(cluster.data_dir)
+    assert (found.state, found.detail) == ("warn", "node 2 is paused")
+    cluster.kill(1)
+    assert check_local_cluster(cluster.data_dir).state == "FAIL"
