@@ -57,10 +57,11 @@ def wanted_isr(
         epoch, replica = epoch_of(node_id), partition.replica_states[node_id]
         if epoch < 0:
             continue
-        if committed.get(node_id) == epoch:
-            if replica.is_caught_up(end, now_ms, lag_max_ms):
-                wanted.append((node_id, epoch))
-        elif replica.broker_epoch == epoch and replica.log_end_offset >= joins_at:
+        is_member = committed.get(node_id) == epoch
+        if not is_member and (replica.broker_epoch != epoch or replica.log_end_offset < joins_at):
+            continue
+        # asked of those that join too: one that stopped fetching would be let out again at the next look, and so on
+        if replica.is_caught_up(end, now_ms, lag_max_ms):
             wanted.append((node_id, epoch))
     return None if dict(wanted) == committed else tuple(wanted)
 
