@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from yak.sim.books import Books, Violation
+from yak.ids import TopicPartition
+from yak.sim.books import Books, PartitionBooks, Violation
 from yak.sim.history import Key
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class ClusterBooks(Books):
     def promises(self, topic: str, partition: int) -> bool:
         """Whether the partition is not forfeited."""
         return Key(self._topic_id(topic), partition) not in self._history.forfeited  # type: ignore[arg-type]
+
+    def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
+        """The books of all partitions that still promise something."""
+        return [(each, held) for each, held in super().partitions() if self.promises(*each)]
 
     def acknowledged(self, topic: str, partition: int, base_offset: int, values: list[bytes]) -> None:
         """Nothing is acknowledged that no high watermark passed."""

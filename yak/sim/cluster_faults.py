@@ -140,14 +140,13 @@ class ClusterFaults:
         return self._dice.choice(running)
 
     def _kill(self) -> bool:
-        victims = [self._victim()]
-        if self._dice.chance(10):
-            victims = list(self._running())
-        for victim in victims:
-            if victim is not None:
-                victim.kill()
-                self._restart_later(victim)
-        return victims[0] is not None
+        victim = self._victim()
+        if victim is None:
+            return False
+        for each in self._running() if self._dice.chance(10) else [victim]:
+            each.kill()
+            self._restart_later(each)
+        return True
 
     def _power_loss(self) -> bool:
         nodes = self._running()

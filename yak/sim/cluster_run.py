@@ -210,7 +210,7 @@ class ClusterRun:
             if not producer.is_done and self.books.promises(*producer.target):
                 return f"a producer to {producer.target[0]}-{producer.target[1]} is not done"
         for topic_partition, held in self.books.partitions():
-            if self.books.promises(*topic_partition) and held.unseen():
+            if held.unseen():
                 return f"{topic_partition}@{held.unseen()[0]} was acknowledged and not read"
         state = self.cluster.store.state
         for (topic_id, partition), row in state.partitions.items():

@@ -189,6 +189,8 @@ class Line:
     ) -> None:
         """A kernel resets what comes for a connection that it does not know; without power there is none."""
         network = self._network
+        if not any(isinstance(item, bytes) or item == ACCEPTED for item in items):
+            return
         if network.is_powered(party):
             back.put("reset")
         else:

@@ -47,6 +47,11 @@ class Connection:
         self._watched = False
         self._dial: Dial = cluster.network.connect(CLIENTS, cluster.node(node_id).host, PORT, self)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether answers are due."""
+        return bool(self._pending)
+
     def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
         """Send a request; `done` gets its answer's body, or None when the connection or the patience ended."""
         self._correlation += 1
@@ -177,14 +182,18 @@ class Channel:
         self._partition = partition
         self._connection: Connection | None = None
         self._is_stale = False
+        self._is_refreshing = False
 
     def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
         """Send to whom the view names; `done` gets the answer's body, or None."""
         target = self._target()
         connection = self._connection
-        if target is None or self._is_stale:
-            self._is_stale = False
-            self.view.refresh(lambda: done(None))
+        if connection is not None and connection.is_busy and connection.node_id != target:
+            # what was sent to the old leader comes first, so nothing may overtake it on the way to the new one
+            connection.close()
+            self._is_stale = True
+        if target is None or self._is_stale or self._is_refreshing:
+            self._refresh(done)
             return
         if connection is None or not connection.is_open or connection.node_id != target:
             if connection is not None:
@@ -197,6 +206,16 @@ class Channel:
             done(answer)
 
         connection.send(api_key, version, body, answered)
+
+    def _refresh(self, done: Done) -> None:
+        """Fail this request, and all that come before the view is new."""
+
+        def refreshed() -> None:
+            self._is_stale = self._is_refreshing = False
+            done(None)
+
+        self._is_refreshing = True
+        self.view.refresh(refreshed)
 
     def _target(self) -> int | None:
         if self._partition is None:

@@ -45,6 +45,8 @@ class StoreLine:
         """How much longer a call takes at most."""
         self.is_blocked = False
         """The store does not answer this broker, and it is told at once when that changes."""
+        self.is_deaf = False
+        """Whether it hears nothing of new records, until it does not any more and `store_moved` is called."""
         self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: self.store_moved()
         """Told of each call that was executed; whoever tails the log has to be told in turn."""
         self._world = world
@@ -284,7 +286,9 @@ class _Connection:
         if number != self._tails:
             return
         self._is_bringing = False
-        if not self.is_open or self._position is None or not self._store.up or self._line.is_cut_back():
+        if not self.is_open or self._position is None or not self._store.up:
+            return
+        if self._line.is_deaf or self._line.is_cut_back():
             return
         records = self._store.records_after(self._position)
         if records:

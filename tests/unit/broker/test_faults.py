@@ -166,7 +166,7 @@ def test_a_topic_deleted_and_made_again_in_one_go_keeps_its_new_data_only():
 def replace_topic(rig: Rig, name: str, old_id) -> None:
     """Delete and create a topic while the broker hears nothing of the metadata log, then let it hear both at once."""
     broker, node = rig.node.broker, rig.node
-    tail, node._tail = node._tail, None
+    node.store_line.is_deaf = True
     old = broker.image.topics[name]
     broker.metadata.begin_own(plan_delete_topic(broker.image, old), lambda _error, _values: None)
     node.post(events.TurnEnd())
@@ -178,8 +178,8 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
     broker.metadata.begin_own(requests, lambda _error, _values: None)
     node.post(events.TurnEnd())
     rig.run_for(20)
-    node._tail = tail
-    node.tail_moves()
+    node.store_line.is_deaf = False
+    node.store_line.store_moved()
 
 
 # ------------------------------------------------------------------------------------------------- what clients could pile up
