@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from yak.broker.reading import Reading
 from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
-from yak.broker.replica_throttle import Throttle, is_named
+from yak.broker.replica_throttle import UNLIMITED, Throttle, is_named
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
@@ -108,31 +108,36 @@ class ReplicaReader:
         if room <= 0 and reading.bytes_count:
             return NO_ROOM
         if offset < end:
-            if session.node_id not in partition.isr and self.throttle.must_wait(
-                session, item, self._is_throttled(session, partition), self._broker.now_ms
-            ):
-                return None
+            size = min(item.max_bytes, max(room, 0))
+            is_held_back = session.node_id not in partition.isr and self._is_throttled(session, partition)
+            if is_held_back:
+                now_ms = self._broker.now_ms
+                if self.throttle.must_wait(session, item, now_ms):
+                    return None
+                size = min(size, self.throttle.room(now_ms))
             try:
-                found = log.read(offset, min(item.max_bytes, max(room, 0)), end, at_least_one=not reading.bytes_count)
+                found = log.read(offset, size, end, at_least_one=not reading.bytes_count)
             except OffsetOutOfRange as error:
                 return FetchPartitionAnswer(
                     item.index, ErrorCode.offset_out_of_range, high_watermark, -1, error.log_start_offset, b""
                 )
+            taken = max(size, 1) if isinstance(found, PendingRead) else len(found)
+            reading.bytes_count += taken
+            if is_held_back:
+                self.throttle.took(taken, self._broker.now_ms)
             if isinstance(found, PendingRead):
                 reading.pending.append((len(reading.answers), found))
-                reading.bytes_count += max(min(item.max_bytes, room), 1)
                 return answer
             answer.records = found
-            reading.bytes_count += len(found)
-            if session.node_id not in partition.isr and self._is_throttled(session, partition):
-                self.throttle.took(len(found), self._broker.now_ms)
-            if len(found):
+            if taken:
                 return answer
         if high_watermark != item.sent_high_watermark or log_start_offset != item.sent_log_start_offset:
             return answer
         return None
 
     def _is_throttled(self, session: ReplicaSession, partition: Partition) -> bool:
+        if self.throttle.rate >= UNLIMITED:
+            return False
         assert partition.log is not None
         named = partition.log.config.leader_replication_throttled_replicas
         return is_named(named, partition.topic_partition.partition, session.node_id)

@@ -33,9 +33,14 @@ class Throttle:
             self._drain(now_ms)
             self._level += count
 
-    def must_wait(self, owner: Any, item: Any, named: bool, now_ms: int) -> bool:
-        """Whether this one, if it is `named` at all, must wait now; `take_due` gives it back when it may be tried again."""
-        if self.rate >= UNLIMITED or not named:
+    def room(self, now_ms: int) -> int:
+        """How much one read may take, so that it does not take what is for a second at once."""
+        self._drain(now_ms)
+        return max(1, int(self.rate / 10 - self._level))
+
+    def must_wait(self, owner: Any, item: Any, now_ms: int) -> bool:
+        """Whether this one must wait now; `take_due` gives it back when it may be tried again."""
+        if self.rate >= UNLIMITED:
             return False
         self._drain(now_ms)
         if self._level <= self.rate / 10:

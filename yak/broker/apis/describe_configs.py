@@ -23,6 +23,7 @@ ABSENT = ("broker loggers, client metrics and groups as resources",)
 _DOCUMENTATION_VERSION = 3
 _VIEWS = {
     "yak.broker.epoch": ("broker_epoch", "The metadata offset of this broker's registration: one boot of it."),
+    "yak.broker.role": ("role", "What this broker prefers to be: leader or follower."),
     "yak.metadata.controller.epoch": ("controller_epoch", "The controller's term."),
     "yak.metadata.offset": ("metadata_offset", "The newest record of the metadata log that this broker acts on."),
     "yak.metadata.reason": ("reason", "Why the broker stands with the metadata store as it does."),
@@ -69,7 +70,9 @@ def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
 
 
 def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
-    state = broker.metadata.membership.describe()
+    registered = broker.image.brokers.get(broker.node_id)
+    role = "" if registered is None else registered.role
+    state = {**broker.metadata.membership.describe(), "role": role}
     rows = []
     for name, (key, words) in _VIEWS.items():
         if names is not None and name not in names:

@@ -1,0 +1,235 @@
+"""Three brokers: what a leader commits, who stays in sync, and what happens when one of them is away."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.cluster_rig import ClusterRig
+
+
+@pytest.fixture
+def rig() -> ClusterRig:
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", min_insync_replicas="2")
+    return rig
+
+
+def followers(rig: ClusterRig) -> list[int]:
+    info = rig.info("orders")
+    return [node for node in info.replicas if node != info.leader]
+
+
+def test_an_ack_means_that_every_member_has_it_and_all_come_to_see_it(rig):
+    answer = rig.produce("orders", [b"a", b"b"])
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert {rig.replica(node, "orders").log_end_offset for node in (1, 2, 3)} == {2}
+    assert rig.replica(rig.leader("orders"), "orders").high_watermark == 2
+    rig.run_for(200)
+    assert {rig.replica(node, "orders").high_watermark for node in (1, 2, 3)} == {2}
+
+
+def test_nothing_is_committed_while_a_member_does_not_fetch(rig):
+    slow = followers(rig)[0]
+    rig.nodes[slow - 1].pause()
+    pending = rig.begin_produce("orders", [b"a"])
+    rig.run_for(500)
+    assert not pending.is_done
+    assert rig.fetch("orders", 0).high_watermark == 0
+    rig.nodes[slow - 1].resume()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_member_that_lags_too_long_leaves_and_comes_back(rig):
+    slow = followers(rig)[0]
+    rig.nodes[slow - 1].pause()
+    rig.begin_produce("orders", [b"a"])
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    rig.nodes[slow - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def test_below_the_minimum_acks_all_is_refused_and_less_is_not_shown(rig):
+    leader = rig.leader("orders")
+    for node in followers(rig):
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.info("orders").isr == (leader,))
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.not_enough_replicas
+    assert rig.produce("orders", [b"a"], acks=1).error_code == 0
+    assert rig.fetch("orders", 0).high_watermark == 0
+
+
+def test_the_leaders_death_is_noticed_at_once_and_another_takes_over(rig):
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    before_ms = rig.world.now_ms
+    rig.nodes[leader - 1].kill()
+    rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
+    assert rig.world.now_ms - before_ms < 300
+    rig.run_until(lambda: rig.replica(rig.leader("orders"), "orders").is_leader)
+    assert rig.produce("orders", [b"b"]).base_offset == 1
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def test_what_a_deposed_leader_did_not_commit_is_cut_from_its_log(rig):
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    others = followers(rig)
+    for node in others:
+        rig.cluster.cut(f"n{leader}", f"n{node}")
+    lost = rig.begin_produce("orders", [b"x", b"y"])
+    rig.run_until(lambda: rig.replica(leader, "orders").log_end_offset == 3)
+    rig.nodes[leader - 1].kill()
+    rig.run_until(lambda: rig.leader("orders") in others)
+    rig.run_until(lambda: rig.replica(rig.leader("orders"), "orders").is_leader)
+    for node in others:
+        rig.cluster.heal(f"n{leader}", f"n{node}")
+    assert rig.produce("orders", [b"b"]).base_offset == 1
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(leader, "orders").log_end_offset == 2
+    assert "log-truncated" in rig.events(leader)
+    assert "truncated-below-high-watermark" not in rig.events(leader)
+    assert lost.answer is None or lost.answer.responses[0].partition_responses[0].error_code != 0
+
+
+def test_a_hung_leader_is_fenced_within_the_session_and_registers_anew(rig):
+    leader = rig.leader("orders")
+    epoch = rig.nodes[leader - 1].broker.metadata.membership.broker_epoch
+    before_ms = rig.world.now_ms
+    rig.nodes[leader - 1].pause()
+    rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
+    assert rig.world.now_ms - before_ms <= 6_500
+    rig.nodes[leader - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.nodes[leader - 1].broker.metadata.membership.broker_epoch > epoch
+
+
+def test_an_orderly_stop_moves_leaderships_first(rig):
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    stopped = []
+    rig.nodes[leader - 1].on_stopped = lambda: stopped.append(rig.leader("orders"))
+    rig.nodes[leader - 1].stop()
+    rig.run_until(lambda: bool(stopped))
+    assert stopped[0] in (1, 2, 3)
+    assert stopped[0] != leader
+    assert "leaderships-not-moved" not in rig.events(leader)
+
+
+def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
+    slow = followers(rig)[0]
+    rig.produce("orders", [b"a"])
+    rig.nodes[slow - 1].kill()
+    leader = rig.leader("orders")
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    for _ in range(4):
+        assert rig.produce("orders", [b"b"]).error_code == 0
+    rig.replica(leader, "orders").log.advance_log_start(4)
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(slow, "orders").log_start_offset == 4
+    assert "replica-starts-anew" in rig.events(slow)
+
+
+def test_a_client_that_says_it_is_a_replica_is_refused(rig):
+    leader, other = rig.leader("orders"), followers(rig)[0]
+    epoch = rig.nodes[other - 1].broker.metadata.membership.broker_epoch
+    before = rig.replica(leader, "orders").replica_states[other].log_end_offset
+    fields = {
+        "max_wait": dt.timedelta(0),
+        "min_bytes": 0,
+        "max_bytes": 1,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": 0,
+        "topics": [],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+        "replica_state": {"replica_id": other, "replica_epoch": epoch},
+        "cluster_id": None,
+    }
+    answer = rig.ask(leader, 1, 17, **fields)
+    assert answer.error_code == ErrorCode.cluster_authorization_failed
+    assert rig.replica(leader, "orders").replica_states[other].log_end_offset == before
+
+
+def test_a_question_for_the_leader_waits_while_it_dies():
+    rig = ClusterRig()
+    rig.create_topic("orders")
+    leader = rig.leader("orders")
+    asked = followers(rig)[0]
+    fields = {
+        "topics": [{"name": "orders", "topic_id": None}],
+        "allow_auto_topic_creation": False,
+        "include_topic_authorized_operations": False,
+    }
+    rig.ask(asked, 3, 12, **fields)
+    rig.nodes[leader - 1].kill()
+    rig.run_until(lambda: rig.nodes[asked - 1].broker.suspects.has(leader))
+    answer = rig.ask(asked, 3, 12, **fields)
+    partition = answer.topics[0].partitions[0]
+    assert (partition.error_code, partition.leader_id) == (0, rig.leader("orders"))
+    assert partition.leader_id != leader
+
+
+def test_a_throttled_replica_catches_up_slowly():
+    rig = ClusterRig(settings={"leader.replication.throttled.rate": "20000"})
+    rig.create_topic("orders", leader_replication_throttled_replicas="*")
+    slow = followers(rig)[0]
+    rig.nodes[slow - 1].kill()
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    for _ in range(20):
+        assert rig.produce("orders", [b"x" * 2_000]).error_code == 0
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.nodes[slow - 1].is_ready)
+    before_ms = rig.world.now_ms
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert 800 < rig.world.now_ms - before_ms < 6_000
+
+
+def test_a_replica_with_a_lost_folder_is_given_up_and_copied_anew(rig):
+    rig.produce("orders", [b"a", b"b"])
+    victim = followers(rig)[0]
+    rig.nodes[victim - 1].kill()
+    rig.nodes[victim - 1].disk.remove_tree("/data/orders-0")
+    rig.nodes[victim - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(victim, "orders").log_end_offset == 2
+    assert "replica-begun-anew" in rig.events(victim)
+
+
+def test_the_last_member_in_sync_is_never_given_up():
+    rig = ClusterRig()
+    rig.create_topic("orders")
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    for node in followers(rig):
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.info("orders").isr == (leader,))
+    rig.nodes[leader - 1].kill()
+    rig.nodes[leader - 1].disk.remove_tree("/data/orders-0")
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: "last-replica-offline" in rig.events(leader))
+    assert rig.replica(leader, "orders").log is None
+
+
+def test_a_failed_directory_moves_the_leadership(rig):
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    rig.nodes[leader - 1].disk.fail_next("append", 5, path_contains="/orders-0")
+    rig.produce("orders", [b"b"])
+    rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
+    rig.run_until(lambda: rig.replica(rig.leader("orders"), "orders").is_leader)
+    assert rig.produce("orders", [b"c"]).base_offset == 1
+
+
+def test_flushed_topics_are_acknowledged_when_every_member_flushed():
+    rig = ClusterRig()
+    rig.create_topic("orders", flush_messages="1")
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    for node in (1, 2, 3):
+        assert rig.replica(node, "orders").log.recovery_point == 1

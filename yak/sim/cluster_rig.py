@@ -1,0 +1,149 @@
+"""Several brokers to ask questions of, one at a time: the `Rig` of replication, for tests and for trying things by hand.
+
+rig = ClusterRig()                                  # three brokers, registered and ready
+rig.create_topic("orders", replication_factor=3)
+rig.produce("orders", [b"a"])                       # to the leader; the answer of its partition
+rig.nodes[0].kill(); rig.run_until(lambda: rig.leader("orders") == 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from yak.cluster.image import PartitionInfo
+from yak.cluster.member_state import MembershipSettings
+from yak.ids import NodeId, TopicPartition
+from yak.replication.partition import Partition
+from yak.sim.cluster import Cluster
+from yak.sim.dice import SeededDice
+from yak.sim.node import SimNode
+from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
+from yak.sim.rig import Pending
+from yak.sim.routing import Connection
+from yak.sim.wire import record_batch, request_class
+from yak.sim.world import World
+
+EVENTS_MAX = 100_000
+
+
+class ClusterRig:
+    """`size` brokers of role leader, or of `roles`, on a network without faults."""
+
+    def __init__(
+        self,
+        *,
+        size: int = 3,
+        seed: int = 1,
+        settings: dict[str, str] | None = None,
+        roles: tuple[str, ...] | None = None,
+        racks: tuple[str | None, ...] | None = None,
+    ) -> None:
+        self.world = World()
+        self.cluster = Cluster(
+            self.world,
+            SeededDice(seed),
+            size=size,
+            settings={"auto.create.topics.enable": "false"} | (settings or {}),
+            membership=MembershipSettings(leader_imbalance_check_interval_ms=1_000),
+            roles=roles or ("leader",) * size,
+            racks=racks or (None,) * size,
+        )
+        self.nodes: list[SimNode] = self.cluster.nodes
+        self._connections: dict[tuple[NodeId, int], Connection] = {}
+        for node in self.nodes:
+            node.start()
+        self.run_until(lambda: all(node.is_ready for node in self.nodes))
+
+    # ----------------------------------------------------------------------------------------------------- time
+
+    def run_until(self, holds: Callable[[], bool]) -> None:
+        """Let things happen until it holds."""
+        self.world.run(holds, check=lambda: None, events_max=EVENTS_MAX)
+
+    def run_for(self, milliseconds: int) -> None:
+        """Let the simulated time pass."""
+        reached: list[None] = []
+        self.world.after(milliseconds * 1000, lambda: reached.append(None))
+        self.run_until(lambda: bool(reached))
+
+    # ----------------------------------------------------------------------------------------------- what there is
+
+    def alive(self) -> SimNode:
+        """Some broker that serves."""
+        return next(node for node in self.nodes if node.broker is not None and node.is_ready and not node.is_paused)
+
+    def info(self, topic: str, partition: int = 0) -> PartitionInfo:
+        """The partition as the newest image has it."""
+        images = [node.broker.image for node in self.nodes if node.broker is not None]
+        return max(images, key=lambda image: image.offset).topics[topic].partitions[partition]
+
+    def leader(self, topic: str, partition: int = 0) -> NodeId:
+        """Who leads, by the newest image."""
+        return self.info(topic, partition).leader
+
+    def replica(self, node_id: NodeId, topic: str, partition: int = 0) -> Partition:
+        """The partition as one broker holds it."""
+        broker = self.nodes[node_id - 1].broker
+        assert broker is not None
+        return broker.partitions[TopicPartition(topic, partition)]
+
+    def is_in_sync(self, topic: str, partition: int = 0) -> bool:
+        """Whether every replica is in the ISR in its present boot, and has all that the leader has."""
+        info = self.info(topic, partition)
+        if set(info.isr) != set(info.replicas) or info.leader < 0:
+            return False
+        if any(self.nodes[node_id - 1].broker is None for node_id in info.replicas):
+            return False
+        replicas = [self.replica(node_id, topic, partition) for node_id in info.replicas]
+        return len({replica.log_end_offset for replica in replicas}) == 1 and replicas[0].log is not None
+
+    def events(self, node_id: NodeId) -> list[str]:
+        """The names of what a broker wrote to its log, in all its lives."""
+        return [notice.event for notice in self.nodes[node_id - 1].notices]
+
+    # --------------------------------------------------------------------------------------------------- requests
+
+    def begin(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Pending:
+        """Send a request to one broker, with kio's fields of that version; over a connection for each API."""
+        connection = self._connections.get((node_id, api_key))
+        if connection is None or not connection.is_open:
+            connection = self._connections[node_id, api_key] = Connection(self.cluster, node_id)
+        pending = Pending()
+        connection.send(api_key, version, build(request_class(api_key, version), fields), pending.take)
+        return pending
+
+    def ask(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Any:
+        """Send a request and run until its answer; None when the connection was lost instead."""
+        pending = self.begin(node_id, api_key, version, **fields)
+        self.run_until(lambda: pending.is_done)
+        return pending.answer
+
+    def create_topic(self, name: str, *, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
+        """A topic, known to every broker that serves; config names with underscores for dots."""
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        fields = create_fields(name, named, partitions)
+        fields["topics"][0]["replication_factor"] = replication_factor
+        answer = self.ask(self.alive().node_id, 19, 5, **fields)
+        assert answer.topics[0].error_code == 0, answer
+        self.run_until(lambda: all(name in node.broker.image.topics for node in self.nodes if node.broker is not None))
+
+    def begin_produce(
+        self, topic: str, values: list[bytes], *, partition: int = 0, acks: int = -1, node_id: NodeId | None = None
+    ) -> Pending:
+        """Send one batch to the leader, or to `node_id`."""
+        records = record_batch(values, self.world.now_ms)
+        target = self.leader(topic, partition) if node_id is None else node_id
+        return self.begin(target, 0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
+
+    def produce(self, topic: str, values: list[bytes], **more: Any) -> Any:
+        """Send one batch; the answer of its partition, None when the connection was lost."""
+        pending = self.begin_produce(topic, values, **more)
+        self.run_until(lambda: pending.is_done)
+        return None if pending.answer is None else pending.answer.responses[0].partition_responses[0]
+
+    def fetch(self, topic: str, offset: int, *, partition: int = 0, node_id: NodeId | None = None) -> Any:
+        """What one partition has from `offset` on."""
+        target = self.leader(topic, partition) if node_id is None else node_id
+        answer = self.ask(target, 1, 12, **fetch_fields(topic, offset, partition=partition))
+        return answer.responses[0].partitions[0]
