@@ -98,19 +98,23 @@ def test_a_dead_controller_is_replaced_on_suspicion_within_the_limit(backend):
     assert claim(three, epoch=2, fast=True).value == {"controller_epoch": 3}
 
 
-def test_a_holder_that_was_fenced_closed_or_unregistered_has_no_hold(backend):
+def test_a_holder_that_closed_or_was_unregistered_has_no_hold(backend):
     one, two, three = brokers(backend, 3)
-    two.take_office(claimed_epoch=1, fast=True)
-    one.beat()
-    two.unfence(one)
-    two.fence(two)
-    three.take_office()
-    assert three.controller_epoch == 3
-    three("begin_stop", state="CLOSED")
-    assert one.take_office() == 4
     one("begin_stop", state="CLOSED")
-    two("unregister", target_id=1)
-    assert two.take_office() == 5
+    assert two.take_office() == 2
+    two("begin_stop", state="CLOSED")
+    three("unregister", target_id=2)
+    assert three.take_office() == 3
+
+
+def test_a_fenced_holder_has_the_office_until_its_lease_stands_still(backend):
+    one, two = brokers(backend, 2)
+    renewals = one.beat().value["lease_n"]
+    one.fence(one)
+    assert two("acquire_lease").code == "LEASE_HELD"
+    before = kinds(backend)
+    assert claim(two, renewals).code == "OK"
+    assert kinds(backend) == [*before, "ControllerChange"]
 
 
 def test_a_stopping_holder_keeps_the_office_until_it_closes(backend):
