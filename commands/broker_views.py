@@ -18,29 +18,40 @@ CLEAR_SCREEN = "\x1b[H\x1b[J"
 
 
 def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
-    """One row a broker. Skew: how far its leaders are from an even share, in percent."""
+    """One row a broker, also of those that are down. Skew: how far its leaders are from an even share, in percent."""
+    from yak.client.members import read_members
+
     metadata = admin.metadata()
-    racks = admin.racks()
+    members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s)
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
     share = len(partitions) / len(metadata.brokers) if metadata.brokers else 0.0
     rows = []
     on_disk = _bytes_by_broker(admin, metadata) if sizes else {}
-    for node_id, broker in metadata.brokers.items():
+    for member in members:
+        node_id, is_up = member.node_id, member.node_id in metadata.brokers
         leaders = sum(each.leader == node_id for each in partitions)
         rows.append(
             {
                 "id": node_id,
-                "address": broker.address,
-                "rack": racks.get(node_id),
+                "address": member.address,
+                "rack": member.rack,
+                "role": member.role,
+                "state": member.state,
                 "controller": node_id == metadata.controller_id,
                 "leaders": leaders,
-                "leaders_skew_percent": round(100 * (leaders - share) / share) if share else 0,
+                "leaders_skew_percent": round(100 * (leaders - share) / share) if share and is_up else 0,
                 "replicas": sum(node_id in each.replicas for each in partitions),
                 "under_replicated": sum(node_id in each.replicas and node_id not in each.isr for each in partitions),
-                **({"size_bytes": on_disk.get(node_id)} if sizes else {}),
+                **({"size_bytes": on_disk.get(node_id) if member.state == "up" else None} if sizes else {}),
             }
         )
     return rows
+
+
+def columns(g: "Globals", rows: list[dict[str, Any]], *more: str) -> tuple[str, ...]:
+    """What a table of brokers shows; for people roles and racks only where any broker has one."""
+    optional = [name for name in ("role", "rack") if not g.out.for_people or any(row[name] is not None for row in rows)]
+    return ("id", "address", *optional, "state", "controller", "leaders", "replicas", "under_replicated", *more)
 
 
 def _bytes_by_broker(admin: "Admin", metadata: "ClusterMetadata") -> dict[int, int]:
@@ -79,17 +90,25 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None) -> None:
             for each in topic.partitions
             if each.leader >= 0
         }
-        ends = {each: found.offset for each, found in admin.offsets(dict.fromkeys(led, "latest")).items()}
+        ends = _ends(admin, list(led))
         now = time.monotonic()
         rows = broker_rows(admin, sizes=False)
         for row in rows:
             grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
-            row["records_per_s"] = round(grown / (now - before_at)) if before else None
+            row["records_per_s"] = round(grown / (now - before_at)) if before and ends else None
         _show(g, rows)
         before, before_at = ends, now
         if look == count:
             return
         time.sleep(interval_ms / 1000)
+
+
+def _ends(admin: "Admin", partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """The high watermarks; none at all while a leader is lost, which the next look will tell."""
+    try:
+        return {each: found.offset for each, found in admin.offsets(dict.fromkeys(partitions, "latest")).items()}
+    except YakError:
+        return {}
 
 
 def _show(g: "Globals", rows: list[dict[str, Any]]) -> None:
@@ -103,7 +122,7 @@ def _show(g: "Globals", rows: list[dict[str, Any]]) -> None:
     g.out.line(moment)
     g.out.table(
         rows,
-        ("id", "address", "controller", "leaders", "replicas", "under_replicated", "records_per_s"),
-        ("leaders_skew_percent", "rack"),
+        columns(g, rows, "records_per_s"),
+        ("leaders_skew_percent",),
     )
     g.out.stdout.flush()

@@ -21,15 +21,11 @@ Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
 def list_brokers(g: Globals) -> None:
     """List brokers with what they lead and store."""
     from yak.client.admin import Admin
-    from yak.commands.broker_views import broker_rows
+    from yak.commands.broker_views import broker_rows, columns
 
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
     rows = broker_rows(admin, sizes=g.output != "table")
-    g.out.table(
-        rows,
-        ("id", "address", "controller", "leaders", "replicas", "under_replicated"),
-        ("leaders_skew_percent", "size_bytes", "rack"),
-    )
+    g.out.table(rows, columns(g, rows), ("leaders_skew_percent", "size_bytes"))
 
 
 @brokers.command("describe", examples=("yak brokers describe 1", "yak brokers describe 1 --all-configs -o json"))
@@ -48,7 +44,7 @@ def describe(
     row = find_broker(broker_rows(admin, sizes=True), node_id)
     configs = [
         {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
-        for each in admin.configs("broker", str(node_id))
+        for each in (admin.configs("broker", str(node_id)) if row["state"] == "up" else ())
         if all_configs or not each.is_default or each.name.startswith("yak.")
     ]
     if not g.out.for_people:
@@ -59,6 +55,9 @@ def describe(
         return
     for name, value in row.items():
         g.out.line(f"{name.replace('_', ' '):<22}{_text(value)}")
+    if row["state"] != "up":
+        g.out.note(f"broker {node_id} is not up ({row['state']}): nobody can ask it for its configs")
+        return
     g.out.line()
     g.out.table(configs, ("name", "value", "source"), ("read_only",))
 

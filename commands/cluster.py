@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 GOOD_STATE = "ACTIVE"
 STORE_ID_CHARACTERS = 8
 """Of the store's run id in the table: enough to see that it is another process. JSON has all of it."""
+GOOD_CONDITION = "up"
 STORE_CONFIGS = {
     "yak.metadata.state": "state",
     "yak.metadata.reason": "reason",
@@ -27,7 +28,7 @@ STORE_CONFIGS = {
 def cluster(g: Globals) -> int:
     """Show the cluster and its metadata store.
 
-    Returns 1 when a broker is not on good terms with the metadata store, or a partition has no leader.
+    Returns 1 when a broker is down or not on good terms with the metadata store, or a partition has no leader.
     """
     from yak.client.admin import Admin
 
@@ -36,7 +37,10 @@ def cluster(g: Globals) -> int:
     if not g.out.for_people and g.output not in ("csv", "raw"):
         g.out.object(found)
     elif g.output in ("csv", "raw"):
-        g.out.table(found["brokers"], ("id", "address", "controller", *STORE_CONFIGS.values()))
+        g.out.table(
+            found["brokers"],
+            ("id", "address", "role", "rack", "condition", "controller", *STORE_CONFIGS.values()),
+        )
     else:
         _print(g, found)
     return 0 if found["healthy"] else 1
@@ -44,19 +48,24 @@ def cluster(g: Globals) -> int:
 
 def look(admin: "Admin") -> dict[str, Any]:
     """The cluster as a document; a broker of another make has no `metadata`."""
+    from yak.client.members import ROLE, read_members
+
     metadata = admin.metadata()
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
-    brokers = []
-    for node_id, broker in metadata.brokers.items():
-        said = {each.name: each.value for each in admin.configs("broker", str(node_id))}
-        brokers.append(
-            {
-                "id": node_id,
-                "address": broker.address,
-                "controller": node_id == metadata.controller_id,
-                **{key: _value(said[name]) for name, key in STORE_CONFIGS.items() if name in said},
-            }
+    brokers = [
+        {
+            "id": member.node_id,
+            "address": member.address,
+            "role": member.role,
+            "rack": member.rack,
+            "condition": member.state,
+            "controller": member.node_id == metadata.controller_id,
+            **{key: _value(member.configs[name]) for name, key in STORE_CONFIGS.items() if name in member.configs},
+        }
+        for member in read_members(
+            metadata, answered=admin.answered, timeout_s=admin.timeout_s, names=(ROLE, *STORE_CONFIGS)
         )
+    ]
     offline = sum(each.leader < 0 for each in partitions)
     return {
         "cluster_id": metadata.cluster_id,
@@ -66,8 +75,12 @@ def look(admin: "Admin") -> dict[str, Any]:
         "partitions": len(partitions),
         "under_replicated": sum(len(each.isr) < len(each.replicas) for each in partitions),
         "without_leader": offline,
-        "healthy": offline == 0 and all(broker.get("state", GOOD_STATE) == GOOD_STATE for broker in brokers),
+        "healthy": offline == 0 and all(map(_is_well, brokers)),
     }
+
+
+def _is_well(broker: dict[str, Any]) -> bool:
+    return bool(broker["condition"] == GOOD_CONDITION and broker.get("state", GOOD_STATE) == GOOD_STATE)
 
 
 def _value(text: str | None) -> str | int | None:
@@ -85,7 +98,9 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     out.line(f"holds        {counted(found['topics'], 'topic')}, {counted(found['partitions'], 'partition')}")
     out.line(f"health       {_health(found)}")
     out.line()
-    columns = ["id", "address", "controller"]
+    columns = ["id", "address"]
+    columns += [name for name in ("role", "rack") if any(broker[name] is not None for broker in found["brokers"])]
+    columns += ["condition", "controller"]
     if any("state" in broker for broker in found["brokers"]):
         columns += ["state", "broker_epoch", "controller_epoch", "metadata_offset", "store"]
     rows = [
@@ -94,6 +109,9 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     for line in layout(rows, columns, headers=out.headers):
         out.line(line)
     for broker in found["brokers"]:
+        if broker["condition"] != GOOD_CONDITION:
+            out.line()
+            out.line(f"broker {broker['id']} is down ({broker['condition']}); yak isr shows what lacks its replicas")
         if broker.get("state", GOOD_STATE) != GOOD_STATE:
             out.line()
             out.line(f"broker {broker['id']} is {broker['state']}: {broker.get('reason') or 'no reason given'}")
@@ -109,6 +127,9 @@ def _health(found: dict[str, Any]) -> str:
         problems.append(f"{counted(found['without_leader'], 'partition')} without leader")
     if found["under_replicated"]:
         problems.append(f"{counted(found['under_replicated'], 'partition')} under-replicated")
+    down = [str(each["id"]) for each in found["brokers"] if each["condition"] != GOOD_CONDITION]
+    if down:
+        problems.append(f"down: broker {', '.join(down)}")
     bad = [str(each["id"]) for each in found["brokers"] if each.get("state", GOOD_STATE) != GOOD_STATE]
     if bad:
         problems.append(f"metadata store: see broker {', '.join(bad)}")

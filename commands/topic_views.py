@@ -9,7 +9,7 @@ from yak.ids import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
-    from yak.client.metadata import Topic
+    from yak.client.metadata import Partition, Topic
     from yak.commands.options import Globals
 
 SORTS = ("name", "partitions", "records", "size")
@@ -104,6 +104,8 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     partitions = partitions_of(topic, led=True)
     marks = admin.watermarks(partitions)
     latest = admin.offsets(dict.fromkeys(partitions, "latest"))
+    configs = admin.configs("topic", name)
+    least = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
     rows = []
     for each in topic.partitions:
         key = TopicPartition(name, each.number)
@@ -115,9 +117,10 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
                 "leader_epoch": latest[key].leader_epoch if key in latest else None,
                 "replicas": list(each.replicas),
                 "isr": list(each.isr),
+                "offline_replicas": [node for node in each.replicas if node not in metadata.brokers],
                 "log_start_offset": low,
                 "high_watermark": high,
-                "state": each.health,
+                "state": _state(each, least),
             }
         )
     return {
@@ -128,10 +131,14 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
         "records": sum(high - low for low, high in marks.values()),
         "health": health(topic),
         "partitions": rows,
-        "configs": [
-            {"name": each.name, "value": each.value, "source": each.source} for each in admin.configs("topic", name)
-        ],
+        "configs": [{"name": each.name, "value": each.value, "source": each.source} for each in configs],
     }
+
+
+def _state(partition: "Partition", least: int) -> str:
+    """Its health, and `below min ISR` when acks=all is refused."""
+    is_below = len(partition.isr) < min(least, len(partition.replicas))
+    return "below min ISR" if is_below and partition.leader >= 0 else partition.health
 
 
 def print_description(g: "Globals", described: dict[str, Any], *, all_configs: bool) -> None:
@@ -148,7 +155,9 @@ def print_description(g: "Globals", described: dict[str, Any], *, all_configs: b
         source = f"  ({each['source']})" if all_configs else ""
         out.line(f"{'configs' if index == 0 else '':<12} {each['name']}={each['value']}{source}")
     out.line()
-    columns = ["partition", "leader", "leader_epoch", "isr", "replicas", "log_start_offset", "high_watermark", "state"]
+    columns = ["partition", "leader", "leader_epoch", "isr", "replicas"]
+    columns += ["offline_replicas"] if any(each["offline_replicas"] for each in partitions) else []
+    columns += ["log_start_offset", "high_watermark", "state"]
     for line in layout(partitions, columns, headers=out.headers):
         out.line(line)
     out.line()

@@ -217,12 +217,6 @@ class Admin:
         high = self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
         return {each: (low[each].offset, high[each].offset) for each in partitions}
 
-    def racks(self) -> dict[int, str | None]:
-        """The rack of each broker (DescribeCluster)."""
-        what = "the cluster could not be described"
-        answer = self._wait(self._ask(what, self._client.describe_cluster), what)
-        return {int(node.id): node.rack for node in answer.nodes}
-
     def topic_id(self, name: str) -> str:
         """The topic's id as Kafka prints it (base64)."""
         from confluent_kafka import TopicCollection

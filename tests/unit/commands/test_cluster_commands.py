@@ -5,6 +5,7 @@ import json
 import pytest
 
 from yak.client.admin import ConfigValue, FoundOffset
+from yak.client.members import ROLE, Member
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.errors import YakError
 from yak.ids import TopicPartition
@@ -32,9 +33,6 @@ class FakeAdmin:
         }
         return ClusterMetadata("clusterid", 1, {1: Broker(1, "a", 9092), 2: Broker(2, "::1", 9093)}, topics)
 
-    def racks(self):
-        return {1: "r1", 2: None}
-
     def offsets(self, wanted, *, read_committed=False):
         ends = {TopicPartition("orders", 0): (10, 1010), TopicPartition("orders", 1): (0, 500)}
         found = {}
@@ -56,6 +54,7 @@ class FakeAdmin:
         if name == "1":
             said += [
                 config("yak.broker.epoch", "17", "static", True),
+                config("yak.broker.role", "leader", "static", True),
                 config("yak.metadata.controller.epoch", "3", "static", True),
                 config("yak.metadata.offset", "42", "static", True),
                 config("yak.metadata.reason", "the store was rolled back", "static", True),
@@ -87,10 +86,25 @@ class FakeAdmin:
         return dict(before)
 
 
+def members(metadata, *, answered, timeout_s, names=(ROLE,)):
+    """Broker 1 is a YAK and says so, 2 is of another make, and 3 died."""
+
+    def said(node_id):
+        return {each.name: each.value for each in FakeAdmin("").configs("broker", str(node_id)) if each.name in names}
+
+    address = metadata.brokers[1].address
+    return (
+        Member(1, address, "r1", "up", said(1)),
+        Member(2, metadata.brokers[2].address, None, "up", said(2)),
+        Member(3, "c:9094", "r2", "fenced"),
+    )
+
+
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
     FakeAdmin.changes = []
     monkeypatch.setattr("yak.client.admin.Admin", FakeAdmin)
+    monkeypatch.setattr("yak.client.members.read_members", members)
     monkeypatch.setattr(
         "yak.client.log_dirs.replica_sizes",
         lambda metadata, timeout_s: {1: {("orders", 0): 4096, ("yak", 0): 100}, 2: {("orders", 1): 2048}},
@@ -191,5 +205,13 @@ def test_broker_configs_are_changed_one_by_one(yak, fake):
 def test_watching_shows_rates_from_the_second_look_on(yak):
     ran = yak("brokers", "watch", "--interval", "10ms", "-n", "2", "-o", "json")
     first, second = (json.loads(line) for line in ran.out.splitlines())
-    assert [row["records_per_s"] for row in first] == [None, None]
-    assert [row["records_per_s"] for row in second] == [0, 0]
+    assert [row["records_per_s"] for row in first] == [None, None, None]
+    assert [row["records_per_s"] for row in second] == [0, 0, 0]
+
+
+def test_a_broker_that_is_down_is_described_without_its_configs(yak):
+    ran = yak("brokers", "describe", "3")
+    assert ran.code == 0
+    assert "state                 fenced" in ran.out
+    assert "nobody can ask it for its configs" in ran.err
+    assert json.loads(yak("brokers", "describe", "3", "-o", "json").out)["configs"] == []

@@ -76,6 +76,7 @@ def test_a_broker_shows_where_it_stands_with_the_metadata_store(rig):
     rows = {row.name: row for row in describe(rig, BROKER, "1").configs}
     assert rows["yak.metadata.state"].value == "ACTIVE"
     assert rows["yak.metadata.state"].read_only
+    assert rows["yak.broker.role"].value == "leader"
     rig.node.store_goes_down()
     assert {row.name: row.value for row in describe(rig, BROKER, "1").configs}["yak.metadata.state"] == "DISCONNECTED"
 

@@ -1,0 +1,98 @@
+"""Who is in a cluster: brokers that are up, fenced, stopped, or silent, and what they say of themselves."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import pytest
+from kio.schema.describe_cluster.v0 import response as old
+from kio.schema.describe_cluster.v2 import response as described
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8, i32, i32Timedelta
+
+from yak.client.members import ROLE, read_members
+from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+AT_ONCE = i32Timedelta.parse(dt.timedelta())
+
+
+def configs(request):
+    (asked,) = request.resources
+    role = DescribeConfigsResourceResult(
+        name=ROLE, value="leader", read_only=True, is_sensitive=False, synonyms=(), documentation=None
+    )
+    result = DescribeConfigsResult(
+        error_code=ErrorCode.none,
+        error_message=None,
+        resource_type=i8(4),
+        resource_name=asked.resource_name,
+        configs=(role,) if ROLE in asked.configuration_keys else (),
+    )
+    return DescribeConfigsResponse(throttle_time=AT_ONCE, results=(result,))
+
+
+def cluster(request):
+    if request.__version__ == 0:
+        return old.DescribeClusterResponse(
+            throttle_time=AT_ONCE,
+            error_code=ErrorCode.none,
+            cluster_id="c",
+            brokers=(old.DescribeClusterBroker(broker_id=1, host="127.0.0.1", port=i32(9092), rack="r1"),),
+        )
+    brokers = tuple(
+        described.DescribeClusterBroker(broker_id=node, host="127.0.0.1", port=i32(9091 + node), rack=f"r{node}",
+                                        is_fenced=node == 3)
+        for node in (1, 3)
+    )  # fmt: skip
+    return described.DescribeClusterResponse(
+        throttle_time=AT_ONCE, error_code=ErrorCode.none, cluster_id="c", brokers=brokers
+    )
+
+
+@pytest.fixture
+def broker():
+    made = FakeBroker({60: cluster, 32: configs})
+    yield made
+    made.close()
+
+
+def metadata(broker):
+    """1 is up, 2 does not answer, 3 and 4 only have replicas."""
+    brokers = {1: Broker(1, "127.0.0.1", broker.port), 2: Broker(2, "127.0.0.1", 1)}
+    return ClusterMetadata("c", 1, brokers, {"t": Topic("t", (Partition(0, 1, (1, 2, 3, 4), (1,)),))})
+
+
+def test_each_broker_is_what_it_is(broker):
+    found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
+    assert [(each.node_id, each.state, each.role, each.rack) for each in found] == [
+        (1, "up", "leader", "r1"),
+        (2, "no answer", None, None),
+        (3, "fenced", None, "r3"),
+        (4, "stopped", None, None),
+    ]
+    assert found[2].address == "127.0.0.1:9094"
+
+
+def test_a_broker_that_knows_no_fenced_ones_still_tells_the_racks(broker):
+    broker.answers[60] = lambda request: None if request.__version__ else cluster(request)
+    found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
+    assert [(each.state, each.rack) for each in found[:1]] == [("up", "r1")]
+
+
+def test_without_anybody_to_ask_it_is_only_known_that_they_are_down(broker):
+    broker.answers[60] = lambda request: None
+    found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
+    assert [each.state for each in found] == ["up", "no answer", "down", "down"]
+
+
+def test_only_the_names_asked_for_are_told(broker):
+    found = read_members(metadata(broker), answered=broker.address, timeout_s=2, names=("node.id",))
+    assert found[0].configs == {}

@@ -1,0 +1,106 @@
+"""The brokers of a cluster, also those that are down, and what each says of itself among its read-only configs.
+
+Metadata names only brokers that are up. DescribeCluster v2 (key 60, KIP-1073) adds the fenced ones; whoever has replicas
+and is in neither was stopped in order. Every broker is asked for its own configs (DescribeConfigs, key 32), all at once,
+and one that does not answer is shown as such.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from yak.client.metadata import Broker, ClusterMetadata
+from yak.client.raw_connection import RawConnection
+from yak.ids import NodeId
+
+ROLE: Final = "yak.broker.role"
+ANSWER_SECONDS: Final = 3.0
+ASK_AT_ONCE: Final = 16
+_BROKER_RESOURCE: Final = 4
+
+MemberCondition = Literal["up", "no answer", "fenced", "stopped", "down"]
+"""`down`: fenced or stopped, but no broker could be asked which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One broker. `configs` has those of the names asked for that it has; a broker that is not up says nothing."""
+
+    node_id: NodeId
+    address: str | None
+    rack: str | None
+    state: MemberCondition
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def role(self) -> str | None:
+        """Leader or follower, where the broker is a YAK and says so."""
+        return self.configs.get(ROLE) or None
+
+
+def read_members(
+    metadata: ClusterMetadata, *, answered: str, timeout_s: float, names: Sequence[str] = (ROLE,)
+) -> tuple[Member, ...]:
+    """All brokers by id; `answered` is the address to ask for those that are down. Never raises."""
+    patience = min(ANSWER_SECONDS, timeout_s)
+    known = _known(metadata, answered, patience)
+    up = [node for node, member in known.items() if member.state == "up"]
+    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
+        said = pool.map(lambda node: _own_configs(metadata.brokers[node], names, patience), up)
+        for node, configs in zip(up, said, strict=True):
+            member = known[node]
+            state: MemberCondition = "up" if configs is not None else "no answer"
+            known[node] = Member(node, member.address, member.rack, state, configs or {})
+    return tuple(known[node] for node in sorted(known))
+
+
+def _known(metadata: ClusterMetadata, answered: str, timeout_s: float) -> dict[NodeId, Member]:
+    found = {node: Member(node, broker.address, None, "up") for node, broker in metadata.brokers.items()}
+    addresses = dict.fromkeys([answered, *(broker.address for broker in metadata.brokers.values())])
+    described = next((each for address in addresses if (each := _described(address, timeout_s)) is not None), None)
+    for broker, rack, is_fenced in described or ():
+        if broker.node_id in found:
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "up")
+        elif is_fenced:
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "fenced")
+    for topic in metadata.topics.values():
+        for partition in topic.partitions:
+            for node in partition.replicas:
+                found.setdefault(node, Member(node, None, None, "down" if described is None else "stopped"))
+    return found
+
+
+def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None, bool]] | None:
+    """Broker, rack and whether it is fenced, of which an old broker tells nothing; None when it does not answer."""
+    from kio.schema.describe_cluster.v0.request import DescribeClusterRequest as OldRequest
+    from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+
+    newest = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
+    for request in (newest, OldRequest(include_cluster_authorized_operations=False)):
+        try:
+            with RawConnection(address, timeout_s=timeout_s) as connection:
+                answer = connection.call(request)
+        except OSError:  # brokers close the connection on a version that they do not know
+            continue
+        return [
+            (Broker(int(each.broker_id), each.host, int(each.port)), each.rack, getattr(each, "is_fenced", False))
+            for each in answer.brokers
+        ]
+    return None
+
+
+def _own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:
+    """What the broker says under these names; None when it does not answer."""
+    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+    from kio.static.primitive import i8
+
+    asked = DescribeConfigsResource(
+        resource_type=i8(_BROKER_RESOURCE), resource_name=str(broker.node_id), configuration_keys=tuple(names)
+    )
+    try:
+        with RawConnection(broker.address, timeout_s=timeout_s) as connection:
+            answer = connection.call(DescribeConfigsRequest(resources=(asked,)))
+    except OSError:
+        return None
+    return {each.name: each.value or "" for result in answer.results for each in result.configs}
