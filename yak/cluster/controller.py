@@ -120,10 +120,15 @@ def plan_create_partitions(
 
 
 def plan_missing_partitions(image: Image, topic: PendingTopic, missing: Sequence[int]) -> tuple[StoreRequest, ...]:
-    """The partitions that a topic still lacks, since whoever made it grow died. Raises PeerError."""
+    """The partitions that a topic still lacks, since whoever made it grow died. Raises PeerError.
+
+    Brokers that are away get replicas too when there are not enough others, as they would have had.
+    """
     assert topic.partitions, "a topic that grew has partitions"
     replication_factor = len(topic.partitions[min(topic.partitions)].replicas)
     brokers = image.active_brokers()
+    if len(brokers) < replication_factor:
+        brokers = [image.brokers[node_id] for node_id in sorted(image.brokers)]
     _check_replication_factor(replication_factor, len(brokers))
     placed = place(brokers, topic.total, replication_factor)
     new = [(number, placed[number]) for number in missing]

@@ -230,8 +230,11 @@ class Candidacy:
 
 
 def holder_of(image: Image) -> BrokerInfo | None:
-    """The broker that has the office and may still act in it; None when anybody may take it."""
+    """The broker that has the office; None when anybody may take it.
+
+    A FENCED holder has it: it registered just now and lets itself in next.
+    """
     holder = image.brokers.get(image.controller_id)
     if holder is None or holder.broker_epoch != image.controller_broker_epoch:
         return None
-    return holder if holder.state in (BrokerState.ACTIVE, BrokerState.STOPPING) else None
+    return None if holder.state is BrokerState.CLOSED else holder

@@ -66,8 +66,9 @@ def _is_free(state: StoreState, a: Mapping[str, Any], me: dict[str, Any]) -> boo
     holder = state.brokers.get(cluster["ctl_id"])
     if holder is None or holder["broker_epoch"] != cluster["ctl_broker_epoch"] or cluster["ctl_id"] == a["node_id"]:
         return True
+    # A FENCED holder is one that has just come and lets itself in next; if it is dead, its lease stands still.
     preferred = me["role"] == "leader" and me["state"] == "ACTIVE" and holder["role"] == "follower"
-    return preferred or holder["state"] in ("CLOSED", "FENCED")
+    return preferred or holder["state"] == "CLOSED"
 
 
 def _fence_holder(state: StoreState, a: Mapping[str, Any], me: dict[str, Any], now_ms: int) -> None:
@@ -84,4 +85,5 @@ def _fence_holder(state: StoreState, a: Mapping[str, Any], me: dict[str, Any], n
         raise Refused("LEASE_HELD", **_holder(state))
     if not stood_still:
         state.brokers[holder_id]["fast_fenced_ms"] = now_ms
-    change_broker(state, holder_id, "FENCED", now_ms)
+    if state.brokers[holder_id]["state"] != "FENCED":
+        change_broker(state, holder_id, "FENCED", now_ms)

@@ -7,7 +7,8 @@ if holder_id == A.node_id and holder_epoch == A.broker_epoch then return answer(
 
 local holder = read_broker(holder_id)
 local gone = not holder or holder.broker_epoch ~= holder_epoch or holder_id == A.node_id
-local free = gone or holder.state == 'CLOSED' or holder.state == 'FENCED'
+-- A FENCED holder is one that has just come and lets itself in next; if it is dead, its lease stands still.
+local free = gone or holder.state == 'CLOSED'
   or (ME.role == 'leader' and ME.state == 'ACTIVE' and holder.role == 'follower')
 local stood_still = A.claimed_renewals == renewals
 if not free then
@@ -20,7 +21,7 @@ end
 
 if not free then
   if not stood_still then note_fast_fence(holder_id) end
-  change_broker(holder_id, holder, 'FENCED')
+  if holder.state ~= 'FENCED' then change_broker(holder_id, holder, 'FENCED') end
 end
 epoch = epoch + 1
 redis.call('HSET', CLUSTER, 'ctl_id', text(A.node_id), 'ctl_epoch', text(epoch), 'ctl_broker_epoch',

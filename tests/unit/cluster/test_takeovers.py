@@ -1,0 +1,323 @@
+"""Failovers of the office and of leaderships, with their times: killed, stopped, paused, fenced and back."""
+
+import uuid
+
+import pytest
+
+from yak.cluster.controller import NewTopic, plan_create_partitions, plan_create_topic
+from yak.cluster.membership import MemberState
+from yak.cluster.records import BrokerState
+from yak.seams.metadata_store import StoreRequest
+
+ALL = ["leader", "leader", "leader"]
+
+
+def said(fleet, event):
+    return [(node.node_id, say.fields) for node in fleet.nodes.values() for say in node.said if say.event == event]
+
+
+def until(fleet, condition, limit_ms):
+    """Run until it holds; returns how long that took."""
+    start_ms = fleet.now_ms
+    while not condition():
+        assert fleet.now_ms - start_ms <= limit_ms, "not in time"
+        fleet.run(1)
+    return fleet.now_ms - start_ms
+
+
+def leaders(fleet):
+    return [p.leader for topic in fleet.holder().image.topics.values() for p in topic.partitions]
+
+
+def controller_id(fleet):
+    return fleet.store.state.cluster["ctl_id"]
+
+
+def others(fleet, node_id):
+    return [node for node in fleet.nodes.values() if node.node_id != node_id]
+
+
+def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over(make_fleet):
+    fleet = make_fleet(ALL, 1)
+    for node in fleet.nodes.values():
+        node.start()
+    took_ms = until(fleet, lambda: all(n.member.state is MemberState.ACTIVE for n in fleet.nodes.values()), 1_000)
+    assert took_ms < 300
+    fleet.run(1_000)
+    assert len(fleet.kinds("ControllerChange")) == 1, "nobody takes the office from one that has just come"
+
+
+def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon(make_fleet):
+    fleet = make_fleet(ALL, 2).start()
+    holder = fleet.holder()
+    for node in fleet.nodes.values():
+        fleet.kill(node, noticed=False)
+    fleet.run(60_000)
+    waiting = others(fleet, holder.node_id)
+    for node in waiting:
+        node.start()
+    fleet.run(30)
+    holder.start()
+    took_ms = until(fleet, lambda: all(n.member.state is MemberState.ACTIVE for n in fleet.nodes.values()), 2_000)
+    assert took_ms < 400
+    fleet.run(20)
+    fleet.assert_healthy()
+
+
+def test_a_killed_controller_is_fenced_and_replaced_and_its_partitions_led_within_a_few_round_trips(make_fleet):
+    fleet = make_fleet(ALL, 3).start()
+    fleet.create("a", 6)
+    dead = fleet.holder()
+    fleet.kill(dead)
+    took_ms = until(fleet, lambda: controller_id(fleet) != dead.node_id, 200)
+    assert took_ms <= 60 + 3 * 4
+    fleet.run(20)
+    assert dead.node_id not in leaders(fleet)
+    assert -1 not in leaders(fleet)
+    [(node_id, taken)] = [s for s in said(fleet, "controller-office-taken") if s[1]["controller_epoch"] == 2]
+    assert taken["took_ms"] <= 10
+    assert said(fleet, "broker-fenced")[0][0] == node_id
+    [(_, elected)] = said(fleet, "leaders-elected")
+    assert elected == {"count": 2, "took_ms": elected["took_ms"]}
+    assert elected["took_ms"] <= 20
+
+
+def test_a_killed_broker_is_fenced_by_the_controller_which_elects_without_waiting_for_the_tail(make_fleet):
+    fleet = make_fleet(ALL, 4).start()
+    fleet.create("a", 6)
+    dead = others(fleet, controller_id(fleet))[0]
+    epoch = dead.member.broker_epoch
+    fleet.kill(dead)
+    until(fleet, lambda: fleet.store.state.brokers[dead.node_id]["state"] == "FENCED", 100)
+    # Right behind: the very next calls, although no tail has brought the fencing yet.
+    fleet.run(1)
+    assert all(p["leader"] != dead.node_id for p in fleet.store.state.partitions.values())
+    fleet.run(5)
+    assert said(fleet, "broker-fenced")[0][1] == {"node_id": dead.node_id, "broker_epoch": epoch, "fast": True}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_paused_controller_is_replaced_within_the_session(make_fleet, seed):
+    fleet = make_fleet(ALL, seed).start()
+    fleet.create("a", 3)
+    fleet.run(seed * 111)
+    paused = fleet.holder()
+    paused.is_paused = True
+    took_ms = until(fleet, lambda: controller_id(fleet) != paused.node_id, 6_500)
+    assert took_ms >= 4_500
+    fleet.run(20)
+    image = others(fleet, paused.node_id)[0].image
+    assert image.brokers[paused.node_id].state is BrokerState.FENCED
+    assert all(p.leader != paused.node_id for p in image.topics["a"].partitions)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_paused_broker_is_fenced_within_the_session(make_fleet, seed):
+    fleet = make_fleet(ALL, seed).start()
+    fleet.run(seed * 97)
+    paused = others(fleet, controller_id(fleet))[0]
+    paused.is_paused = True
+    took_ms = until(fleet, lambda: fleet.store.state.brokers[paused.node_id]["state"] == "FENCED", 6_500)
+    assert took_ms >= 4_500
+
+
+def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_fleet):
+    fleet = make_fleet(ALL, 7).start()
+    for paused in (fleet.holder(), others(fleet, controller_id(fleet))[0]):
+        paused.is_paused = True
+        fleet.run(8_000)
+        epoch = paused.member.broker_epoch
+        assert fleet.store.state.brokers[paused.node_id]["state"] == "FENCED"
+        paused.resume()
+        until(fleet, lambda node=paused: node.member.state is MemberState.ACTIVE and node.member.broker_epoch, 1_000)
+        until(fleet, lambda node=paused, old=epoch: node.member.broker_epoch > old, 1_000)
+        took_ms = until(fleet, lambda node=paused: node.member.state is MemberState.ACTIVE, 1_000)
+        assert took_ms < 300
+        assert not fleet.store.state.brokers[paused.node_id]["lossy"]
+    assert len(said(fleet, "broker-was-fenced")) == 2
+    fleet.run(5_000)
+    fleet.assert_healthy()
+
+
+def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker(make_fleet):
+    fleet = make_fleet(ALL, 8).start()
+    paused = others(fleet, controller_id(fleet))[0]
+    paused.is_paused = True
+    fleet.run(8_000)
+    paused.resume()
+    epochs = fleet.store.state.brokers[paused.node_id]
+    before = epochs["broker_epoch"]
+    until(fleet, lambda: fleet.store.state.brokers[paused.node_id]["broker_epoch"] > before, 1_000)
+    assert paused.member.broker_epoch == before
+    paused.lose()
+    paused.connect()
+    fleet.run(1_000)
+    assert paused.member.broker_epoch == fleet.store.state.brokers[paused.node_id]["broker_epoch"] > before
+    fleet.assert_healthy()
+
+
+def test_one_broker_that_comes_back_alone_takes_the_office_of_a_dead_one(make_fleet):
+    fleet = make_fleet(ALL, 9).start()
+    holder = fleet.holder()
+    alone = others(fleet, holder.node_id)[0]
+    for node in fleet.nodes.values():
+        fleet.kill(node, noticed=False)
+    alone.start()
+    until(fleet, lambda: alone.member.is_controller, 7_000)
+    until(fleet, lambda: alone.member.state is MemberState.ACTIVE, 100)
+
+
+def test_a_follower_holds_back_while_a_leader_could_take_the_office(make_fleet):
+    for seed in range(10):
+        fleet = make_fleet(["leader", "follower", "leader", "follower"], seed).start()
+        dead = fleet.holder()
+        assert dead.role == "leader"
+        fleet.kill(dead)
+        fleet.run(300)
+        assert fleet.holder().role == "leader"
+
+
+def test_a_follower_takes_the_office_at_once_when_no_leader_is_there(make_fleet):
+    fleet = make_fleet(["leader", "follower", "follower"], 1).start()
+    dead = fleet.holder()
+    assert dead.role == "leader"
+    fleet.kill(dead)
+    took_ms = until(fleet, lambda: controller_id(fleet) != dead.node_id, 500)
+    assert took_ms < 80
+
+
+def test_a_leader_that_comes_back_takes_the_office_and_is_handed_its_partitions(make_fleet):
+    fleet = make_fleet(["leader", "follower", "follower"], 2).start()
+    fleet.create("a", 4)
+    assert set(leaders(fleet)) == {1}
+    fleet.kill(fleet.nodes[1])
+    fleet.run(1_000)
+    assert 1 not in leaders(fleet)
+    fleet.nodes[1].start()
+    until(fleet, lambda: controller_id(fleet) == 1, 500)
+    # Its leader brings it back into the ISR; here the store is told so by hand.
+    fleet.run(100)
+    for node_id in (2, 3):
+        node = fleet.nodes[node_id]
+        mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
+        items = [rejoin(node, p, fleet.nodes[1].member.broker_epoch) for p in mine]
+        if items:
+            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})], now_ms)[1])
+    fleet.run(50)
+    assert 1 not in leaders(fleet)
+    fleet.run(5_500)
+    assert set(leaders(fleet)) == {1}
+    [(node_id, moved)] = said(fleet, "leaders-handed-back")
+    assert (node_id, moved["count"]) == (1, 4)
+
+
+def rejoin(node, partition, epoch):
+    """The ISR with broker 1 in it again, as the partition's leader asks for it."""
+    members = [f"{n}@{e}" for n, e in zip(partition.isr, partition.isr_epochs, strict=True)]
+    return {
+        "topic_id": str(node.image.topics["a"].topic_id),
+        "partition": partition.partition,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "isr": ",".join([*members, f"1@{epoch}"]),
+        "min_isr": 1,
+        "nonce": "x",
+    }
+
+
+def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
+    fleet = make_fleet(["leader"] * 4, 5).start()
+    holder = fleet.holder()
+    for node in others(fleet, holder.node_id):
+        node.is_paused = True
+        fleet.everybody_suspects(node.node_id, node.member.broker_epoch)
+    fleet.run(70)
+    states = [b["state"] for b in fleet.store.state.brokers.values()]
+    assert states.count("FENCED") == 2
+    assert [node_id for node_id, _ in said(fleet, "broker-not-fenced")] == [holder.node_id]
+    fleet.heal()
+    fleet.assert_healthy()
+
+
+def test_one_boot_is_taken_for_dead_only_once_in_a_while(make_fleet):
+    fleet = make_fleet(ALL, 6).start()
+    holder = fleet.holder()
+    node = others(fleet, holder.node_id)[0]
+    epoch = node.member.broker_epoch
+    first = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    assert [o.request.script for o in first if hasattr(o, "request")] == ["fence"]
+    assert holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
+
+
+def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing(make_fleet):
+    fleet = make_fleet(ALL, 6).start()
+    holder = fleet.holder()
+    one, two = others(fleet, holder.node_id)
+    assert one.member.on_peer_dead(two.node_id, two.member.broker_epoch, fleet.now_ms) == []
+    assert one.member.on_peer_dead(holder.node_id, holder.member.broker_epoch - 1, fleet.now_ms) == []
+    assert holder.member.on_peer_dead(one.node_id, one.member.broker_epoch - 1, fleet.now_ms) == []
+
+
+def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
+    fleet = make_fleet(ALL, 10).start()
+    fleet.create("a", 6)
+    for stopping in (others(fleet, controller_id(fleet))[0], fleet.holder()):
+        stopping.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
+        fleet.run(50)
+        image = stopping.image
+        assert image.brokers[stopping.node_id].state is BrokerState.STOPPING
+        assert all(p.leader not in (stopping.node_id, -1) for p in image.topics["a"].partitions)
+        assert all(stopping.node_id in p.isr for p in image.topics["a"].partitions)
+        assert stopping.member.state is MemberState.ACTIVE
+        stopping.deliver(lambda m, now_ms: m.leave(now_ms))
+        fleet.run(50)
+        assert stopping.member.state is MemberState.LEFT
+        fleet.kill(stopping, noticed=False)
+    assert sum(fields["count"] for _, fields in said(fleet, "leaderships-moved")) >= 4
+    [last] = [node for node in fleet.nodes.values() if node.member is not None]
+    assert last.member.is_controller
+    fleet.heal()
+    fleet.assert_healthy()
+
+
+def test_a_broker_that_stops_without_the_store_says_nothing(make_fleet):
+    fleet = make_fleet(["leader"], 1).start()
+    node = fleet.nodes[1]
+    node.lose()
+    assert node.member.begin_stopping(fleet.now_ms) == []
+
+
+def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
+    fleet = make_fleet(ALL, 11).start()
+    maker = others(fleet, controller_id(fleet))[0]
+    half_made(fleet, maker, 500, slices=1)
+    assert [p.name for p in fleet.holder().image.pending.values()] == ["big"]
+    fleet.run(10_000)
+    assert fleet.holder().image.pending, "its maker is alive"
+    fleet.kill(maker)
+    fleet.run(10_000)
+    assert fleet.holder().image.pending
+    maker.start()
+    fleet.run(5_000)
+    assert not fleet.holder().image.pending
+    assert not fleet.store.state.topics
+    assert said(fleet, "half-made-topic-removed")[0][1] == {"topic": "big"}
+
+
+def test_growth_that_stopped_half_way_is_finished(make_fleet):
+    fleet = make_fleet(ALL, 12).start()
+    fleet.create("a", 2)
+    maker = others(fleet, controller_id(fleet))[0]
+    requests = plan_create_partitions(maker.image, "a", 302)
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1], now_ms)[1])
+    fleet.run(20)
+    fleet.kill(maker)
+    fleet.run(4_000)
+    assert len(fleet.holder().image.topics["a"].partitions) == 302
+    assert said(fleet, "half-grown-topic-finished")[0][1] == {"topic": "a", "partitions": 100}
+
+
+def half_made(fleet, maker, partitions, *, slices):
+    plan = plan_create_topic(maker.image, NewTopic("big", partitions, 2), uuid.UUID(int=77))
+    maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices], now_ms)[1])
+    fleet.run(20)
