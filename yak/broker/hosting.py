@@ -111,6 +111,7 @@ class Hosting:
             replicas=info.replicas,
             isr=info.isr,
             isr_epochs=info.isr_epochs,
+            elr=info.elr,
             now_ms=broker.now_ms,
             may_lead=(broker.node_id, self._metadata.membership.broker_epoch)
             in zip(info.isr, info.isr_epochs, strict=True),

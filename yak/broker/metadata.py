@@ -305,14 +305,17 @@ class Metadata:
         moved = list(self.moved)
         self.moved.clear()
         for partition in moved:
-            if partition.high_watermark != partition.reported_high_watermark and partition.is_leader:
-                partition.reported_high_watermark = partition.high_watermark
+            if not partition.is_leader:
+                continue
+            ends = partition.log_end_offsets()
+            if (partition.high_watermark, ends) != partition.reported:
+                partition.reported = (partition.high_watermark, ends)
                 self.membership.note_high_watermark(
                     partition.topic_id,
                     partition.topic_partition.partition,
                     partition.leader_epoch,
                     partition.high_watermark,
-                    partition.log_end_offsets(),
+                    ends,
                 )
         due_ms = self.membership.next_due()
         if due_ms is not None and due_ms <= self._broker.now_ms:

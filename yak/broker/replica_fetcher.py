@@ -38,6 +38,7 @@ Key: TypeAlias = tuple[uuid.UUID, int]
 """Topic id and partition."""
 IN_FLIGHT_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
+RETRY_FIRST_MS = 5
 ANSWER_MS_MAX = 30_000
 """A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
@@ -57,6 +58,8 @@ class ReplicaFetcher:
         self._told: dict[Key, LeaderEpoch] = {}
         """What the session at the leader has, and in which epoch we named it."""
         self._delayed: dict[Key, int] = {}
+        self._tries: dict[Key, int] = {}
+        """Errors in a row."""
         self._unflushed: dict[Key, None] = {}
         self._in_flight: deque[int] = deque()
         self._heard_ms = 0
@@ -87,6 +90,7 @@ class ReplicaFetcher:
             self._to_tell.pop(key, None)
             self._unflushed.pop(key, None)
             self._delayed.pop(key, None)
+            self._tries.pop(key, None)
             if key in self._told:
                 self._to_forget[key] = None
 
@@ -307,6 +311,7 @@ class ReplicaFetcher:
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
+                self._tries.pop(key, None)
                 self._append(key, partition, log, fetched)
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
@@ -379,7 +384,10 @@ class ReplicaFetcher:
         self._delay(key)
 
     def _delay(self, key: Key) -> None:
-        self._delayed[key] = self._broker.now_ms + self._broker.config.replica_fetch_backoff_ms
+        """Try again soon, and later each time: a new leader may need a few milliseconds to learn that it is one."""
+        tries = self._tries[key] = self._tries.get(key, 0) + 1
+        pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._broker.config.replica_fetch_backoff_ms)
+        self._delayed[key] = self._broker.now_ms + pause_ms
 
 
 def _wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:

@@ -89,6 +89,7 @@ class ReplicaReader:
         item.is_fresh = False
         start_moved = item.log_start_offset > replica.log_start_offset
         if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, self._broker.now_ms):
+            self._broker.metadata.moved[partition] = None
             if partition.advance_high_watermark():
                 self._broker.advanced(partition)
             if may_join(partition, session.node_id):

@@ -27,6 +27,7 @@ class Partition:
     __slots__ = (
         "_quorum",
         "appended_bytes",
+        "elr",
         "epoch_start_offset",
         "flush_running",
         "flush_wanted",
@@ -46,7 +47,7 @@ class Partition:
         "replica_sessions",
         "replica_states",
         "replicas",
-        "reported_high_watermark",
+        "reported",
         "sessions",
         "topic_id",
         "topic_partition",
@@ -65,12 +66,15 @@ class Partition:
         self.partition_epoch: PartitionEpoch = -1
         self.isr: tuple[NodeId, ...] = ()
         self.isr_epochs: tuple[BrokerEpoch, ...] = ()
+        self.elr: tuple[NodeId, ...] = ()
+        """Former members that may be elected: while the store names any, it takes nothing for committed."""
         self.replicas: tuple[NodeId, ...] = ()
         self.is_leader = False
         self.is_alone = True
         """Whether the maximal ISR is this broker alone, so that what is appended is committed."""
         self.high_watermark: Offset = 0
-        self.reported_high_watermark: Offset = -1
+        self.reported: tuple[Offset, dict[NodeId, Offset]] | None = None
+        """The high watermark and log ends that the store was told last."""
         self.epoch_start_offset: Offset = 0
         """Where our present epoch as the leader began: a follower must be past it before it counts as in sync."""
         self.replica_states: dict[NodeId, Replica] = {}
@@ -105,6 +109,7 @@ class Partition:
         replicas: tuple[NodeId, ...],
         isr: tuple[NodeId, ...],
         isr_epochs: tuple[BrokerEpoch, ...] | None = None,
+        elr: tuple[NodeId, ...] = (),
         now_ms: int = 0,
         may_lead: bool = True,
     ) -> bool:
@@ -123,6 +128,7 @@ class Partition:
         self.partition_epoch = partition_epoch
         self.replicas = replicas
         self.isr = isr
+        self.elr = elr
         self.isr_epochs = isr_epochs if isr_epochs is not None else (0,) * len(isr)
         self.is_leader = is_leader
         if changed:
@@ -173,7 +179,7 @@ class Partition:
     @property
     def is_under_min_isr(self) -> bool:
         """Whether the committed ISR is too small to commit anything."""
-        return len(self.isr) < self.effective_min_isr
+        return len(self.isr) < self.effective_min_isr or bool(self.elr)
 
     def count_quorum(self) -> None:
         """Find whose log end offsets the high watermark waits for: the maximal ISR, but for ourselves."""

@@ -28,7 +28,7 @@ from yak.storage.names import (
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import Segment
-from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Unavailable
+from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Unavailable, usage_of
 
 
 class LogStore:
@@ -309,18 +309,7 @@ class LogStore:
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""
-        result = []
-        for directory in self.directories:
-            total = usable = -1
-            failure = directory.failure
-            if failure is None:
-                try:
-                    total, usable = self.disk.total_bytes(directory.path), self.disk.free_bytes(directory.path)
-                except OSError as error:
-                    failure = error
-            logs = [log for log in list(self.logs.values()) if log.directory == directory.path]
-            result.append(DirectoryUsage(directory.path, total, usable, logs, failure))
-        return result
+        return [usage_of(directory, list(self.logs.values())) for directory in self.directories]
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +11,7 @@ from yak.ids import Offset
 
 if TYPE_CHECKING:
     from yak.storage.log import Log
+    from yak.storage.log_directory import LogDirectory
 
 
 @dataclass(slots=True)
@@ -61,3 +62,16 @@ class Unavailable:
     reason: str
     recovery_point: Offset | None = None
     log_start_offset: Offset | None = None
+
+
+def usage_of(directory: LogDirectory, logs: Sequence[Log]) -> DirectoryUsage:
+    """One directory with its sizes, and those of the logs that are in it."""
+    total = usable = -1
+    failure = directory.failure
+    if failure is None:
+        try:
+            total, usable = directory.disk.total_bytes(directory.path), directory.disk.free_bytes(directory.path)
+        except OSError as error:
+            failure = error
+    mine = [log for log in logs if log.directory == directory.path]
+    return DirectoryUsage(directory.path, total, usable, mine, failure)

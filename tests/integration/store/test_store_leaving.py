@@ -1,0 +1,65 @@
+"""A broker takes itself out of partitions that it cannot serve."""
+
+from support.stores import brokers, kinds, topic_id_of
+
+
+def leave(caller, *, lost: bool, partition: int = 0) -> str:
+    item = {"topic_id": topic_id_of("a"), "partition": partition, "lost": lost}
+    return caller("leave_isr", partitions=[item]).value["codes"][0]
+
+
+def stands(caller) -> dict:
+    """The partition, as a refused change of its ISR tells it."""
+    return caller("alter_isr", partitions=[caller.isr_item(caller, partition_epoch=99)]).value["results"][0]
+
+
+def test_a_leader_that_leaves_leads_nothing_and_the_others_stay_in_sync(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["1,2"])
+    assert leave(one, lost=False) == "OK"
+    found = stands(one)
+    assert (found["leader"], found["leader_epoch"], found["partition_epoch"]) == (-1, 1, 1)
+    assert (found["isr"], found["elr"]) == (two.member, "")
+
+
+def test_one_that_kept_its_records_stays_eligible_below_the_minimum_and_one_that_lost_them_does_not(backend):
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["1,2,3"], configs={"min.insync.replicas": "3"})
+    assert leave(two, lost=False) == "OK"
+    assert stands(one)["elr"] == two.member
+    assert leave(three, lost=True) == "OK"
+    found = stands(one)
+    assert (found["isr"], found["elr"]) == (one.member, two.member)
+    assert leave(two, lost=True) == "OK"
+    assert stands(one)["elr"] == ""
+
+
+def test_the_last_one_in_sync_stays(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["1,2"])
+    assert leave(two, lost=True) == "OK"
+    before = kinds(backend)
+    assert leave(one, lost=True) == "LAST_MEMBER"
+    assert leave(one, lost=False) == "LAST_MEMBER"
+    assert stands(one)["leader"] == 1
+    assert kinds(backend) == before
+
+
+def test_the_last_one_in_sync_may_go_with_its_records_where_others_have_all_that_counts(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["1,2"], configs={"min.insync.replicas": "2"})
+    assert leave(two, lost=False) == "OK"
+    assert leave(one, lost=False) == "LAST_MEMBER"
+    assert leave(one, lost=True) == "OK"
+    found = stands(one)
+    assert (found["isr"], found["elr"], found["leader"]) == ("", two.member, -1)
+
+
+def test_leaving_again_changes_nothing_and_an_unknown_partition_is_told(backend):
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["1,2"])
+    assert leave(two, lost=False) == "OK"
+    before = kinds(backend)
+    assert leave(two, lost=False) == "OK"
+    assert leave(two, lost=True, partition=7) == "NO_TOPIC"
+    assert kinds(backend) == before
