@@ -1,4 +1,5 @@
 import uuid
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -163,6 +164,28 @@ def test_replicas_are_distinct_and_leaders_spread(racks, count, factor, start):
         for replicas in assignments:
             used = [racks[node_id] for node_id in replicas]
             assert len(set(used)) == min(factor, len(set(racks)))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["leader", "follower"]), st.sampled_from(["r1", "r2"])), min_size=1, max_size=8),
+    st.integers(1, 40),
+    st.integers(1, 8),
+    st.integers(0, 20),
+)
+def test_leaders_are_spread_over_those_with_the_role_and_followers_over_all_others(kinds, count, factor, start):
+    brokers = [replace(broker(n, rack=rack), role=role) for n, (role, rack) in enumerate(kinds)]
+    factor = min(factor, len(brokers))
+    leaders = [b.node_id for b in brokers if b.role == "leader"] or [b.node_id for b in brokers]
+    assignments = place(brokers, count, factor, start=start)
+    assert all(len(set(replicas)) == factor for replicas in assignments)
+    leads = [sum(replicas[0] == node_id for replicas in assignments) for node_id in leaders]
+    assert sum(leads) == count
+    assert max(leads) - min(leads) <= 1
+
+
+def test_one_leader_and_three_followers_share_the_copies():
+    brokers = [broker(1), *(replace(broker(n), role="follower") for n in (2, 3, 4))]
+    assert place(brokers, 3, 3) == [(1, 2, 3), (1, 3, 4), (1, 4, 2)]
 
 
 def test_further_partitions_go_on_where_the_first_stopped():

@@ -1,0 +1,132 @@
+"""Who leads: one case a rule."""
+
+import uuid
+
+import pytest
+
+from yak.cluster.elections import Cause, needed_elections, preferred_elections, preferred_leader
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.records import BrokerState
+
+ACTIVE, FENCED, STOPPING, CLOSED = BrokerState.ACTIVE, BrokerState.FENCED, BrokerState.STOPPING, BrokerState.CLOSED
+
+
+def broker(node_id, state=ACTIVE, role="leader", epoch=None, lossy=0):
+    return BrokerInfo(node_id, epoch or 10 + node_id, "b", ("d",), "h", 9092, None, role, state, lossy)
+
+
+def image_of(brokers, replicas=(1, 2, 3), isr=None, leader=1, elr=(), configs=None, defaults=None):
+    """One topic of one partition. Members are in the epoch that brokers have by default."""
+    isr = replicas if isr is None else isr
+    partition = PartitionInfo(
+        0, replicas, isr, tuple(10 + n for n in isr), elr, tuple(10 + n for n in elr), leader, 4, 7
+    )
+    topic = TopicInfo("t", uuid.UUID(int=1), (partition,), configs or {})
+    return Image(brokers={b.node_id: b for b in brokers}, topics={"t": topic}, default_broker_configs=defaults or {})
+
+
+def elected(image):
+    """The leader asked for, with whether it is unclean and why; None when all is in order."""
+    elections = list(needed_elections(image))
+    assert len(elections) <= 1
+    return (elections[0].leader, elections[0].unclean, elections[0].cause) if elections else None
+
+
+LOST = Cause.LOST
+
+
+@pytest.mark.parametrize("state", [FENCED, CLOSED])
+def test_an_active_leader_in_the_isr_stays_and_any_other_is_replaced(state):
+    assert elected(image_of([broker(1), broker(2), broker(3)])) is None
+    assert elected(image_of([broker(1, state), broker(2), broker(3)])) == (2, False, LOST)
+    assert elected(image_of([broker(2), broker(3)])) == (2, False, LOST)
+    assert elected(image_of([broker(1), broker(2), broker(3)], isr=(2, 3))) == (2, False, LOST)
+    assert elected(image_of([broker(1, epoch=99), broker(2), broker(3)])) == (2, False, LOST)
+
+
+def test_brokers_with_the_role_of_a_leader_go_first_then_the_order_of_replicas():
+    roles = [broker(1, FENCED), broker(2, role="follower"), broker(3), broker(4)]
+    assert elected(image_of(roles, (1, 2, 4, 3))) == (4, False, LOST)
+    roles = [broker(1, FENCED), broker(2, role="follower"), broker(3, role="follower")]
+    assert elected(image_of(roles, (3, 1, 2))) == (3, False, LOST)
+
+
+def test_a_stopping_leader_is_relieved_when_another_member_is_active():
+    assert elected(image_of([broker(1, STOPPING), broker(2), broker(3)])) == (2, False, Cause.STOPPING)
+    assert elected(image_of([broker(1, STOPPING), broker(2, STOPPING), broker(3, FENCED)])) is None
+    assert elected(image_of([broker(1, STOPPING), broker(2)], isr=(1,))) is None
+
+
+def test_a_stopping_broker_is_not_chosen_and_keeps_others_from_being_chosen_uncleanly():
+    brokers = [broker(1, FENCED), broker(2, STOPPING), broker(3)]
+    assert elected(image_of(brokers, isr=(1, 2), elr=(3,))) == (-1, False, LOST)
+    assert elected(image_of(brokers, isr=(1, 2), configs={"unclean.leader.election.enable": "true"}))[0] == -1
+
+
+def test_a_former_member_that_lost_nothing_leads_when_no_member_is_alive():
+    booted = broker(2, epoch=50)
+    assert elected(image_of([broker(1, FENCED), booted], (1, 2), isr=(1, 2))) == (2, False, LOST)
+    assert elected(image_of([broker(1, FENCED), booted], (1, 2), isr=(1,), elr=(2,))) == (2, False, LOST)
+    lossy = broker(2, epoch=50, lossy=50)
+    assert elected(image_of([broker(1, FENCED), lossy], (1, 2), isr=(1, 2))) == (-1, False, LOST)
+    assert elected(image_of([broker(1, FENCED), broker(2)], (1, 2), isr=(1,))) == (-1, False, LOST)
+
+
+def test_a_partition_without_a_leader_that_can_have_none_is_left_alone():
+    assert elected(image_of([broker(1, FENCED), broker(2)], (1, 2), isr=(1,), leader=-1)) is None
+
+
+@pytest.mark.parametrize(
+    ("configs", "defaults", "is_allowed"),
+    [
+        ({"unclean.leader.election.enable": "true"}, {}, True),
+        ({}, {"unclean.leader.election.enable": "true"}, True),
+        ({"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}, False),
+        ({}, {}, False),
+    ],
+)
+def test_an_unclean_leader_is_a_matter_of_the_topics_config(configs, defaults, is_allowed):
+    image = image_of([broker(1, FENCED), broker(2), broker(3)], isr=(1,), configs=configs, defaults=defaults)
+    assert elected(image) == ((2, True, LOST) if is_allowed else (-1, False, LOST))
+
+
+def test_of_unclean_leaders_those_that_were_in_sync_once_are_preferred():
+    brokers = [broker(1, FENCED), broker(2), broker(3, epoch=60, lossy=60)]
+    image = image_of(brokers, isr=(1, 3), configs={"unclean.leader.election.enable": "true"})
+    assert elected(image) == (3, True, LOST)
+
+
+def test_a_single_replica_leads_whatever_it_lost():
+    assert elected(image_of([broker(1, epoch=60, lossy=60)], (1,), leader=-1)) == (1, True, LOST)
+
+
+def test_after_a_power_loss_of_all_the_last_leader_leads_once_everybody_is_back():
+    lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2, 3)]
+    assert elected(image_of([lost[0], lost[1], broker(3, FENCED)], leader=2)) == (-1, False, LOST)
+    assert elected(image_of(lost, leader=2)) == (2, True, LOST)
+    assert elected(image_of(lost, isr=(3,), leader=-1)) == (3, True, LOST)
+
+
+def test_a_broker_that_alone_lost_its_disk_does_not_lead_again():
+    wiped = broker(1, epoch=50, lossy=50)
+    assert elected(image_of([wiped, broker(2), broker(3)], isr=(1,))) == (-1, False, LOST)
+    assert elected(image_of([wiped, broker(2), broker(3)])) == (2, False, LOST)
+
+
+def test_the_preferred_leader_is_the_first_replica():
+    image = image_of([broker(1), broker(2, role="follower"), broker(3)], (2, 3, 1))
+    assert preferred_leader(image.topics["t"].partitions[0]) == 2
+    assert [e.leader for e in preferred_elections(image)] == [2]
+
+
+def test_leaderships_go_back_to_a_preferred_leader_that_is_alive_and_in_sync():
+    def back(*brokers, **more):
+        return [(e.leader, e.cause) for e in preferred_elections(image_of(brokers, **more))]
+
+    alive = (broker(1), broker(2), broker(3))
+    assert back(*alive, leader=2) == [(1, Cause.PREFERRED)]
+    assert back(*alive, leader=1) == []
+    assert back(*alive, leader=2, isr=(2, 3)) == []
+    assert back(*alive, leader=-1, isr=(1,)) == []
+    for state in (FENCED, STOPPING):
+        assert back(broker(1, state), broker(2), broker(3), leader=2) == []

@@ -1,0 +1,72 @@
+"""Counters and clocks: who is taken for dead, and who for alive again."""
+
+from yak.cluster.failure_detector import FailureDetector
+from yak.cluster.image import BrokerInfo
+from yak.cluster.member_state import MembershipSettings
+from yak.cluster.records import BrokerState
+
+PATIENCE_MS, GAP_MS = 5_375, 1_000
+
+
+def brokers(state=BrokerState.ACTIVE, epoch=5):
+    return {2: BrokerInfo(2, epoch, "b", (), "h", 1, None, "leader", state)}
+
+
+def detector():
+    return FailureDetector(PATIENCE_MS, GAP_MS)
+
+
+def watch(it, counters, start_ms=0, state=BrokerState.ACTIVE):
+    """Feed one counter every 500 ms; returns the time of the last."""
+    now_ms = start_ms
+    for number, counter in enumerate(counters):
+        now_ms = start_ms + number * 500
+        it.observe({2: counter}, brokers(state), now_ms)
+    return now_ms
+
+
+def test_the_patience_leaves_an_interval_and_some_for_late_timers():
+    settings = MembershipSettings()
+    assert (settings.patience_ms, settings.gap_ms) == (PATIENCE_MS, GAP_MS)
+    assert MembershipSettings(session_timeout_ms=600).patience_ms == 500
+    assert MembershipSettings(heartbeat_interval_ms=2_000).gap_ms == 4_000
+
+
+def test_a_counter_that_moves_is_alive_and_one_that_stands_still_is_dead_after_the_patience():
+    it = detector()
+    now_ms = watch(it, range(30))
+    assert it.to_fence(brokers(), now_ms) == []
+    now_ms = watch(it, [29] * 10, now_ms + 500)
+    assert it.to_fence(brokers(), now_ms) == []
+    now_ms = watch(it, [29], now_ms + 500)
+    assert [b.node_id for b in it.to_fence(brokers(), now_ms)] == [2]
+
+
+def test_a_gap_in_our_own_view_is_held_against_nobody():
+    it = detector()
+    now_ms = watch(it, [1] * 11)
+    it.observe({2: 1}, brokers(), now_ms + 20_000)
+    assert it.to_fence(brokers(), now_ms + 20_000) == []
+    it.reset()
+    it.observe({2: 1}, brokers(), now_ms + 20_500)
+    assert it.to_fence(brokers(), now_ms + 20_500) == []
+
+
+def test_what_a_fenced_broker_counted_before_proves_nothing():
+    it = detector()
+    now_ms = watch(it, range(5))
+    fenced = brokers(BrokerState.FENCED)
+    it.observe({2: 5}, fenced, now_ms + 500)
+    it.observe({2: 5}, fenced, now_ms + 1_000)
+    assert it.to_unfence(fenced) == []
+    it.observe({2: 6}, fenced, now_ms + 1_500)
+    assert [b.node_id for b in it.to_unfence(fenced)] == [2]
+    assert it.to_unfence(brokers()) == []
+
+
+def test_a_new_boot_begins_anew():
+    it = detector()
+    now_ms = watch(it, [1] * 12)
+    again = brokers(epoch=9)
+    it.observe({2: 1}, again, now_ms + 500)
+    assert it.to_fence(again, now_ms + 500) == []
