@@ -246,13 +246,9 @@ class LogStore:
         return remove
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Move a damaged log out of the way, kept as stray, so that another may begin in its place.
-
-        Nothing happens where there is none, or its directory is offline. Raises LogDirectoryFailure.
-        """
+        """Keep a damaged log, if there is one, as stray, so that another may begin. Raises LogDirectoryFailure."""
         held = self.unavailable.get(topic_partition)
-        if held is not None and self._directory(held.directory).failure is None:
-            directory = self._directory(held.directory)
+        if held is not None and (directory := self._directory(held.directory)).failure is None:
             if self.disk.exists(directory.file(str(topic_partition))):
                 self._set_stray(topic_partition, directory)
             del self.unavailable[topic_partition]
