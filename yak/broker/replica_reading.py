@@ -129,9 +129,11 @@ class ReplicaReader:
             if isinstance(found, PendingRead):
                 reading.pending.append((len(reading.answers), found))
                 return answer
+            if not taken:
+                # The next batch is larger than the room that is left: it must stay marked, for nobody marks it again.
+                return NO_ROOM
             answer.records = found
-            if taken:
-                return answer
+            return answer
         if high_watermark != item.sent_high_watermark or log_start_offset != item.sent_log_start_offset:
             return answer
         return None
