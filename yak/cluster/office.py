@@ -123,9 +123,9 @@ class Office:
             link.controller_epoch = epoch
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
             link.say("info", "controller-office-taken", controller_epoch=epoch, **fields)
+        self._electing.detected(now_ms if deposed is None else deposed.since_ms)
         if deposed is not None:
             link.say("warning", "broker-fenced", node_id=deposed.node_id, broker_epoch=deposed.broker_epoch)
-            self._electing.detected(deposed.since_ms)
             self._electing.look_ahead(_with_fenced(link.image, deposed.node_id))
         self._let_myself_in()
         self._let_in()
