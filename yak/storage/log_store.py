@@ -120,10 +120,7 @@ class LogStore:
                 raise LogDirectoryFailure(directory.path, error) from error
 
     def renew_boot_marks(self) -> None:
-        """Note under which start of the machine the directories are used, once the cluster knows what that cost.
-
-        Waits for the device. Raises LogDirectoryFailure.
-        """
+        """Once the cluster knows what a restart of the machine cost; waits for the device. Raises LogDirectoryFailure."""
         for directory in self.online():
             try:
                 directory.renew_boot_mark()
