@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 ROLES = st.lists(st.sampled_from(["leader", "follower"]), min_size=1, max_size=4)
 FAULTS = st.lists(
     st.tuples(
-        st.sampled_from(["kill", "kill silently", "pause", "resume", "start", "alarm", "outage", "restart", "hang"]),
+        st.sampled_from(
+            ["kill", "kill silently", "pause", "resume", "start", "alarm", "stop", "cut", "outage", "restart", "hang"]
+        ),
         st.integers(0, 3),
         st.sampled_from([0, 30, 300, 2_000, 5_600, 7_000, 15_000]),
     ),
@@ -31,6 +33,15 @@ def test_whatever_happens_one_office_holds_and_all_come_back(make_fleet, roles, 
             node.resume()
         elif fault == "start" and node.member is None:
             node.start()
+        elif fault == "stop" and node.member is not None and not node.is_paused:
+            node.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
+            fleet.run(ms % 100)
+            node.deliver(lambda m, now_ms: m.leave(now_ms))
+            fleet.run(50)
+            node.kill()
+        elif fault == "cut" and node.member is not None:
+            node.lose()
+            node.later(ms // 2, node.connect)
         elif fault == "alarm" and node.member is not None:
             fleet.everybody_suspects(node.node_id, node.member.broker_epoch)
         elif fault in ("outage", "restart"):
