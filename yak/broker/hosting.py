@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.metadata import Metadata
 
+FEW_LOGS = 8
+"""More than so many new logs are made durable all at once, with one sync of the file system instead of three for each."""
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 
@@ -66,8 +68,14 @@ class Hosting:
         return [new for new in missing if new not in offline]
 
     def create_all(self, missing: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
-        """Make these logs, or find them on disk; waits for the device."""
-        return {tp: self._create(tp, topic_id, config) for tp, topic_id, config in missing}
+        """Make these logs, or find them on disk; waits for the device, once where there are many."""
+        is_durable = len(missing) <= FEW_LOGS
+        created = {tp: self._create(tp, topic_id, config, is_durable=is_durable) for tp, topic_id, config in missing}
+        for failure in [] if is_durable else self._log_store.sync_created():
+            for topic_partition, log in created.items():
+                if isinstance(log, Log) and log.directory == failure.directory:
+                    created[topic_partition] = failure
+        return created
 
     def create_anew(self, wanted: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
         """Begin empty logs in place of those that were lost or damaged; waits for the device."""
@@ -76,10 +84,16 @@ class Hosting:
         return self.create_all(wanted)
 
     def _create(
-        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: Any, *, is_new: bool = True
+        self,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID,
+        config: Any,
+        *,
+        is_new: bool = True,
+        is_durable: bool = True,
     ) -> Log | OSError | LogDirectoryFailure:
         try:
-            return self._log_store.create(topic_partition, topic_id, config, is_new=is_new)
+            return self._log_store.create(topic_partition, topic_id, config, is_new=is_new, is_durable=is_durable)
         except (OSError, LogDirectoryFailure) as error:
             return error
 

@@ -114,6 +114,9 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None:
         """Make the directory's entries durable."""
 
+    def sync_file_system(self, path: str) -> None:
+        """Make all that was written and made on the file system of `path` durable: for many small files at once."""
+
     def free_bytes(self, path: str) -> int:
         """Bytes an ordinary process may still write on that file system."""
 

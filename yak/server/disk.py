@@ -1,8 +1,10 @@
 """The real file system behind `yak.seams.disk`."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
+import functools
 import os
 import shutil
 import threading
@@ -111,6 +113,20 @@ class RealDisk:
         finally:
             os.close(fd)
 
+    def sync_file_system(self, path: str) -> None:
+        """Make all that was written and made on the file system of `path` durable (Linux: syncfs)."""
+        sync = getattr(_libc(), "syncfs", None)
+        if sync is None:
+            os.sync()
+            return
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if sync(fd):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), path)
+        finally:
+            os.close(fd)
+
     def free_bytes(self, path: str) -> int:
         """Bytes an ordinary process may still write there."""
         status = os.statvfs(path)
@@ -186,3 +202,8 @@ class FileLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

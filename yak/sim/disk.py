@@ -313,6 +313,12 @@ class SimDisk:
         """Names are durable at once here; a failure can still be ordered for it."""
         self.may_fail("sync", path)
 
+    def sync_file_system(self, path: str) -> None:
+        """Make all files durable."""
+        self.may_fail("sync", path)
+        for content in self._files.values():
+            content.synced = len(content.data)
+
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
         """Bytes that are left."""
         return self._total_bytes - sum(len(content.data) for content in self._files.values())

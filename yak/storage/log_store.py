@@ -13,21 +13,17 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.seams.disk import Disk
 from yak.storage import store_opening
-from yak.storage.checkpoints import format_partition_metadata
 from yak.storage.closing import close_log
-from yak.storage.epoch_cache import EpochCache
 from yak.storage.log import Log
+from yak.storage.log_creation import create_log
 from yak.storage.log_directory import LogDirectory
 from yak.storage.log_loader import NO_TOPIC_ID
 from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FRESH_MARK,
-    PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
     set_aside_name,
 )
-from yak.storage.producer_state import ProducerState
-from yak.storage.segment import Segment
 from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Unavailable, usage_of
 
 
@@ -142,11 +138,12 @@ class LogStore:
         now_ms: int = 0,
         *,
         is_new: bool = True,
+        is_durable: bool = True,
     ) -> Log:
         """A new, durable, empty log in the online directory with the fewest partitions.
 
         Data of another topic under the same name is moved aside as stray, never deleted. May run in a thread; waits for the
-        device. Raises LogDirectoryFailure, also when this very log exists but is unavailable, or may do so in a directory
+        device, unless `is_durable` is false and many are made durable at once by `sync_created`. Raises LogDirectoryFailure, also when this very log exists but is unavailable, or may do so in a directory
         that is offline (unless it `is_new`): an empty one in its place would hide its data.
         """
         hidden = self.unavailable.get(topic_partition)
@@ -171,34 +168,29 @@ class LogStore:
             if self.disk.exists(path):
                 self._set_stray(topic_partition, directory)
                 self.unavailable.pop(topic_partition, None)
-            self.disk.make_directory(path)
-            segment = Segment.create(self.disk, path, 0, config, now_ms or self._opened_ms)
-            has_stale_points = directory.has_points_of(topic_partition)
-            if has_stale_points:
-                self.disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
-            self.disk.write_file(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
-            self.disk.sync_directory(directory.path)
+            log = create_log(
+                self.disk,
+                directory,
+                topic_partition,
+                topic_id,
+                config,
+                now_ms or self._opened_ms,
+                is_durable=is_durable,
+            )
         except OSError as error:
             raise LogDirectoryFailure(directory.path, error) from error
-        log = Log(
-            self.disk,
-            directory.path,
-            path,
-            topic_partition,
-            topic_id,
-            config,
-            [segment],
-            epochs=EpochCache(),
-            producers=ProducerState(),
-            snapshot_offsets=[],
-            log_start_offset=0,
-            log_end_offset=0,
-            recovery_point=0,
-            now_ms=now_ms or self._opened_ms,
-        )
-        log.has_stale_points = has_stale_points
         self.adopt(log)
         return log
+
+    def sync_created(self) -> list[LogDirectoryFailure]:
+        """Make logs that were created without waiting durable, all at once; the directories that failed at it."""
+        failures = []
+        for directory in self.online():
+            try:
+                self.disk.sync_file_system(directory.path)
+            except OSError as error:
+                failures.append(LogDirectoryFailure(directory.path, error))
+        return failures
 
     def adopt(self, log: Log) -> None:
         """Count a log as one of ours."""

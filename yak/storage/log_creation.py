@@ -1,0 +1,55 @@
+"""A new, empty log on disk: its folder, its first segment, and whose it is."""
+
+import uuid
+
+from yak.config.log_config import LogConfig
+from yak.ids import TopicPartition
+from yak.seams.disk import Disk
+from yak.storage.checkpoints import format_partition_metadata
+from yak.storage.epoch_cache import EpochCache
+from yak.storage.log import Log
+from yak.storage.log_directory import LogDirectory
+from yak.storage.names import FRESH_MARK, PARTITION_METADATA
+from yak.storage.producer_state import ProducerState
+from yak.storage.segment import Segment
+
+
+def create_log(
+    disk: Disk,
+    directory: LogDirectory,
+    topic_partition: TopicPartition,
+    topic_id: uuid.UUID,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    is_durable: bool,
+) -> Log:
+    """Make it; waits for the device when it must be durable at once. Raises OSError."""
+    path = directory.file(str(topic_partition))
+    disk.make_directory(path)
+    segment = Segment.create(disk, path, 0, config, now_ms)
+    has_stale_points = directory.has_points_of(topic_partition)
+    if has_stale_points:
+        disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
+    write = disk.write_file if is_durable else disk.write_file_lazily
+    write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+    if is_durable:
+        disk.sync_directory(directory.path)
+    log = Log(
+        disk,
+        directory.path,
+        path,
+        topic_partition,
+        topic_id,
+        config,
+        [segment],
+        epochs=EpochCache(),
+        producers=ProducerState(),
+        snapshot_offsets=[],
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        now_ms=now_ms,
+    )
+    log.has_stale_points = has_stale_points
+    return log
