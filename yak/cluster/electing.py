@@ -17,6 +17,8 @@ from yak.cluster.records import NO_LEADER, BrokerState
 from yak.ids import MetadataOffset, PartitionEpoch
 from yak.seams.metadata_store import StoreOutcome
 
+RETRY_MS = 250
+"""A store that refuses a whole call (out of memory, read only) is not asked again at once."""
 _SAID = {
     Cause.LOST: "leaders-elected",
     Cause.STOPPING: "leaderships-moved",
@@ -41,6 +43,7 @@ class Electing:
         """And its `topics`, of which one may gain a member that can take over from a broker that stops."""
         self._in_flight = 0
         self._since_offset: MetadataOffset = 0
+        self._not_before_ms = 0
         self._refused: dict[tuple[uuid.UUID, int], PartitionEpoch] = {}
         self._refused_for: object = None
         self._detected_ms: int | None = None
@@ -73,7 +76,7 @@ class Electing:
     def look(self, now_ms: int) -> None:
         """Elect what the image asks for, if it may ask for more than at the last look."""
         image = self._link.image
-        if self._in_flight or image.offset < self._since_offset:
+        if self._in_flight or image.offset < self._since_offset or now_ms < self._not_before_ms:
             return
         if self._looked_at is image.brokers and (
             self._looked_at_topics is image.topics
@@ -121,6 +124,7 @@ class Electing:
         self._in_flight -= 1
         if outcome.code != "OK":
             self._looked_at = None
+            self._not_before_ms = now_ms + RETRY_MS
             self._on_failed(outcome, now_ms)
             return
         self._since_offset = max(self._since_offset, outcome.offset)

@@ -5,6 +5,7 @@ import pytest
 from yak.cluster.controller import NewTopic, plan_create_topic, plan_producer_ids
 from yak.cluster.membership import MemberState
 from yak.errors import ErrorCode, PeerError
+from yak.seams.metadata_store import StoreOutcome
 
 
 def topic(driver, name, partitions=1, number=7):
@@ -32,6 +33,24 @@ def test_a_restarted_broker_leads_its_partitions_again_in_the_next_leader_epoch(
     assert {p.leader_epoch for p in partitions} == {1}
     assert {p.partition_epoch for p in partitions} == {1}
     assert {p.isr_epochs for p in partitions} == {(second.member.broker_epoch,)}
+
+
+def test_a_store_that_refuses_elections_is_asked_again_now_and_then(store, make_driver, make_identity):
+    first = make_driver(store, make_identity()).connect().run()
+    assert first.change(topic(first, "a", 3)).error is None
+    second = make_driver(store, make_identity(boot="boot-2"), first.image)
+    call = store.call
+
+    def refuse_elections(request, now_ms):
+        return StoreOutcome("STORE_ERROR") if request.script == "elect" else call(request, now_ms)
+
+    store.call = refuse_elections
+    second.connect().run().pass_time(2_000)
+    assert second.ready == 0
+    assert second.scripts.count("elect") <= 6
+    store.call = call
+    second.pass_time(1_000)
+    assert second.ready == 1
 
 
 def test_a_broker_that_reconnects_goes_on_with_its_epoch_and_elects_nothing(store, make_driver, make_identity):
