@@ -83,7 +83,7 @@ def parse_words(words: list[str]) -> ServeFlags | None:
 
 def run(g: Globals, flags: ServeFlags) -> None:
     """Serve, or with `--dry-run` print what would be used. Raises YakError."""
-    from yak.server.lean_imports import without_test_tools
+    from yak.protocol.lean_imports import without_test_tools
 
     with without_test_tools():
         resolved = Resolution(

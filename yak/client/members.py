@@ -13,6 +13,7 @@ from typing import Final, Literal
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import RawConnection
 from yak.ids import NodeId
+from yak.protocol.lean_imports import import_kio
 
 ROLE: Final = "yak.broker.role"
 ANSWER_SECONDS: Final = 3.0
@@ -43,6 +44,7 @@ def read_members(
     metadata: ClusterMetadata, *, answered: str, timeout_s: float, names: Sequence[str] = (ROLE,)
 ) -> tuple[Member, ...]:
     """All brokers by id; `answered` is the address to ask for those that are down. Never raises."""
+    import_kio()
     patience = min(ANSWER_SECONDS, timeout_s)
     known = _known(metadata, answered, patience)
     up = [node for node, member in known.items() if member.state == "up"]

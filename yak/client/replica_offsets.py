@@ -16,6 +16,7 @@ from yak.client.reach import BUDGET_S, require_kafka
 from yak.client.replication import NO_ANSWER, NO_LEADER, PartitionReplicas
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, TopicPartition
+from yak.protocol.lean_imports import import_kio
 
 LATEST: Final = -1
 CONSUMER: Final = -1
@@ -72,6 +73,7 @@ def read_cluster(servers: str, *, timeout_s: float, topic: str | None = None) ->
 
 def read_metadata(servers: str, *, timeout_s: float) -> ClusterReplicas:
     """Everything but offsets, from the first broker that answers. Raises Unreachable when none does."""
+    import_kio()
     first = require_kafka(servers, budget_s=min(BUDGET_S, timeout_s))
     addresses = [first, *(each for each in servers.split(",") if each != first)]
     failures: list[str] = []

@@ -1,7 +1,7 @@
 """Importing kio without the test tools it registers itself with.
 
 kio's base types import hypothesis when it is installed, and that imports pytest: in a development environment 20 MB and
-a quarter of a second of every broker's start, for nothing (kio/static/_phantom.py).
+a quarter of a second of every broker's start and of some commands, for nothing (kio/static/_phantom.py).
 """
 
 import sys
@@ -22,3 +22,9 @@ def without_test_tools() -> Iterator[None]:
         yield
     finally:
         del sys.modules[_TEST_TOOL]
+
+
+def import_kio() -> None:
+    """Import what all of kio's messages are made of, leanly; what is imported of it later finds this done."""
+    with without_test_tools():
+        import kio.static.primitive  # noqa: F401
