@@ -22,6 +22,7 @@ SHOWN_CLIENT_SETTINGS = (
     "reconnect.backoff.ms",
     "retry.backoff.ms",
     "topic.metadata.refresh.fast.interval.ms",
+    "enable.sparse.connections",
     "socket.timeout.ms",
 )
 

@@ -102,6 +102,7 @@ class _Drill:
     def one_kill(self, number: int) -> Kill:
         """Prepare, end a broker, wait, bring it back, wait."""
         self.prefer_leaders()
+        self.wait_for_acks_after(time.monotonic())
         time.sleep(self._settings.settle_s)
         kill = self._choose(number)
         kill.killed_s = time.monotonic()

@@ -35,6 +35,8 @@ IMPATIENT: Mapping[str, str | int | float | bool] = {
     "retry.backoff.max.ms": 20,
     "topic.metadata.refresh.fast.interval.ms": 10,
     "socket.connection.setup.timeout.ms": 1000,
+    # Else a broker that librdkafka has just learned of is connected to only when its thread looks again, after a second.
+    "enable.sparse.connections": False,
 }
 """Both clients look for a new leader within milliseconds. librdkafka's own waits are 100 ms and more, and would hide
 the cluster's."""
