@@ -47,6 +47,7 @@ class _Watched:
         self.refusals = 0
         self.due_ms: int | None = None
         self.since_ms = 0
+        """Since when it is connected, or probed."""
 
 
 class FailureWatch:
@@ -109,7 +110,7 @@ class FailureWatch:
         """It listens, so it lives."""
         watched = self._find(peer_id)
         if watched is not None:
-            watched.state, watched.refusals = _State.ESTABLISHED, 0
+            watched.state, watched.refusals, watched.since_ms = _State.ESTABLISHED, 0, self._broker.now_ms
             self._broker.suspects.clear(watched.info.node_id)
             self._broker.peers.send(peer_id, [_GREETING])
 
@@ -124,17 +125,25 @@ class FailureWatch:
         now_ms = self._broker.now_ms
         watched.peer_id = None
         if watched.state is _State.ESTABLISHED and how in ("reset", "closed"):
+            lasted_ms = now_ms - watched.since_ms
             watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
             self._broker.suspects.add(watched.info.node_id)
-            self._connect(watched)
+            if lasted_ms < RECONNECT_MS:
+                # A load balancer takes connections for a broker that is gone, and drops them: do not run in circles.
+                watched.due_ms = now_ms + self._pause_ms()
+            else:
+                self._connect(watched)
         elif watched.state is _State.PROBING and how == "refused":
             watched.refusals += 1
             if watched.refusals < REFUSALS_MAX:
-                watched.due_ms = now_ms + PROBE_PAUSE_FIRST_MS + self._broker.dice.below(PROBE_PAUSE_SPREAD_MS)
+                watched.due_ms = now_ms + self._pause_ms()
             else:
                 self._is_dead(watched)
         else:
             watched.state, watched.due_ms = _State.CONNECTING, now_ms + RECONNECT_MS
+
+    def _pause_ms(self) -> int:
+        return PROBE_PAUSE_FIRST_MS + self._broker.dice.below(PROBE_PAUSE_SPREAD_MS)
 
     def _is_dead(self, watched: _Watched) -> None:
         broker = self._broker

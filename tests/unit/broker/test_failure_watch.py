@@ -1,0 +1,73 @@
+"""The watch over a controller whose address takes connections and drops them, as load balancers do for what is gone."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from yak.broker.failure_watch import RECONNECT_MS, FailureWatch
+from yak.cluster.image import BrokerInfo
+from yak.cluster.records import BrokerState
+
+
+class FakePeers:
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def open(self, host: str, port: int, owner: Any) -> int:
+        self.opened += 1
+        return self.opened
+
+    def send(self, peer_id: int, parts: Any) -> None: ...
+    def close(self, peer_id: int) -> None: ...
+
+
+def make() -> Any:
+    controller = BrokerInfo(1, 5, "boot", ("a",), "h", 9092, None, "leader", BrokerState.ACTIVE)
+    broker = SimpleNamespace(
+        node_id=2,
+        now_ms=1_000,
+        image=SimpleNamespace(controller_id=1, brokers={1: controller}),
+        maintenance=SimpleNamespace(is_stopping=False),
+        peers=FakePeers(),
+        suspects=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
+        dice=SimpleNamespace(below=lambda bound: 0),
+        notice=lambda *words, **fields: broker.noticed.append(words[1]),
+        metadata=SimpleNamespace(peer_is_dead=lambda *who: broker.dead.append(who)),
+        noticed=[],
+        dead=[],
+    )
+    return broker
+
+
+def started(broker: Any) -> FailureWatch:
+    watch = FailureWatch(broker)
+    watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
+    watch.on_connected(broker.peers.opened)
+    return watch
+
+
+def test_a_connection_that_lasted_is_probed_at_once_and_two_refusals_are_a_death():
+    broker = make()
+    watch = started(broker)
+    broker.now_ms += RECONNECT_MS
+    watch.on_lost(1, "reset", "")
+    assert broker.peers.opened == 2
+    watch.on_lost(2, "refused", "")
+    broker.now_ms += 20
+    watch.on_timer()
+    watch.on_lost(3, "refused", "")
+    assert broker.dead == [(1, 5)]
+
+
+def test_connections_that_are_dropped_as_soon_as_they_are_made_are_tried_at_leisure():
+    broker = make()
+    watch = started(broker)
+    began_ms, opened = broker.now_ms, broker.peers.opened
+    while broker.now_ms < began_ms + 1_000:
+        watch.on_lost(broker.peers.opened, "reset", "")
+        assert broker.peers.opened == opened
+        broker.now_ms = watch.next_due()
+        watch.on_timer()
+        opened = broker.peers.opened
+        watch.on_connected(opened)
+    assert opened <= 1 + 1_000 // 20
+    assert broker.dead == []
