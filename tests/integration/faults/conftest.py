@@ -1,0 +1,31 @@
+"""One cluster of three brokers behind fault proxies for all tests here; each test finds it whole, and leaves it so."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.fault_cluster import FaultCluster
+
+
+@pytest.fixture(scope="session")
+def whole_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultCluster]:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the fault proxy finds out who calls from /proc, which only Linux has")
+    made = FaultCluster(tmp_path_factory.mktemp("faults") / "cluster")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def cluster(whole_cluster: FaultCluster, unique_topic: str) -> Iterator[FaultCluster]:
+    """The cluster, whole; what a test did to it is mended afterwards, and its topic is deleted."""
+    whole_cluster.mend()
+    yield whole_cluster
+    whole_cluster.mend()
+    for topic in list(whole_cluster.image.topics):
+        if topic.startswith(unique_topic):
+            whole_cluster.delete(topic)
+    whole_cluster.assert_no_bugs()

@@ -1,0 +1,168 @@
+"""Brokers that do not reach each other, or Redis: nothing acknowledged is lost, and what nobody may acknowledge is refused."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from support.fault_cluster import LAG_MS, LEASE_SECONDS, FaultCluster
+from support.loads import SteadyLoad, check_complete, read_all
+from support.raw import RawClient, batch
+from support.waiting import wait_until
+
+
+def produce(cluster: FaultCluster, node_id: int, topic: str, value: bytes, *, acks: int = -1) -> ErrorCode:
+    """Write one record to one broker, whoever leads; what that broker says."""
+    with RawClient(cluster.nodes[node_id].proxy.port) as client:
+        return ErrorCode(client.produce(topic, batch(value), acks=acks).error_code)
+
+
+def wait_refused(cluster: FaultCluster, node_id: int, topic: str, *, acks: int, code: ErrorCode) -> None:
+    wait_until(
+        lambda: produce(cluster, node_id, topic, b"refused", acks=acks) is code,
+        f"node {node_id} refuses acks={acks} with {code.name}",
+    )
+
+
+@contextlib.contextmanager
+def never_acknowledged(cluster: FaultCluster, node_id: int, topic: str) -> Iterator[list[ErrorCode]]:
+    """Meanwhile ask this broker again and again for acks=all; it must never say yes."""
+    answers: list[ErrorCode] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.is_set():
+            answers.append(produce(cluster, node_id, topic, b"lonely"))
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        is_over.set()
+        thread.join()
+    assert answers
+    assert ErrorCode.none not in answers
+
+
+def values(cluster: FaultCluster, topic: str) -> list[Any]:
+    return read_all(cluster.bootstrap, topic)
+
+
+@pytest.mark.parametrize("how", ["silent", "reset"])
+def test_a_leader_cut_off_with_clients_acknowledges_nothing_and_the_others_go_on(cluster, unique_topic, how):
+    cluster.create(unique_topic, [1, 2, 3])
+    for value in (b"one", b"two"):
+        assert produce(cluster, 1, unique_topic, value) is ErrorCode.none
+    marks, offset = cluster.marks(), cluster.image.offset
+    cluster.isolate([1], from_redis=True, cut=how == "reset")
+    with never_acknowledged(cluster, 1, unique_topic) as answers:
+        leader = cluster.wait_leader(unique_topic, 2, 3)
+        wait_until(lambda: produce(cluster, leader, unique_topic, b"three") is ErrorCode.none, "the majority writes")
+        wait_refused(cluster, 1, unique_topic, acks=1, code=ErrorCode.not_leader_or_follower)
+    assert ErrorCode.request_timed_out in answers  # what came before was appended, and never acknowledged
+    assert set(cluster.partition(unique_topic).isr) == {2, 3}
+    fencing = cluster.controller
+    assert marks[fencing.node_id].lines("broker-fenced", node_id=1)
+    cluster.heal()
+    cluster.wait_isr(unique_topic, 1, 2, 3)
+    marks[1].wait_for("broker-was-fenced", node_id=1)
+    marks[1].wait_for("log-truncated", partition=f"{unique_topic}-0")
+    assert 0 not in cluster.isr_sizes_since(offset, unique_topic)
+    found = values(cluster, unique_topic)
+    assert [each for each in found if each != b"three"] == [b"one", b"two"]
+    assert b"three" in found
+
+
+def test_a_leader_alone_with_redis_refuses_and_nobody_else_leads(cluster, unique_topic):
+    cluster.create(unique_topic, [1, 2, 3])
+    assert produce(cluster, 1, unique_topic, b"one") is ErrorCode.none
+    cluster.isolate([1], from_redis=False)
+    cluster.without_redis(2, 3)
+    with never_acknowledged(cluster, 1, unique_topic):
+        cluster.wait_isr(unique_topic, 1)
+        wait_refused(cluster, 1, unique_topic, acks=-1, code=ErrorCode.not_enough_replicas)
+        for node_id in (2, 3):
+            assert produce(cluster, node_id, unique_topic, b"x") is ErrorCode.not_leader_or_follower
+    assert cluster.partition(unique_topic).leader == 1
+    cluster.heal()
+    cluster.wait_isr(unique_topic, 1, 2, 3)
+    assert produce(cluster, 1, unique_topic, b"two") is ErrorCode.none
+    found = values(cluster, unique_topic)
+    assert [each for each in found if each not in (b"lonely", b"refused")] == [b"one", b"two"]
+
+
+def test_a_leader_and_a_follower_without_redis_acknowledge_nothing_that_the_third_lacks(cluster, unique_topic):
+    cluster.create(unique_topic, [2, 3, 1])
+    assert produce(cluster, 2, unique_topic, b"one") is ErrorCode.none
+    cluster.isolate([1], from_redis=False)
+    cluster.without_redis(2, 3)
+    with never_acknowledged(cluster, 2, unique_topic):
+        cluster.wait_leader(unique_topic, 1)
+        wait_refused(cluster, 1, unique_topic, acks=-1, code=ErrorCode.not_enough_replicas)
+    cluster.heal()
+    cluster.wait_isr(unique_topic, 1, 2, 3)
+    leader = cluster.partition(unique_topic).leader
+    assert produce(cluster, leader, unique_topic, b"two") is ErrorCode.none
+    assert values(cluster, unique_topic) == [b"one", b"two"]
+
+
+def test_a_follower_that_reaches_only_redis_leaves_the_isr_and_comes_back(cluster, unique_topic):
+    cluster.create(unique_topic, [1, 2, 3])
+    marks = cluster.marks()
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(50)
+        began = time.monotonic()
+        cluster.isolate([3], from_redis=False)
+        cluster.wait_isr(unique_topic, 1, 2)
+        assert time.monotonic() - began < LAG_MS / 1000 * 2 + 10
+        load.wait_for(50)
+        assert 3 in cluster.active()  # it beats: nobody takes it for dead
+        cluster.heal()
+        cluster.wait_isr(unique_topic, 1, 2, 3)
+        load.wait_for(50)
+        load.stop()
+        check_complete(load, cluster.bootstrap, unique_topic)
+    assert not any(mark.lines("broker-fenced") for mark in marks.values())
+    assert marks[1].lines("isr-changed", partition=f"{unique_topic}-0", isr="1,2")
+
+
+def test_a_leader_that_reaches_only_redis_is_left_alone_and_refuses(cluster, unique_topic):
+    cluster.create(unique_topic, [1, 2, 3])
+    marks = cluster.marks()
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(50)
+        cluster.isolate([1], from_redis=False)
+        cluster.wait_isr(unique_topic, 1)
+        wait_refused(cluster, 1, unique_topic, acks=-1, code=ErrorCode.not_enough_replicas)
+        assert cluster.active() == [1, 2, 3]
+        assert cluster.partition(unique_topic).leader == 1
+        cluster.heal()
+        cluster.wait_isr(unique_topic, 1, 2, 3)
+        load.wait_for(50)
+        load.stop()
+    assert load.failed == []
+    found = [value for value in values(cluster, unique_topic) if value != b"refused"]
+    assert found == load.acknowledged[0]
+    assert not any(mark.lines("broker-fenced") for mark in marks.values())
+
+
+def test_acks_all_is_never_lost_by_a_session_that_ended_in_a_split(cluster, unique_topic):
+    """A load that goes on through it, over three partitions with a leader each."""
+    cluster.create(unique_topic, [1, 2, 3], [2, 3, 1], [3, 1, 2])
+    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
+        load.wait_for(60)
+        cluster.isolate([1], from_redis=True)
+        cluster.wait_leader(unique_topic, 2, 3)
+        wait_until(lambda: 1 not in cluster.partition(unique_topic, 1).isr, "node 1 is out everywhere")
+        time.sleep(LEASE_SECONDS / 2)
+        cluster.heal()
+        for partition in range(3):
+            cluster.wait_isr(unique_topic, 1, 2, 3, partition=partition)
+        load.wait_for(60)
+        load.stop()
+    check_complete(load, cluster.bootstrap, unique_topic)

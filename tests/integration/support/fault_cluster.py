@@ -1,0 +1,407 @@
+"""Three real brokers, each reached by the others, by clients and by way to Redis only through fault proxies.
+
+The brokers advertise their proxies' addresses, so whatever runs between two of them, or between one and Redis, can be held,
+cut or delayed by `support.proxy`. What the cluster decided is read from Redis itself, past the proxies.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from support.proxy import CLIENTS, Proxy
+from support.raw import RawClient
+from support.waiting import wait_until
+
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo
+from yak.cluster.records import BrokerState
+from yak.errors import YakError
+from yak.local import ports, redis_child
+from yak.local.broker_process import parse_error
+from yak.local.metadata_log import RedisSource
+from yak.local.processes import ProcessId, identify, is_paused, is_running, kill, resume, send_signal, wait_gone
+from yak.local.spawn import spawn_detached, yak_argv, yak_environment
+from yak.seams.metadata_store import TailedRecord
+
+NODES = (1, 2, 3)
+START_SECONDS = 60.0
+LEASE_SECONDS = 4
+LAG_MS = 3_000
+CONFIGS = {
+    "replica.lag.time.max.ms": str(LAG_MS),
+    "leader.imbalance.check.interval.seconds": "3600",
+    "auto.leader.rebalance.enable": "false",
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+}
+"""Leaders stay where a test moved them."""
+LAUNCHER = str(Path(__file__).with_name("launcher.py"))
+
+
+@dataclass
+class Start:
+    """How a node is started. `faults` go to the launcher, `within` is a command in front (a namespace, a limit)."""
+
+    faults: dict[str, Any] = field(default_factory=dict)
+    within: tuple[str, ...] = ()
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+class Node:
+    """One broker: its process, the proxy before it, and the proxy between it and Redis."""
+
+    def __init__(self, folder: Path, node_id: int, sources: Callable[[], dict[str, int]], redis_port: int) -> None:
+        self.node_id = node_id
+        self.name = f"node-{node_id}"
+        self.data_dir = folder / self.name
+        self.log_path = folder / f"{self.name}.log"
+        self.proxy = Proxy(sources)
+        self.redis = Proxy(dict, redis_port)
+        self.redis.listen()
+        self.start_as = Start()
+        self.process: ProcessId | None = None
+        self._ready_file = folder / f"{self.name}.json"
+        self._child: Any = None
+
+    # ------------------------------------------------------------------------------------------------- its life
+
+    def spawn(self) -> None:
+        """Start the process and return at once."""
+        assert not self.is_running
+        self._ready_file.unlink(missing_ok=True)
+        self.proxy.target_port = ports.find_free("127.0.0.1")
+        start = self.start_as
+        argv = yak_argv(*self._arguments(self.proxy.target_port, start.configs))
+        if start.faults:
+            argv = [sys.executable, "-P", LAUNCHER, json.dumps(start.faults), *argv[argv.index("serve") :]]
+        self._child = spawn_detached([*start.within, *argv], log_path=str(self.log_path), environment=yak_environment())
+        self.process = identify(self._child.pid)
+        self.proxy.listen()
+
+    def _arguments(self, port: int, configs: dict[str, str]) -> list[str]:
+        words = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
+        words += ["--data-dir", str(self.data_dir), "--redis-url", f"redis://{self.redis.address}/0"]
+        words += ["--lease-time", f"{LEASE_SECONDS}s", "--ready-file", str(self._ready_file)]
+        for name, value in {**CONFIGS, **configs}.items():
+            words += ["-c", f"{name}={value}"]
+        return words
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        self.spawn()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until it serves clients. Raises what it ended with, as YakError."""
+        wait_until(self._is_ready, f"{self.name} serves:\n{self.log()[-2000:]}", START_SECONDS)
+
+    def _is_ready(self) -> bool:
+        code = self._child.poll()
+        if code is not None:
+            self.proxy.refuse()
+            raise parse_error(self.log(), code) or AssertionError(
+                f"{self.name} ended with {code}:\n{self.log()[-2000:]}"
+            )
+        return self._ready_file.exists()
+
+    def refused_start(self) -> YakError:
+        """Start it, and give the error that it ends with."""
+        try:
+            self.start()
+        except YakError as error:
+            return error
+        raise AssertionError(f"{self.name} started")
+
+    def kill9(self) -> None:
+        """`kill -9`: the kernel closes its connections, and refuses new ones."""
+        self.proxy.refuse()
+        if self.process is not None:
+            kill(self.process)
+            self._child.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the orderly end; connections are taken as long as the broker takes them."""
+        assert self.process is not None
+        send_signal(self.process, signal.SIGTERM)
+        assert wait_gone(self.process, 60.0), f"{self.name} did not stop:\n{self.log()[-2000:]}"
+        self.proxy.refuse()
+        assert self._child.wait() == 0, self.log()[-2000:]
+
+    def restart_fresh(self, start_as: Start | None = None) -> None:
+        """Stop in order, and start again, now so."""
+        if self.is_running:
+            self.stop()
+        self.start_as = start_as or Start()
+        self.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self.process is not None and is_running(self.process)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.process is not None:
+            kill(self.process)
+            self._child.wait()
+        self.proxy.close()
+        self.redis.close()
+
+    # ------------------------------------------------------------------------------------------------- its words
+
+    def log(self) -> str:
+        """All that it printed, over all starts."""
+        return self.log_path.read_text("utf-8", "replace") if self.log_path.exists() else ""
+
+    def mark(self) -> "LogMark":
+        """The end of the log now: what comes after it is looked at."""
+        return LogMark(self, len(self.log()))
+
+
+class LogMark:
+    """A place in a broker's log."""
+
+    def __init__(self, node: Node, position: int) -> None:
+        self._node = node
+        self._position = position
+
+    def lines(self, event: str, **fields: object) -> list[str]:
+        """The lines since then with this event and these fields."""
+        wanted = [f"{name}={value}" for name, value in fields.items()]
+        return [
+            line
+            for line in self._node.log()[self._position :].splitlines()
+            if re.search(rf" {re.escape(event)}( |$)", line) and all(each in line for each in wanted)
+        ]
+
+    def wait_for(self, event: str, **fields: object) -> str:
+        """Wait for such a line, and give the first one."""
+        found = wait_until(
+            lambda: self.lines(event, **fields),
+            f"{self._node.name} logs {event} {fields or ''}",
+        )
+        return found[0]
+
+
+class FaultCluster:
+    """The three, and their Redis."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._redis = redis_child.start(str(folder / "redis"), ports.find_free("127.0.0.1"), str(folder / "redis.log"))
+        self.redis_url = self._redis.url
+        self._source = RedisSource(self.redis_url).connect()
+        self._image = Image()
+        self.records: list[TailedRecord] = []
+        self.nodes: dict[int, Node] = {}
+        for node_id in NODES:
+            self.make(node_id)
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def make(self, node_id: int, data_dir: Path | None = None, name: str = "") -> Node:
+        """One more broker, not started; `name` tells apart two that have one node id."""
+        port = int(self.redis_url.rpartition(":")[2].partition("/")[0])
+        node = Node(self._folder / name, node_id, self._pids, port)
+        if name:
+            (self._folder / name).mkdir(exist_ok=True)
+        if data_dir is not None:
+            node.data_dir = data_dir
+        if not name:
+            self.nodes[node_id] = node
+        return node
+
+    def _pids(self) -> dict[str, int]:
+        return {node.name: node.process.pid for node in self.nodes.values() if node.process is not None}
+
+    @property
+    def bootstrap(self) -> str:
+        """For clients: all three."""
+        return ",".join(self.nodes[node_id].proxy.address for node_id in NODES)
+
+    def start(self) -> None:
+        """Start all, together."""
+        for node in self.nodes.values():
+            node.spawn()
+        for node in self.nodes.values():
+            node.wait_ready()
+        wait_until(lambda: len(self.active()) == len(NODES), "all are active")
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for node in self.nodes.values():
+            node.close()
+        self._source.close()
+        kill(self._redis.process)
+
+    def mend(self) -> None:
+        """After a test: no faults, the three run as usual and are active, and no other does."""
+        for node in list(self.nodes.values()):
+            node.proxy.heal()
+            node.redis.heal()
+            if node.node_id not in NODES:
+                node.close()
+                del self.nodes[node.node_id]
+                continue
+            if node.process is not None and is_paused(node.process):
+                resume(node.process)
+            if node.is_running and node.start_as != Start():
+                node.kill9()
+            node.start_as = Start()
+            if not node.is_running:
+                node.spawn()
+        for node_id in NODES:
+            self.nodes[node_id].wait_ready()
+        wait_until(lambda: set(NODES) <= set(self.active()), "all are active again")
+
+    # ------------------------------------------------------------------------------------------- what Redis holds
+
+    @property
+    def image(self) -> Image:
+        """The metadata as of now, from all records of the store."""
+        new = list(self._read())
+        if new:
+            self._image, _ = self._image.apply_all(new)
+            self.records += new
+        return self._image
+
+    def _read(self) -> Iterable[TailedRecord]:
+        from yak.local.metadata_log import LOG_KEY, record_of
+
+        after = self._image.offset
+        yield from (record_of(*entry) for entry in self._source.xrange(LOG_KEY, min=f"({after}-0"))
+
+    def active(self) -> list[int]:
+        """Who is ACTIVE, by the store."""
+        return sorted(node_id for node_id, info in self.image.brokers.items() if info.state is BrokerState.ACTIVE)
+
+    def broker(self, node_id: int) -> BrokerInfo:
+        """A broker's registration."""
+        return self.image.brokers[node_id]
+
+    @property
+    def controller(self) -> Node:
+        """Who has the office."""
+        return self.nodes[self.image.controller_id]
+
+    def partition(self, topic: str, number: int = 0) -> PartitionInfo:
+        """A partition's state."""
+        return self.image.topics[topic].partitions[number]
+
+    def wait_isr(self, topic: str, *members: int, partition: int = 0) -> PartitionInfo:
+        """Wait until these are the in-sync ones."""
+        wait_until(
+            lambda: sorted(self.partition(topic, partition).isr) == sorted(members),
+            f"{members} in sync for {topic}-{partition}",
+        )
+        return self.partition(topic, partition)
+
+    def wait_leader(self, topic: str, *candidates: int, partition: int = 0) -> int:
+        """Wait until one of these leads, and give it."""
+        wait_until(lambda: self.partition(topic, partition).leader in candidates, f"one of {candidates} leads {topic}")
+        return self.partition(topic, partition).leader
+
+    def isr_sizes_since(self, offset: int, topic: str) -> list[int]:
+        """How large the in-sync sets of a topic were in each change since a record."""
+        _ = self.image
+        topic_id = str(self.image.topics[topic].topic_id)
+        return [
+            len(change["isr"].split(",")) if change["isr"] else 0
+            for record in self.records
+            if record.offset > offset and record.kind == "PartitionChange"
+            for change in record.payload["changes"]
+            if change["topic_id"] == topic_id
+        ]
+
+    # ---------------------------------------------------------------------------------------------- topics
+
+    def create(self, topic: str, *replicas: Sequence[int], **configs: str) -> None:
+        """A topic with these replicas for each partition, the first one its leader, all of them in sync."""
+        named = {"retention.ms": "-1", **{name.replace("_", "."): value for name, value in configs.items()}}
+        new = NewTopic(topic, len(replicas), replica_assignment=[list(each) for each in replicas], config=named)
+        self._create(new)
+        wait_until(lambda: topic in self.image.topics, f"{topic} is in the store")
+        for number, each in enumerate(replicas):
+            self.wait_isr(topic, *each, partition=number)
+        for node_id in sorted({node_id for each in replicas for node_id in each}):
+            wait_until(lambda: self._knows(self.nodes[node_id], topic, len(replicas)), f"{node_id} knows {topic}")
+
+    def _knows(self, node: Node, topic: str, partitions: int) -> bool:
+        """Whether a broker has what the store has of a topic: it tails a moment behind."""
+        with RawClient(node.proxy.port) as client:
+            asked = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+            answer = client.ask(3, 9, topics=[{"name": topic}], include_cluster_authorized_operations=False, **asked)
+        found = answer.topics[0].partitions
+        return len(found) == partitions and all(
+            sorted(each.isr_nodes) == sorted(self.partition(topic, each.partition_index).isr) for each in found
+        )
+
+    def _create(self, new: NewTopic) -> None:
+        deadline = time.monotonic() + 30.0
+        while True:
+            try:
+                self.admin.create_topics([new])[new.topic].result(30.0)
+            except KafkaException as error:
+                # a broker that only just came back refuses, and a repeat of what was done says that it is there
+                if error.args[0].name() == "TOPIC_ALREADY_EXISTS" and time.monotonic() < deadline:
+                    return
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+    def delete(self, topic: str) -> None:
+        """Leave no topic to the tests that follow."""
+        with contextlib.suppress(KafkaException):
+            self.admin.delete_topics([topic])[topic].result(30.0)
+
+    # ---------------------------------------------------------------------------------------------- cuts
+
+    def isolate(self, group: Iterable[int], *, from_redis: bool, cut: bool = False) -> None:
+        """Nothing travels between these brokers and the others; clients still reach all."""
+        inside = set(group)
+        for node in self.nodes.values():
+            for other in self.nodes.values():
+                if (node.node_id in inside) != (other.node_id in inside):
+                    (node.proxy.cut if cut else node.proxy.hold)(other.name)
+            if from_redis and node.node_id in inside:
+                node.redis.hold(CLIENTS)
+
+    def without_redis(self, *group: int) -> None:
+        """These do not reach Redis."""
+        for node_id in group:
+            self.nodes[node_id].redis.hold(CLIENTS)
+
+    def heal(self) -> None:
+        """All can reach all again."""
+        for node in self.nodes.values():
+            node.proxy.heal()
+            node.redis.heal()
+
+    def marks(self) -> dict[int, LogMark]:
+        """The ends of all logs now."""
+        return {node_id: node.mark() for node_id, node in self.nodes.items()}
+
+    def assert_no_bugs(self) -> None:
+        """Nobody logged a traceback, or one of the lines that must never come."""
+        for node in self.nodes.values():
+            log = node.log()
+            assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
+            for word in (" bug ", " truncated-below-high-watermark"):
+                assert word not in log, log[log.index(word) - 500 :][:2000]
+
+
+def empty(folder: Path) -> None:
+    """A disk that was replaced: the directory is there, and nothing in it."""
+    shutil.rmtree(folder)
+    os.mkdir(folder)
