@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.lost_directories import LostDirectories, find_lost
 from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.restore_offer import LogEnd
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
@@ -191,8 +192,26 @@ class Hosting:
             log.flushed(plan, self._broker.now_ms)
         return log
 
-    def drop(self, name: str, topic_id: uuid.UUID) -> None:
-        """Let the partitions of a deleted topic go, and have their files removed."""
+    def log_ends(self) -> dict[tuple[uuid.UUID, int], LogEnd]:
+        """Every log that can be served, for a restore of the metadata store."""
+        return {
+            (partition.topic_id, place.partition): LogEnd(
+                partition.log.epochs.latest, partition.log.log_end_offset, partition.is_leader
+            )
+            for place, partition in self._broker.partitions.items()
+            if partition.log is not None
+        }
+
+    def drop_removed(self, image: Image, delta: Delta) -> None:
+        """Let topics go that are in the image no more. Files are removed only of those that are known to be deleted.
+
+        A restored image may lack a topic that no broker that answered knew of: its logs are kept aside.
+        """
+        is_restored = image.incarnation_id != self._metadata.image.incarnation_id and bool(self._metadata.image.offset)
+        for name, topic_id in delta.topics_removed:
+            self._drop(name, topic_id, keep=is_restored and topic_id not in image.removed_topics)
+
+    def _drop(self, name: str, topic_id: uuid.UUID, *, keep: bool) -> None:
         broker = self._broker
         for topic_partition in [tp for tp in broker.partitions if tp.topic == name]:
             partition = broker.partitions[topic_partition]
@@ -201,7 +220,7 @@ class Hosting:
             del broker.partitions[topic_partition]
             self._metadata.moved.pop(partition, None)
             log, partition.log, partition.is_leader = partition.log, None, False
-            self._release(partition, log)
+            self._release(partition, log, keep=keep)
 
     def release(self, topic_partition: TopicPartition) -> None:
         """A partition is no longer ours, by a reassignment: let it go, and have its files removed."""
@@ -211,14 +230,14 @@ class Hosting:
         self._broker.notice("info", "replica-removed", partition=str(topic_partition))
         self._release(partition, log)
 
-    def _release(self, partition: Partition, log: Log | None) -> None:
+    def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
         broker = self._broker
         broker.partition_deleted(partition)
         broker.replication.changed(partition)
         if log is None:
             return
         try:
-            remove = self._log_store.delete(log)
+            remove = self._log_store.delete(log, keep=keep)
         except LogDirectoryFailure as failure:
             broker.directory_failed(failure)
             return

@@ -168,7 +168,8 @@ class IsrChanges:
             if result["code"] == "INELIGIBLE_REPLICA":
                 # The store knows of a change of that broker which our image is about to show.
                 self._again(partition)
-            else:
+            elif result["code"] != "HELD":
+                # One that is held stays as it is until a restore lets go of it, which the image shows.
                 self.look(partition)
 
     def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:

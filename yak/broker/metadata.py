@@ -42,7 +42,12 @@ class Metadata:
         self._session_timeout_ms = parts.membership.session_timeout_ms
         self.hosting = Hosting(broker, self, parts.log_store)
         self.membership = Membership(
-            parts.identity, parts.image, next_nonce=self._next_nonce, dice=parts.dice, settings=parts.membership
+            parts.identity,
+            parts.image,
+            next_nonce=self._next_nonce,
+            dice=parts.dice,
+            settings=parts.membership,
+            held_logs=self.hosting.log_ends,
         )
         self._queue: deque[list[TailedRecord]] = deque()
         self._busy = False
@@ -237,8 +242,7 @@ class Metadata:
                 finish(created, None)
                 return
             # a topic was deleted and made again: its old logs leave their folders before the new ones take them
-            for name, topic_id in delta.topics_removed:
-                self.hosting.drop(name, topic_id)
+            self.hosting.drop_removed(image, delta)
             self._broker.jobs.run("image", lambda: created | self.hosting.create_all(replacing), finish)
 
         def finish(created: Any, error: BaseException | None) -> None:
@@ -264,9 +268,8 @@ class Metadata:
 
     def _act(self, image: Image, delta: Delta, created: Created) -> None:
         broker = self._broker
+        self.hosting.drop_removed(image, delta)
         self.image = image
-        for name, topic_id in delta.topics_removed:
-            self.hosting.drop(name, topic_id)
         for name in delta.topics_changed:
             topic = image.topics[name]
             for info in delta.changed_partitions(topic):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.events import PeerEnd
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
@@ -39,6 +39,7 @@ Key: TypeAlias = tuple[uuid.UUID, int]
 IN_FLIGHT_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
 RETRY_FIRST_MS = 5
+USUAL_REFUSALS = 3
 ANSWER_MS_MAX = 30_000
 """A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
@@ -63,6 +64,7 @@ class ReplicaFetcher:
         self._unflushed: dict[Key, None] = {}
         self._in_flight: deque[int] = deque()
         self._heard_ms = 0
+        self._refusals = 0
         self._correlation_id = 0
         self._session_id = 0
         self._session_epoch = 0
@@ -105,17 +107,13 @@ class ReplicaFetcher:
 
     def close(self) -> None:
         """Stop."""
-        if self._peer_id is not None:
-            self._broker.peers.close(self._peer_id)
-        self._reset()
+        self._hang_up()
         self.partitions.clear()
         self._connect_due_ms = None
 
     def restart(self) -> None:
         """Begin a new session, as another boot or at another address."""
-        if self._peer_id is not None:
-            self._broker.peers.close(self._peer_id)
-        self._reset()
+        self._hang_up()
         self._pause_ms = RECONNECT_FIRST_MS
         self._connect_due_ms = None
         self.pump()
@@ -198,6 +196,11 @@ class ReplicaFetcher:
         self._connect_due_ms = self._broker.now_ms + self._pause_ms + self._broker.dice.below(self._pause_ms)
         self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
 
+    def _hang_up(self) -> None:
+        if self._peer_id is not None:
+            self._broker.peers.close(self._peer_id)
+        self._reset()
+
     def _reset(self) -> None:
         """Nothing of the session is left: all must be told again."""
         self._peer_id = None
@@ -273,7 +276,7 @@ class ReplicaFetcher:
             return
         if not self._session_epoch:
             self._session_id, self._session_epoch = answer.session_id, 1
-        self._pause_ms = RECONNECT_FIRST_MS
+        self._pause_ms, self._refusals = RECONNECT_FIRST_MS, 0
         for fetched in answer.partitions:
             self._take(fetched)
         self.pump()
@@ -287,11 +290,11 @@ class ReplicaFetcher:
             self._give_up("replica-fetch-refused", ErrorCode(error_code).name)
 
     def _give_up(self, event: str, reason: str) -> None:
-        is_usual = reason == ErrorCode.stale_broker_epoch.name
-        self._broker.notice("debug" if is_usual else "warning", event, leader=self.node_id, reason=reason)
-        if self._peer_id is not None:
-            self._broker.peers.close(self._peer_id)
-        self._reset()
+        # A leader whose image is a moment behind ours does not know our boot yet.
+        self._refusals += 1
+        level: Literal["debug", "warning"] = "debug" if self._refusals <= USUAL_REFUSALS else "warning"
+        self._broker.notice(level, event, leader=self.node_id, reason=reason)
+        self._hang_up()
         self._back_off()
 
     def _take(self, fetched: FetchedPartition) -> None:

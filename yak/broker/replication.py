@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.replica_serving import ReplicaServing
-from yak.broker.replica_throttle import UNLIMITED, Throttle
+from yak.broker.replica_throttle import Throttle
 from yak.cluster.image import Delta
+from yak.config.broker_configs import dynamic_value
 from yak.ids import BrokerEpoch, NodeId
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-
-_LEADER_RATE = "leader.replication.throttled.rate"
-_FOLLOWER_RATE = "follower.replication.throttled.rate"
 
 
 class Replication:
@@ -60,13 +58,15 @@ class Replication:
 
     def configs_changed(self) -> None:
         """The throttles' rates may be others now."""
-        self.serving.throttle.rate = self._rate(_LEADER_RATE, self._broker.config.leader_replication_throttled_rate)
-        self._throttle.rate = self._rate(_FOLLOWER_RATE, self._broker.config.follower_replication_throttled_rate)
+        self.serving.throttle.rate = self._rate("leader.replication.throttled.rate")
+        self._throttle.rate = self._rate("follower.replication.throttled.rate")
 
-    def _rate(self, name: str, static: int) -> int:
-        image = self._broker.image
-        dynamic = image.broker_configs.get(self._broker.node_id, {}).get(name, image.default_broker_configs.get(name))
-        return static if dynamic is None else min(int(dynamic), UNLIMITED)
+    def _rate(self, name: str) -> int:
+        broker = self._broker
+        image, static = broker.image, broker.config.static
+        rate = dynamic_value(name, image.broker_configs.get(broker.node_id, {}), image.default_broker_configs, static)
+        assert isinstance(rate, int)
+        return rate
 
     def flushed(self, partition: Partition) -> None:
         """A flush of a partition that we follow is done."""
