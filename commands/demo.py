@@ -77,7 +77,7 @@ def failover(
     seconds = _load_seconds(duration, fast=fast)
     if data_dir is not None:
         _must_be_new(data_dir)
-    g.out.note("Real data, replicated; the leader killed, and every acknowledged message counted.\n")
+    g.out.note("Real data, replicated; the leader killed; every acknowledged message counted.\n")
     result = run(FailoverDemoSettings(seconds, brokers, keep, data_dir), Printed(g, STEPS))
     if g.out.for_people:
         if not (g.quiet and result.holds):

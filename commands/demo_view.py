@@ -72,7 +72,7 @@ def replica_lines(partitions: "Sequence[PartitionReplicas]") -> list[tuple[str, 
             "epoch": each.leader_epoch,
             "in sync": f"{','.join(map(str, each.isr))} of {len(each.replicas)}",
             "hw": each.high_watermark,
-            **{f"end on {node}": each.log_end_offsets.get(node) for node in nodes},
+            **{f"end {node}": each.log_end_offsets.get(node) for node in nodes},
         }
         for each in partitions
     ]

@@ -232,7 +232,7 @@ class _Story:
         stored = wait_until_all_store(self.bootstrap, self.clients)
         self.narrator.step(3, f"Look at the replicas ({stored} messages so far)")
         self.narrator.replicas(self._replicas())
-        say("ISR: the in-sync replicas. High watermark: what all of them have, and may be read")
+        say("HW, high watermark: what all in sync have. END n: the log end on broker n")
 
     def _kill(self, victim: NodeId) -> tuple[Failover, NodeId]:
         def killed(failover: Failover) -> None:
