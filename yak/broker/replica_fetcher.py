@@ -38,8 +38,7 @@ Key: TypeAlias = tuple[uuid.UUID, int]
 """Topic id and partition."""
 IN_FLIGHT_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
-RETRY_FIRST_MS = 5
-USUAL_REFUSALS = 3
+RETRY_FIRST_MS, USUAL_REFUSALS = 5, 3
 ANSWER_MS_MAX = 30_000
 """A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
