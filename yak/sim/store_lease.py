@@ -68,7 +68,7 @@ def _is_free(state: StoreState, a: Mapping[str, Any], me: dict[str, Any]) -> boo
         return True
     # A FENCED holder is one that has just come and lets itself in next; if it is dead, its lease stands still.
     preferred = me["role"] == "leader" and me["state"] == "ACTIVE" and holder["role"] == "follower"
-    return preferred or holder["state"] == "CLOSED"
+    return bool(preferred or holder["state"] == "CLOSED")
 
 
 def _fence_holder(state: StoreState, a: Mapping[str, Any], me: dict[str, Any], now_ms: int) -> None:
