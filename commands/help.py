@@ -12,7 +12,7 @@ EXIT_CODES = (
     (1, "the operation, or any item of it, failed"),
     (2, "wrong usage"),
     (3, "no broker reachable, or authentication failed"),
-    (4, "a check did not hold (doctor, demo, bench --assert)"),
+    (4, "a check did not hold (doctor, isr --check, demo, bench --assert)"),
     (5, "the time-out passed with nothing to show"),
     (130, "Ctrl+C"),
     (143, "SIGTERM; yak serve stops in order and returns 0"),

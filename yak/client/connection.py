@@ -12,8 +12,10 @@ IMPATIENT: dict[str, str | int] = {
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 20,
     "topic.metadata.refresh.fast.interval.ms": 10,
+    "socket.connection.setup.timeout.ms": 1000,
 }
-"""A client that looks for a new leader within milliseconds. librdkafka's own waits are 100 ms and more."""
+"""A client that looks for a new leader within milliseconds. librdkafka's own waits are 100 ms and more, and would hide the
+cluster's."""
 
 
 def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:

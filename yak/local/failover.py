@@ -164,7 +164,8 @@ def end_and_watch(
         on_ended(result)
         _watch_records(result, watch, began_ms)
         if probe is not None:
-            _watch_probe(result, probe, since_s=result.ended_s if hard else result.began_s)
+            moved_s = result.began_s + (result.timeline.elected_ms or 0.0) / 1000.0
+            _watch_probe(result, probe, since_s=result.ended_s if hard else moved_s)
         lines = [line for name, line in _all_new_lines(logs) if name != f"node-{node_id}"]
         result.timeline.detected_ms = detection_ms(lines, began_ms=began_ms, node=node_id)
     finally:

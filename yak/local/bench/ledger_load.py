@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from yak.client.bench.clients import process_context
-from yak.client.connection import base_config
+from yak.client.connection import IMPATIENT, base_config
 from yak.errors import YakError
 
 STAMP = struct.Struct(">iq")
@@ -28,18 +28,6 @@ IN_FLIGHT_MAX = 2000
 FLUSH_SECONDS = 90.0
 READY_SECONDS = 30.0
 
-IMPATIENT: Mapping[str, str | int | float | bool] = {
-    "reconnect.backoff.ms": 5,
-    "reconnect.backoff.max.ms": 20,
-    "retry.backoff.ms": 5,
-    "retry.backoff.max.ms": 20,
-    "topic.metadata.refresh.fast.interval.ms": 10,
-    "socket.connection.setup.timeout.ms": 1000,
-    # Else a broker that librdkafka has just learned of is connected to only when its thread looks again, after a second.
-    "enable.sparse.connections": False,
-}
-"""Both clients look for a new leader within milliseconds. librdkafka's own waits are 100 ms and more, and would hide
-the cluster's."""
 WRITER: Mapping[str, str | int | float | bool] = {
     **IMPATIENT,
     "enable.idempotence": True,
