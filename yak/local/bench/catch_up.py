@@ -1,7 +1,8 @@
 """A follower that was away: how fast it is in sync again, and what its return costs the clients.
 
-It is stopped in order, a topic that it has replicas of grows by so many bytes, and it is started again. Meanwhile, and
-for a while before, a client writes as fast as it can to another topic; the follower has to keep up with that one too.
+While all is in sync a client writes as fast as it can to one topic: the speed before. Then the follower is stopped in
+order, another topic that it has replicas of grows by so many bytes, the client writes to its own topic again, and the
+follower is started. It has to keep up with the client's topic too.
 """
 
 import threading
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from yak.client.admin import Admin
 from yak.client.bench.load import Load
+from yak.client.bench.result import Result
 from yak.client.bench.run import run_benchmark
 from yak.client.bench.topics import fresh_topic, wait_whole
 from yak.errors import YakError
@@ -19,19 +21,18 @@ from yak.local.bench.fleet import Fleet
 RECOVERY_SECONDS = 180.0
 LIVE_SIZE_BYTES = 1000
 AWAY_SIZE_BYTES = 1000
+LIVE_WARM_UP_SECONDS = 0.5
 SAMPLE_SECONDS_MIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUpSettings:
-    """`away_bytes`: what the follower misses. `before_s`: how long the clients' speed is taken before it comes back."""
+    """`away_bytes`: what the follower misses. `before_s`: how long the clients' speed is taken before it leaves."""
 
     away_bytes: int = 1_000_000_000
     before_s: float = 4.0
     partitions: int = 1
     replication_factor: int = 3
-    live_rate: float | None = None
-    """Records a second of the clients meanwhile; None: as fast as they can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,37 +93,49 @@ def run_catch_up(fleet: Fleet, settings: CatchUpSettings, name: str = "bench-awa
         fresh_topic(admin, f"{name}-missed", settings.partitions, assignment=shape, configs=minimum) as missed,
         fresh_topic(admin, f"{name}-live", settings.partitions, assignment=shape, configs=minimum) as live,
     ):
+        before = run_benchmark(_live(fleet, live, settings.before_s))
+        _check(before)
         fleet.stop_node(follower)
-        _fill(fleet.bootstrap, missed, settings.away_bytes)
-        return _come_back(fleet, admin, settings, follower, missed, live)
+        missing = settings.away_bytes // AWAY_SIZE_BYTES
+        fill = Load("produce", fleet.bootstrap, missed, messages=missing, size_bytes=AWAY_SIZE_BYTES, warm_up_s=0)
+        _check(run_benchmark(fill))
+        return _come_back(fleet, admin, settings, follower, missed, live, before.records_per_s)
 
 
-def _fill(bootstrap: str, topic: str, size: int) -> None:
-    load = Load("produce", bootstrap, topic, messages=size // AWAY_SIZE_BYTES, size_bytes=AWAY_SIZE_BYTES, warm_up_s=0)
-    result = run_benchmark(load)
+def _live(fleet: Fleet, topic: str, seconds: float) -> Load:
+    """The clients' load: as fast as they can."""
+    return Load(
+        "produce",
+        fleet.bootstrap,
+        topic,
+        duration_s=seconds,
+        size_bytes=LIVE_SIZE_BYTES,
+        warm_up_s=LIVE_WARM_UP_SECONDS,
+    )
+
+
+def _check(result: Result) -> None:
+    """Raises YakError (`bench-errors`) when records failed."""
     if result.errors:
         raise YakError("bench-errors", f"{result.errors} records of the load failed", why=result.first_error)
 
 
-def _come_back(fleet: Fleet, admin: Admin, settings: CatchUpSettings, follower: int, missed: str, live: str) -> CatchUp:
+def _come_back(
+    fleet: Fleet,
+    admin: Admin,
+    settings: CatchUpSettings,
+    follower: int,
+    missed: str,
+    live: str,
+    before_per_s: float,
+) -> CatchUp:
     """Start the clients, then the follower, and watch both."""
-    progress = Progress()
-    load = Load(
-        "produce",
-        fleet.bootstrap,
-        live,
-        duration_s=settings.before_s + RECOVERY_SECONDS,
-        size_bytes=LIVE_SIZE_BYTES,
-        rate=settings.live_rate,
-        warm_up_s=0.5,
-    )
-    enough = threading.Event()
+    progress, enough = Progress(), threading.Event()
+    load = _live(fleet, live, RECOVERY_SECONDS)
     thread = threading.Thread(target=_live_load, args=(load, progress, enough), daemon=True)
     thread.start()
     try:
         _wait_for_samples(progress, thread)
-        begin_s = time.monotonic()
-        time.sleep(settings.before_s)
         started_s = time.monotonic()
         fleet.restart(follower)
         ready_s = time.monotonic()
@@ -132,13 +145,9 @@ def _come_back(fleet: Fleet, admin: Admin, settings: CatchUpSettings, follower: 
     finally:
         enough.set()
         thread.join(30.0)
-    return CatchUp(
-        settings.away_bytes,
-        ready_s - started_s,
-        max(whole_s - ready_s, 1e-3),
-        progress.per_s(begin_s, started_s),
-        progress.per_s(ready_s, max(whole_s, ready_s + SAMPLE_SECONDS_MIN)),
-    )
+    meanwhile_per_s = progress.per_s(ready_s, max(whole_s, ready_s + SAMPLE_SECONDS_MIN))
+    seconds = max(whole_s - ready_s, 1e-3)
+    return CatchUp(settings.away_bytes, ready_s - started_s, seconds, before_per_s, meanwhile_per_s)
 
 
 class _Enough(Exception):
