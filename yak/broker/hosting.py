@@ -202,12 +202,12 @@ class Hosting:
             if partition.log is not None
         }
 
-    def drop_removed(self, image: Image, delta: Delta) -> None:
+    def drop_removed(self, before: Image, image: Image, delta: Delta) -> None:
         """Let topics go that are in the image no more. Files are removed only of those that are known to be deleted.
 
         A restored image may lack a topic that no broker that answered knew of: its logs are kept aside.
         """
-        is_restored = image.incarnation_id != self._metadata.image.incarnation_id and bool(self._metadata.image.offset)
+        is_restored = image.incarnation_id != before.incarnation_id and bool(before.offset)
         for name, topic_id in delta.topics_removed:
             self._drop(name, topic_id, keep=is_restored and topic_id not in image.removed_topics)
 

@@ -242,7 +242,7 @@ class Metadata:
                 finish(created, None)
                 return
             # a topic was deleted and made again: its old logs leave their folders before the new ones take them
-            self.hosting.drop_removed(image, delta)
+            self.hosting.drop_removed(self.image, image, delta)
             self._broker.jobs.run("image", lambda: created | self.hosting.create_all(replacing), finish)
 
         def finish(created: Any, error: BaseException | None) -> None:
@@ -268,8 +268,8 @@ class Metadata:
 
     def _act(self, image: Image, delta: Delta, created: Created) -> None:
         broker = self._broker
-        self.hosting.drop_removed(image, delta)
-        self.image = image
+        before, self.image = self.image, image
+        self.hosting.drop_removed(before, image, delta)
         for name in delta.topics_changed:
             topic = image.topics[name]
             for info in delta.changed_partitions(topic):

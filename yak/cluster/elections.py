@@ -66,6 +66,8 @@ def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Electio
     for topic in image.topics.values():
         allow_unclean = None
         for partition in topic.partitions:
+            if partition.held:
+                continue
             state = _leader_state(partition, brokers)
             if state is BrokerState.ACTIVE:
                 continue
@@ -88,7 +90,11 @@ def preferred_elections(image: Image) -> Iterator[Election]:
     for topic in image.topics.values():
         for partition in topic.partitions:
             preferred = preferred_leader(partition)
-            if partition.leader not in (preferred, NO_LEADER) and preferred in _members(partition, image.brokers):
+            if (
+                not partition.held
+                and partition.leader not in (preferred, NO_LEADER)
+                and preferred in _members(partition, image.brokers)
+            ):
                 yield _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
 
 

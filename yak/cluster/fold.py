@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from yak.cluster.image import BrokerInfo, ChainBroken, Delta, Image, PartitionInfo, PendingTopic, TopicInfo
+from yak.cluster.image import (
+    REMOVED_TOPICS_MAX,
+    BrokerInfo,
+    ChainBroken,
+    Delta,
+    Image,
+    PartitionInfo,
+    PendingTopic,
+    TopicInfo,
+)
 from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
     BrokerChange,
@@ -159,6 +168,10 @@ class Fold:
 
     def remove_topic(self, record: RemoveTopic) -> None:
         """A topic goes, complete or not."""
+        removed = self._map("removed_topics")
+        removed[record.topic_id] = None
+        if len(removed) > REMOVED_TOPICS_MAX:
+            del removed[next(iter(removed))]
         if record.topic_id in self._get("pending"):
             del self._map("pending")[record.topic_id]
             self._growing.pop(record.topic_id, None)
@@ -237,10 +250,13 @@ class Fold:
             lossy_epoch=lossy_epoch,
         )
         self._brokers_changed[record.node_id] = None
+        if record.node_id in self._get("unregistered"):
+            del self._map("unregistered")[record.node_id]
 
     def unregister(self, record: UnregisterBroker) -> None:
         """A broker goes for good."""
         self._map("brokers").pop(record.node_id, None)
+        self._map("unregistered")[record.node_id] = record.broker_epoch
         self._brokers_changed[record.node_id] = None
 
     def broker_change(self, record: BrokerChange) -> None:

@@ -21,6 +21,9 @@ from yak.ids import (
 )
 from yak.seams.metadata_store import TailedRecord
 
+REMOVED_TOPICS_MAX = 1_000
+"""An image that is older by more deletions than this may bring a deleted topic back in a restore, without its records."""
+
 
 class ChainBroken(Exception):
     """A record does not follow what the image holds: a gap, or another history."""
@@ -62,6 +65,19 @@ class PartitionInfo:
     partition_epoch: PartitionEpoch
     adding_replicas: tuple[NodeId, ...] = ()
     removing_replicas: tuple[NodeId, ...] = ()
+    held: int = 0
+    """0, or the incarnation of the cluster that this state is from: a restore (`yak.cluster.restore`) could not know
+    whether it is the newest, so nobody changes it until the brokers that may know have answered."""
+
+    @property
+    def isr_members(self) -> tuple[tuple[NodeId, BrokerEpoch], ...]:
+        """The ISR, each member with its broker epoch."""
+        return tuple(zip(self.isr, self.isr_epochs, strict=True))
+
+    @property
+    def elr_members(self) -> tuple[tuple[NodeId, BrokerEpoch], ...]:
+        """The ELR, likewise."""
+        return tuple(zip(self.elr, self.elr_epochs, strict=True))
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,6 +138,13 @@ class Image:
     broker_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
     default_broker_configs: Mapping[str, str] = field(default_factory=dict)
     next_producer_id: ProducerId = 0
+    parents: tuple[str, ...] = ()
+    """The incarnations that this one comes from by restores."""
+    removed_topics: Mapping[uuid.UUID, None] = field(default_factory=dict)
+    """The topics deleted last, oldest first, `REMOVED_TOPICS_MAX` at most: what tells a restore that one which an older
+    image still has is gone for good."""
+    unregistered: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
+    """Brokers that were unregistered and did not come back since, each with the last epoch it had."""
     offset: MetadataOffset = 0
     chain_hash: str = ""
     timestamp_ms: int = 0

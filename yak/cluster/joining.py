@@ -11,6 +11,7 @@ from yak.cluster.link import Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.outputs import Tail
 from yak.cluster.registration import Registration
+from yak.cluster.restoring import HeldLogs, Restoring
 from yak.cluster.standing import Standing
 from yak.ids import MetadataOffset
 from yak.seams.dice import Dice
@@ -28,6 +29,7 @@ class Joining:
         settings: MembershipSettings,
         dice: Dice,
         *,
+        held_logs: HeldLogs,
         on_joined: Callable[[StoreOutcome, int], None],
         on_refused: Callable[[StoreOutcome, int], None],
     ) -> None:
@@ -39,12 +41,22 @@ class Joining:
         self._on_joined = on_joined
         self._on_refused = on_refused
         self.registration = Registration(link, identity)
+        self.restoring = Restoring(
+            link,
+            standing,
+            identity,
+            settings,
+            dice,
+            held_logs=held_logs,
+            admitted=lambda: self.admitted,
+            verify=self.verify,
+        )
         self.admitted: tuple[MetadataOffset, str] = (link.image.offset, link.image.chain_hash)
         """The newest record that was admitted to our disk, and its chain hash."""
 
     def verify(self) -> None:
         """Ask whether the store holds our history."""
-        if self._standing.state is not MemberState.FROZEN:
+        if self._standing.state not in (MemberState.FROZEN, MemberState.VERIFYING):
             self._standing.move(MemberState.VERIFYING, "comparing the store's history with ours")
         self._link.send("verify", {}, self._on_verified)
 
@@ -64,6 +76,8 @@ class Joining:
             standing.refuse(refusals.wrong_cluster(link.cluster_id, outcome.value.get("cluster_id")))
         elif outcome.code != "OK":
             standing.freeze(outcome, now_ms)
+            if standing.state is MemberState.FROZEN:
+                self.restoring.on_refused(outcome, now_ms)
         else:
             if standing.state is MemberState.FROZEN:
                 link.say("info", "metadata-thawed", metadata_offset=outcome.offset)

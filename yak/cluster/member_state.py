@@ -72,6 +72,8 @@ class MembershipSettings:
     high_watermark_interval_ms: int = 200
     takeover_wait_ms: int = 2_000
     leave_timeout_ms: int = 2_000
+    restore_wait_ms: int = 5_000
+    """After all brokers have offered what they know: time for an operator to bring the store's own data back."""
     refuse_unsafe_store: bool = False
 
     @property

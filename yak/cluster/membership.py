@@ -27,6 +27,7 @@ from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.office import ANSWER_AFTER_MS, Office
 from yak.cluster.outputs import BecameReady, Left, Output
 from yak.cluster.records import BrokerState, Kind
+from yak.cluster.restoring import HeldLogs
 from yak.cluster.standing import Standing
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
@@ -50,13 +51,21 @@ class Membership:
         next_nonce: Callable[[], Nonce],
         dice: Dice,
         settings: MembershipSettings | None = None,
+        held_logs: HeldLogs = dict,
     ) -> None:
         self._settings = settings = settings or MembershipSettings()
         self._link = link = Link(identity.node_id, image, next_nonce)
         link.cluster_id = image.cluster_id or identity.cluster_id or ""
         self._standing = standing = Standing(link, settings.recheck_ms)
         self._joining = Joining(
-            link, standing, identity, settings, dice, on_joined=self._joined, on_refused=self._on_refusal
+            link,
+            standing,
+            identity,
+            settings,
+            dice,
+            held_logs=held_logs,
+            on_joined=self._joined,
+            on_refused=self._on_refusal,
         )
         self._heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
         self._office = Office(link, settings, beat_by=self._heart.hasten, on_refused=self._on_refusal)
@@ -70,7 +79,7 @@ class Membership:
         )
         self._changes = Changes(link, standing.freeze)
         self._high_watermarks = HighWatermarks(link, settings.high_watermark_interval_ms)
-        standing.parts = (self._heart, self._candidacy, self._office, self._high_watermarks)
+        standing.parts = (self._heart, self._candidacy, self._office, self._high_watermarks, self._joining.restoring)
         self._target: MetadataOffset = 0
         """The log's end when we joined: an image that is older is not complete."""
         self._told_epoch: BrokerEpoch = 0
@@ -90,7 +99,8 @@ class Membership:
     @property
     def reason(self) -> str:
         """Why it stands there, in words; empty when all is well."""
-        return self._standing.reason
+        standing = self._standing
+        return f"{standing.reason}; {standing.note}" if standing.note else standing.reason
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
@@ -188,6 +198,9 @@ class Membership:
             if record.offset <= offset:
                 continue
             follows = record.offset == offset + 1 and record.previous_hash == chain_hash
+            if record.kind == Kind.SNAPSHOT and not self._joining.restoring.may_admit(record):
+                self._standing.freeze(StoreOutcome("WRONG_INCARNATION", record.offset, record.chain_hash), now_ms)
+                break
             if not follows and record.kind != Kind.SNAPSHOT:
                 value: dict[str, object] = {"message": f"record {record.offset} does not follow {offset}"}
                 self._standing.freeze(StoreOutcome("FORKED", record.offset, record.chain_hash, value), now_ms)
@@ -204,6 +217,7 @@ class Membership:
             # Whoever has the office now does not know yet that we are alive.
             self._heart.hasten(now_ms + ANSWER_AFTER_MS)
         self._link.image = image
+        self._joining.restoring.on_image()
         self._changes.on_image()
         self._progress(now_ms)
         return self._link.take_outputs()

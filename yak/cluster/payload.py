@@ -102,6 +102,13 @@ class Fields:
         except ValueError as error:
             raise BadRecord(f"{self._where}: {name} is not a list of node@epoch") from error
 
+    def ids(self, name: str) -> tuple[uuid.UUID, ...]:
+        """UUIDs in one text, by comma; none when absent."""
+        try:
+            return tuple(uuid.UUID(part) for part in (self.optional_text(name) or "").split(",") if part)
+        except ValueError as error:
+            raise BadRecord(f"{self._where}: {name} is not a list of UUIDs") from error
+
     def texts(self, name: str) -> Mapping[str, str]:
         """A map of string to string."""
         value = self._payload.get(name)

@@ -8,7 +8,7 @@ from yak.seams.metadata_store import StoreOutcome
 
 
 def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
-    """Why the membership is frozen, in one line; ends with what brings it back.
+    """Why the membership is frozen, in one line.
 
     `is_serving`: the broker became ready before; one that did not waits for the store's history first.
     """
@@ -24,7 +24,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     }
     reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
     meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
-    return f"{reason}. {meanwhile}; restore the store's own data and the broker continues by itself"
+    return f"{reason}. {meanwhile}"
 
 
 def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:

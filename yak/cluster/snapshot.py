@@ -25,6 +25,9 @@ def write_snapshot(image: Image) -> TailedRecord:
         "default_broker_configs": dict(image.default_broker_configs),
         "topics": [_write_topic(image.topics[name]) for name in sorted(image.topics)],
         "pending": [_write_pending(p) for p in sorted(image.pending.values(), key=lambda p: p.topic_id.int)],
+        "parents": ",".join(image.parents),
+        "removed_topics": ",".join(map(str, image.removed_topics)),
+        "unregistered": format_isr(_members(tuple(image.unregistered), tuple(image.unregistered.values()))),
     }
     return TailedRecord(image.offset, image.chain_hash, Kind.SNAPSHOT, image.timestamp_ms, payload)
 
@@ -48,6 +51,9 @@ def read_snapshot(record: TailedRecord) -> Image:
         broker_configs={c.integer("node_id"): c.texts("configs") for c in f.items("broker_configs")},
         default_broker_configs=f.texts("default_broker_configs"),
         next_producer_id=f.integer("next_producer_id"),
+        parents=tuple(filter(None, (f.optional_text("parents") or "").split(","))),
+        removed_topics=dict.fromkeys(f.ids("removed_topics")),
+        unregistered={member.node_id: member.broker_epoch for member in f.isr("unregistered")},
         offset=record.offset,
         chain_hash=record.chain_hash,
         timestamp_ms=record.timestamp_ms,
@@ -134,6 +140,8 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
         written["adding"] = format_nodes(partition.adding_replicas)
     if partition.removing_replicas:
         written["removing"] = format_nodes(partition.removing_replicas)
+    if partition.held:
+        written["held"] = partition.held
     return written
 
 
@@ -151,4 +159,5 @@ def _read_partition(f: Fields) -> PartitionInfo:
         partition_epoch=f.integer("partition_epoch"),
         adding_replicas=f.nodes("adding"),
         removing_replicas=f.nodes("removing"),
+        held=f.integer("held") if f.has("held") else 0,
     )

@@ -13,6 +13,9 @@ from yak.cluster.member_state import MOVES, MemberState
 from yak.cluster.outputs import Left, Refuse
 from yak.seams.metadata_store import StoreOutcome
 
+FIRST_LOOK_MS = 200
+"""A store that has just been found to lack our history is asked again soon: that begins its restore."""
+
 
 class Pausable(Protocol):
     """A part of the membership that has calls under way."""
@@ -35,6 +38,8 @@ class Standing:
         self.is_ready = False
         """Whether the broker became ready once: it serves."""
         self.is_leaving = False
+        self.note = ""
+        """What a frozen membership waits for."""
 
     @property
     def is_over(self) -> bool:
@@ -51,6 +56,7 @@ class Standing:
         assert state in MOVES[self.state], f"{self.state} -> {state}"
         self.state = state
         self.reason = reason
+        self.note = ""
 
     def drop_calls(self) -> None:
         """No reply will come for what is under way; only the end of an orderly stop stays due."""
@@ -76,9 +82,10 @@ class Standing:
         if self.is_over:
             return
         self.drop_calls()
-        self.dues["recheck"] = now_ms + self._recheck_ms
+        is_new = self.state is not MemberState.FROZEN
+        self.dues["recheck"] = now_ms + (FIRST_LOOK_MS if is_new else self._recheck_ms)
         reason = refusals.frozen(outcome, self._link.image, is_serving=self.is_ready)
-        if self.state is not MemberState.FROZEN:
+        if is_new:
             self.move(MemberState.FROZEN, reason)
             self._link.say("error", "metadata-frozen", code=outcome.code, reason=reason)
             if self.is_leaving:

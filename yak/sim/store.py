@@ -14,8 +14,13 @@ from typing import Any
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.sim.store_checks import Refused
 from yak.sim.store_scripts import SCRIPTS
+from yak.sim.store_seeding import incarnation_for
 
-_NOT_JOURNALLED = frozenset({"verify", "report_hw"})
+_NOT_JOURNALLED = frozenset({"verify", "report_hw", "seed_status", "seed_read"})
+_OWN_CHECKS = frozenset(
+    {"bootstrap", "seed_begin", "seed_offer", "seed_status", "seed_read", "seed_commit", "seed_abort"}
+)
+"""Scripts that are for a store without the caller's history."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class StoreState:
     log_end_offsets: dict[tuple[str, int], tuple[int, dict[str, int]]] = field(default_factory=dict)
     log: list[TailedRecord] = field(default_factory=list)
     snapshot: TailedRecord | None = None
+    seed: dict[str, Any] = field(default_factory=dict)
+    """A restore under way (`yak.sim.store_seeding`)."""
 
     def append(self, kind: str, payload: dict[str, Any], now_ms: int) -> int:
         """One more record under the chain; returns its offset."""
@@ -131,14 +138,25 @@ def _run(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutcome:
     if script is None:
         return StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"})
     try:
-        if request.script != "bootstrap":
+        arguments = request.arguments
+        if request.script == "seed_begin":
+            arguments = arguments | {"history": _history_code(state, request)}
+        elif request.script not in _OWN_CHECKS:
             _check_history(state, request)
-        value = script(state, request.arguments, now_ms)
+        value = script(state, arguments, now_ms)
         code = "OK"
     except Refused as refusal:
         code, value = refusal.code, refusal.value
     # What goes out must not be the store's own object, and must be what JSON can carry.
     return StoreOutcome(code, state.cluster.get("mo", 0), state.cluster.get("h", ""), json.loads(json.dumps(value)))
+
+
+def _history_code(state: StoreState, request: StoreRequest) -> str:
+    try:
+        _check_history(state, request)
+    except Refused as refusal:
+        return refusal.code
+    return "OK"
 
 
 def _check_history(state: StoreState, request: StoreRequest) -> None:
@@ -147,10 +165,10 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
         raise Refused("NO_CLUSTER")
     if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
         raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
-    if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
-        raise Refused("WRONG_INCARNATION")
     if cluster["state"] != "LIVE":
         raise Refused("SEEDING")
+    if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
+        raise Refused("WRONG_INCARNATION", **incarnation_for(state, asker))
     if cluster["mo"] < request.known_offset:
         raise Refused("REGRESSED")
     if request.known_offset > 0:

@@ -47,8 +47,10 @@ def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> Non
         topic_id = state.topic_ids[name]
         for number in range(state.topics[topic_id]["total"]):
             partition = state.partitions.get((topic_id, number))
+            if partition is None or partition.get("held"):
+                continue
             # What is set on one broker counts where it leads.
-            if partition is not None and (kind == "topic" or resource in ("", str(partition["leader"]))):
+            if kind == "topic" or resource in ("", str(partition["leader"])):
                 partition |= {"elr": "", "nonce": ""}
                 partition["partition_epoch"] += 1
                 changes.append(change_of(topic_id, partition))

@@ -16,6 +16,7 @@ from yak.sim import (
     store_leaving,
     store_partitions,
     store_reassignments,
+    store_seeding,
     store_topics,
 )
 from yak.sim.store_checks import Value
@@ -49,5 +50,11 @@ SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         store_leaving.leave_isr,
         store_brokers.alloc_pid,
         store_brokers.trim,
+        store_seeding.seed_begin,
+        store_seeding.seed_offer,
+        store_seeding.seed_status,
+        store_seeding.seed_read,
+        store_seeding.seed_commit,
+        store_seeding.seed_abort,
     )
 }

@@ -210,13 +210,17 @@ class LogStore:
             self._make_unavailable(log, directory)
         return False
 
-    def delete(self, log: Log) -> Callable[[], None]:
-        """Rename a log's folder out of the way; the job removes it. Raises LogDirectoryFailure."""
+    def delete(self, log: Log, *, keep: bool = False) -> Callable[[], None]:
+        """Rename a log's folder out of the way; the job removes it, or only syncs the name of one to `keep` as stray.
+
+        Raises LogDirectoryFailure.
+        """
         if self.logs.get(log.topic_partition) is log:
             del self.logs[log.topic_partition]
         self.high_watermarks.pop(log.topic_partition, None)
         disk, directory, path = self.disk, log.directory, log.path
-        aside = f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), DELETE_FOLDER_SUFFIX)}"
+        suffix = STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX
+        aside = f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), suffix)}"
         try:
             disk.rename(path, aside)
         except OSError as error:
@@ -227,7 +231,8 @@ class LogStore:
 
         def remove() -> None:
             try:
-                disk.remove_tree(aside)
+                if not keep:
+                    disk.remove_tree(aside)
                 disk.sync_directory(directory)
             except OSError as error:
                 raise LogDirectoryFailure(directory, error) from error

@@ -18,8 +18,10 @@ _PARTITION_SCRIPTS = (
     "report_hw",
     "undo_half_made",
 )
+_SEED_SCRIPTS = ("seed_abort", "seed_begin", "seed_commit", "seed_offer", "seed_read", "seed_status")
 NAMES = (
     *_PARTITION_SCRIPTS,
+    *_SEED_SCRIPTS,
     "acquire_lease",
     "alloc_pid",
     "begin_stop",
@@ -45,7 +47,8 @@ class Script(NamedTuple):
 def script(name: str) -> Script:
     """The script of that name, one of `NAMES`; read at first use, since a start needs only a few."""
     assert name in NAMES
-    parts = ["prologue", "partitions", name] if name in _PARTITION_SCRIPTS else ["prologue", name]
+    shared = ["partitions"] if name in _PARTITION_SCRIPTS else ["seeding"] if name in _SEED_SCRIPTS else []
+    parts = ["prologue", *shared, name]
     source = "".join(_read(part) for part in parts)
     return Script(hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(), source)
 

@@ -29,7 +29,13 @@ local codes, changed = {}, {}
 for i, item in ipairs(A.partitions) do
   local p = cached_partition(item.topic_id, item.partition)
   local has_changed = false
-  if p then codes[i], has_changed = leave(item, p) else codes[i] = 'NO_TOPIC' end
+  if p and p.held then
+    codes[i] = 'HELD'
+  elseif p then
+    codes[i], has_changed = leave(item, p)
+  else
+    codes[i] = 'NO_TOPIC'
+  end
   if has_changed then changed[#changed + 1] = {item.topic_id, p} end
 end
 write_changes(changed)

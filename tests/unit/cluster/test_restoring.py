@@ -1,0 +1,156 @@
+"""Memberships that bring a store back which lost its history: who offers, who waits, who merges, and what comes of it."""
+
+import uuid
+
+import pytest
+
+from yak.cluster.controller import NewTopic, plan_create_topic
+from yak.cluster.member_state import MemberState
+from yak.cluster.restore import JUMP
+from yak.sim.store import SimStore
+
+WAIT_MS = 7_000
+"""Looks, the time an operator gets, and the calls."""
+
+
+@pytest.fixture
+def store():
+    return SimStore()
+
+
+@pytest.fixture
+def three(store, make_driver, make_identity):
+    """Three active brokers with one topic each of them knows."""
+    drivers = [make_driver(store, make_identity(node_id)) for node_id in (1, 2, 3)]
+    for driver in drivers:
+        driver.connect()
+    settle(drivers, 3_000)
+    create(drivers, "a")
+    return drivers
+
+
+def settle(drivers, ms, step_ms=100):
+    for _ in range(0, ms, step_ms):
+        for driver in drivers:
+            driver.pass_time(step_ms)
+
+
+def create(drivers, name):
+    replicas = len(drivers[0].image.active_brokers())
+    topic_id = uuid.uuid5(uuid.NAMESPACE_DNS, name)
+    done = drivers[0].change(plan_create_topic(drivers[0].image, NewTopic(name, 1, replicas), topic_id).requests)
+    assert done.error is None, done
+    settle(drivers, 200)
+
+
+def states(drivers):
+    return [driver.member.state for driver in drivers]
+
+
+def said(drivers):
+    return {say.event for driver in drivers for say in driver.said}
+
+
+ACTIVE, FROZEN = MemberState.ACTIVE, MemberState.FROZEN
+
+
+@pytest.mark.parametrize("how", ["emptied", "rolled back", "rolled back far"])
+def test_a_store_that_lost_its_history_is_restored_when_everybody_answered(store, three, how):
+    before = three[0].image
+    if how == "emptied":
+        store.flush_all()
+    else:
+        store.lose_last(2 if how == "rolled back" else 9)
+    settle(three, 2_000)
+    assert states(three) == [FROZEN] * 3
+    settle(three, WAIT_MS)
+    assert states(three) == [ACTIVE] * 3
+    assert {"metadata-restore-begun", "metadata-restore-offered", "metadata-restore-committed"} <= said(three)
+    after = three[0].image
+    assert all(driver.image == after for driver in three)
+    assert after.incarnation == before.incarnation + 1
+    assert after.incarnation_id != before.incarnation_id
+    assert after.offset > before.offset + JUMP
+    assert after.topics["a"].partitions[0].leader_epoch == before.topics["a"].partitions[0].leader_epoch + 1
+    create(three, "b")
+    assert all("b" in driver.image.topics for driver in three)
+
+
+def test_nothing_is_restored_without_a_broker_that_may_know_more(store, three):
+    three[2].lose()
+    store.flush_all()
+    settle(three[:2], 30_000)
+    assert states(three[:2]) == [FROZEN, FROZEN]
+    assert "broker 3" in three[0].member.reason
+    assert not store.state.log
+    three[2].connect().run()
+    settle(three, WAIT_MS)
+    assert states(three) == [ACTIVE] * 3
+
+
+def test_of_two_stores_neither_is_restored(store, three, make_identity):
+    other = SimStore()
+    three[2].lose()
+    three[2].store = other
+    three[2].connect().run()
+    store.flush_all()
+    settle(three, 30_000)
+    assert states(three) == [FROZEN] * 3
+    assert not store.state.log
+    assert not other.state.log
+
+
+def test_the_real_data_come_back_in_time_and_count(store, three):
+    saved = store.saved()
+    store.flush_all()
+    settle(three, 3_000)
+    assert states(three) == [FROZEN] * 3
+    store.bring_back(saved)
+    settle(three, 10_000)
+    assert states(three) == [ACTIVE] * 3
+    assert three[0].image.incarnation == 1
+
+
+def test_the_next_broker_does_it_when_the_first_dies_while_it_writes(store, three):
+    store.flush_all()
+    while "seed_commit" not in {call.request.script for call in three[0].calls}:
+        for driver in three:
+            due_ms = driver.member.next_due()
+            driver.now_ms += 50
+            if due_ms is not None and due_ms <= driver.now_ms:
+                driver.take(driver.member.on_time(driver.now_ms))
+            while driver.connected and driver.calls and driver.calls[0].request.script != "seed_commit":
+                driver.answer_one()
+    three[0].answer_one()
+    three[0].answer_one()
+    assert "token" in store.state.seed
+    three[0].lose()
+    settle(three[1:], 12_000)
+    assert states(three[1:]) == [ACTIVE] * 2
+    three[0].connect().run()
+    settle(three, 5_000)
+    assert states(three) == [ACTIVE] * 3
+    assert "metadata-restore-adopted" in said(three[:1])
+
+
+def test_a_broker_that_boots_anew_while_the_store_is_empty_takes_part(store, three, make_driver, make_identity):
+    store.flush_all()
+    settle(three, 1_000)
+    again = make_driver(store, make_identity(3, boot="boot-2"), image=three[2].image)
+    again.now_ms = three[0].now_ms
+    again.connect().run()
+    drivers = [*three[:2], again]
+    settle(drivers, WAIT_MS + 2_000)
+    assert states(drivers) == [ACTIVE] * 3
+    create(drivers, "b")
+
+
+def test_a_store_that_goes_back_to_before_a_restore_is_restored_again(store, three):
+    saved = store.saved()
+    store.flush_all()
+    settle(three, WAIT_MS + 2_000)
+    assert three[0].image.incarnation == 2
+    store.bring_back(saved)
+    settle(three, WAIT_MS + 2_000)
+    assert states(three) == [ACTIVE] * 3
+    assert three[0].image.incarnation == 3

@@ -1,0 +1,393 @@
+"""Merging what brokers offer into a new state of the cluster, after the metadata store lost its history.
+
+Pure: offers in, plan out. The rules are those of design C (reliability rules 4.8, ADR 0010):
+
+- Each partition has the newest state that any image knows, by (leader epoch, partition epoch). The same epochs with
+  another content are a conflict, which only a person can settle.
+- A member of an ISR or ELR counts when its broker answered and has lost nothing since; otherwise it is dropped. What a
+  broker says about its disk counts more than what an older image says.
+- A partition is LIVE, so that leaders can be elected, when every broker that may have acted on it answered: all that are
+  its replicas in any image. Any other is HELD: the leader that sits goes on, and nobody changes anything, since a broker
+  that did not answer may have led it alone and acknowledged records that nobody else has.
+- A topic is gone only if an image newer than all that still have it saw its deletion. Otherwise it stays.
+- Offsets, epochs and producer ids jump past all that may have been given out.
+
+A broker whose copy of the metadata is from before its own newest registration did not answer, whatever it says: it
+cannot know what it acted on.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo
+from yak.cluster.records import NO_LEADER, BrokerState
+from yak.cluster.restore_offer import LogEnd, Offer
+from yak.cluster.restore_topics import TopicView, merge_topics
+from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId
+
+JUMP = 1 << 20
+"""How far offsets and producer ids jump: more than can be given out between two looks at the store."""
+LOST_EPOCH_JUMP = 1 << 10
+"""How far leader epochs jump where a loss was accepted: a broker that did not answer may have led in newer ones."""
+MIN_ISR = "min.insync.replicas"
+
+Member = tuple[NodeId, BrokerEpoch]
+
+
+class Fate(StrEnum):
+    """What a restore makes of a partition."""
+
+    LIVE = "LIVE"
+    HELD = "HELD"
+
+
+@dataclass(slots=True, frozen=True)
+class StoreBefore:
+    """What the store itself held when the restore began: nothing, or an old or another history."""
+
+    offset: MetadataOffset = 0
+    incarnation: int = 0
+    brokers: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionFate:
+    """What becomes of one partition. `waits_for` are brokers that may know more; `lost` says that a loss is accepted."""
+
+    topic: str
+    partition: int
+    fate: Fate
+    leader: NodeId
+    isr: tuple[NodeId, ...]
+    waits_for: tuple[NodeId, ...] = ()
+    conflict: str = ""
+    lost: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why it is not simply LIVE, in words; empty when it is."""
+        parts = []
+        if self.waits_for:
+            nodes = ", ".join(map(str, self.waits_for))
+            parts.append(f"broker {nodes} may have acted on it and did not answer")
+        if self.conflict:
+            parts.append(self.conflict)
+        return "; ".join(parts)
+
+
+@dataclass(slots=True, frozen=True)
+class Plan:
+    """What a restore would make. `image` has its position: offset and chain hash of the new history's beginning."""
+
+    image: Image
+    fates: tuple[PartitionFate, ...]
+    missing: Mapping[NodeId, str]
+    """Brokers that are known and did not answer, each with the reason in words."""
+    conflicts: tuple[str, ...]
+    """What concerns more than one partition and cannot be decided."""
+    acted: Mapping[NodeId, BrokerEpoch]
+    """The newest registration that each broker must know of to have kept its disk."""
+    took_part: Mapping[NodeId, tuple[MetadataOffset, str]]
+    accepts_loss: bool = False
+
+    @property
+    def held(self) -> tuple[PartitionFate, ...]:
+        """The partitions that nobody may change yet."""
+        return tuple(fate for fate in self.fates if fate.fate is Fate.HELD)
+
+    @property
+    def lost(self) -> tuple[PartitionFate, ...]:
+        """The partitions that go on although records may be missing."""
+        return tuple(fate for fate in self.fates if fate.lost)
+
+    @property
+    def held_for(self) -> tuple[NodeId, ...]:
+        """The brokers whose answer would let go of something."""
+        return tuple(sorted({node_id for fate in self.held for node_id in fate.waits_for}))
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether it needs nobody's consent: everybody answered, nothing is held back or doubtful."""
+        return not self.missing and not self.conflicts and not self.held and not self.lost
+
+
+def merge(
+    offers: Sequence[Offer], before: StoreBefore, *, incarnation_id: str, now_ms: int, accept_loss: bool = False
+) -> Plan:
+    """The plan that these offers come to; the same for the same offers in any order. At least one offer."""
+    offers = sorted(offers, key=lambda offer: offer.node_id)
+    newest = max(offers, key=_position)
+    incarnation = max(before.incarnation, newest.image.incarnation) + 1
+    offset = max(before.offset, newest.image.offset, *(offer.image.offset for offer in offers)) + JUMP
+    missing = _missing(offers, before)
+    brokers = _Brokers(offers, missing, offset)
+    topics, clashes = merge_topics([offer.image for offer in sorted(offers, key=_position)])
+    fates, names, pending = [], {}, {}
+    for view in topics:
+        made = {}
+        for number in sorted(view.states):
+            info, fate = _partition(view, number, brokers, newest.image, accept_loss=accept_loss)
+            made[number] = info
+            fates.append(fate)
+        complete, rest = view.built(made)
+        if complete is not None:
+            names[view.name] = complete
+        if rest is not None:
+            pending[view.topic_id] = rest
+    image = replace(
+        newest.image,
+        incarnation=incarnation,
+        incarnation_id=incarnation_id,
+        controller_id=-1,
+        controller_epoch=max(offer.image.controller_epoch for offer in offers) + 1,
+        controller_broker_epoch=0,
+        brokers=brokers.infos,
+        topics=names,
+        topic_names={topic.topic_id: name for name, topic in names.items()},
+        pending=pending,
+        next_producer_id=max(offer.image.next_producer_id for offer in offers) + JUMP,
+        parents=_parents(offers),
+        removed_topics=_removed(offers, [view.topic_id for view in topics]),
+        unregistered=brokers.unregistered,
+        offset=offset,
+        chain_hash=incarnation_id,
+        timestamp_ms=now_ms,
+    )
+    took_part = {o.node_id: (o.image.offset, o.image.chain_hash) for o in offers}
+    conflicts = (*_rival_incarnations(offers), *clashes)
+    return Plan(image, tuple(fates), missing, conflicts, brokers.acted, took_part, accept_loss)
+
+
+def _position(offer: Offer) -> tuple[int, MetadataOffset, NodeId]:
+    return offer.image.incarnation, offer.image.offset, -offer.node_id
+
+
+def _parents(offers: Sequence[Offer]) -> tuple[str, ...]:
+    parents: dict[str, None] = {}
+    for offer in sorted(offers, key=_position):
+        parents |= dict.fromkeys((*offer.image.parents, offer.image.incarnation_id))
+    return tuple(parents)
+
+
+def _rival_incarnations(offers: Sequence[Offer]) -> list[str]:
+    """Images of one incarnation number must be of one incarnation: else two restores went their own ways."""
+    ids: dict[int, set[str]] = {}
+    for offer in offers:
+        ids.setdefault(offer.image.incarnation, set()).add(offer.image.incarnation_id)
+    return [
+        f"incarnation {number} of the cluster was made {len(found)} times: it was restored on two stores"
+        for number, found in sorted(ids.items())
+        if len(found) > 1
+    ]
+
+
+def _missing(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId, str]:
+    """Who is known to anybody and did not answer, or whose answer does not count."""
+    known: dict[NodeId, tuple[BrokerEpoch, str]] = {n: (epoch, "") for n, epoch in before.brokers.items()}
+    gone: dict[NodeId, BrokerEpoch] = {}
+    for offer in offers:
+        for node_id, broker in offer.image.brokers.items():
+            known[node_id] = max(known.get(node_id, (0, "")), (broker.broker_epoch, broker.boot_id))
+        for node_id, epoch in offer.image.unregistered.items():
+            gone[node_id] = max(gone.get(node_id, 0), epoch)
+    answered = {offer.node_id: offer for offer in offers}
+    missing = {}
+    for node_id in sorted(known):
+        epoch, boot_id = known[node_id]
+        mine = answered.get(node_id)
+        if mine is None:
+            if gone.get(node_id, -1) < epoch:
+                missing[node_id] = "it did not answer"
+        elif mine.known_epoch < epoch and mine.boot_id != boot_id:
+            missing[node_id] = (
+                f"its copy of the metadata knows its registration {mine.known_epoch}, but it registered as {epoch} later"
+            )
+    return missing
+
+
+def _removed(offers: Sequence[Offer], kept: Iterable[uuid.UUID]) -> dict[uuid.UUID, None]:
+    removed: dict[uuid.UUID, None] = {}
+    for offer in sorted(offers, key=_position):
+        removed |= offer.image.removed_topics
+    for topic_id in kept:
+        removed.pop(topic_id, None)
+    return removed
+
+
+class _Brokers:
+    """The brokers as they begin the new incarnation: those that answered are registered in it already."""
+
+    def __init__(self, offers: Sequence[Offer], missing: Mapping[NodeId, str], offset: MetadataOffset) -> None:
+        self.answers = {offer.node_id: offer for offer in offers if offer.node_id not in missing}
+        self.infos: dict[NodeId, BrokerInfo] = {}
+        self.acted: dict[NodeId, BrokerEpoch] = {}
+        self.unregistered: dict[NodeId, BrokerEpoch] = {}
+        known: dict[NodeId, BrokerInfo] = {}
+        for offer in sorted(offers, key=_position):
+            for node_id, broker in offer.image.brokers.items():
+                held = known.get(node_id)
+                if held is None or broker.broker_epoch >= held.broker_epoch:
+                    lossy_epoch = max(broker.lossy_epoch, 0 if held is None else held.lossy_epoch)
+                    known[node_id] = replace(broker, lossy_epoch=lossy_epoch)
+                else:
+                    known[node_id] = replace(held, lossy_epoch=max(broker.lossy_epoch, held.lossy_epoch))
+            for node_id, epoch in offer.image.unregistered.items():
+                self.unregistered[node_id] = max(self.unregistered.get(node_id, 0), epoch)
+        for index, node_id in enumerate(sorted(known.keys() | self.answers.keys())):
+            answer = self.answers.get(node_id)
+            if answer is not None:
+                # Each gets an epoch of its own, above all that was given out and below the new history's beginning.
+                self._register(answer, known.get(node_id), offset - JUMP // 2 + index)
+            elif node_id in missing:
+                broker = known[node_id]
+                state = BrokerState.CLOSED if broker.state is BrokerState.CLOSED else BrokerState.FENCED
+                self.infos[node_id] = replace(broker, state=state)
+                self.acted[node_id] = broker.broker_epoch
+        self.unregistered = {n: epoch for n, epoch in sorted(self.unregistered.items()) if n not in self.infos}
+
+    def _register(self, offer: Offer, known: BrokerInfo | None, epoch: BrokerEpoch) -> None:
+        node_id = offer.node_id
+        lossy_epoch = 0 if known is None else known.lossy_epoch
+        if offer.lossy:
+            lossy_epoch = max(lossy_epoch, offer.broker_epoch or epoch)
+        if known is not None and not offer.broker_epoch and set(known.directories) - set(offer.directories):
+            lossy_epoch = epoch
+        alive = known is not None and offer.broker_epoch != 0 and known.broker_epoch == offer.broker_epoch
+        self.acted[node_id] = offer.known_epoch
+        self.infos[node_id] = BrokerInfo(
+            node_id=node_id,
+            broker_epoch=epoch,
+            boot_id=offer.boot_id,
+            directories=offer.directories,
+            host=offer.host,
+            port=offer.port,
+            rack=offer.rack,
+            role=offer.role,
+            state=known.state if alive and known is not None else BrokerState.FENCED,
+            lossy_epoch=lossy_epoch,
+        )
+
+    def current(self, member: Member) -> Member | None:
+        """A member of this boot of a broker that answered, in its new epoch."""
+        answer = self.answers.get(member[0])
+        if answer is None or not answer.broker_epoch or member[1] != answer.broker_epoch:
+            return None
+        return member[0], self.infos[member[0]].broker_epoch
+
+    def kept_all(self, member: Member) -> bool:
+        """Whether a broker that answered still has all that it had as this member."""
+        return member[0] in self.answers and member[1] >= self.infos[member[0]].lossy_epoch
+
+    def lost_log(self, node_id: NodeId, view: TopicView, number: int) -> bool:
+        """Whether a broker that answered knows the partition and has no log of it; one that never heard of it may."""
+        offer = self.answers.get(node_id)
+        if offer is None or (view.topic_id, number) in offer.logs:
+            return False
+        image = offer.image
+        return (
+            view.topic_id in image.topic_names
+            or view.topic_id in image.pending
+            or view.topic_id in image.removed_topics
+        )
+
+    def logs(self, view: TopicView, number: int) -> dict[NodeId, LogEnd]:
+        """The logs of a partition that are there."""
+        key = (view.topic_id, number)
+        return {node_id: offer.logs[key] for node_id, offer in self.answers.items() if key in offer.logs}
+
+
+def _partition(
+    view: TopicView, number: int, brokers: _Brokers, newest: Image, *, accept_loss: bool
+) -> tuple[PartitionInfo, PartitionFate]:
+    """One partition's state in the new incarnation, and what is to be said of it."""
+    states = view.states[number]
+    best, conflict = view.best(number)
+    logs = brokers.logs(view, number)
+    replicas = {node_id for _rank, info in states for node_id in info.replicas}
+    waits_for = tuple(sorted(replicas - brokers.answers.keys()))
+    unsure = bool(waits_for or conflict)
+    partition_epoch = max(info.partition_epoch for _rank, info in states) + 1
+    if unsure and not accept_loss:
+        info = _hold(best.info, brokers, logs, has_conflict=bool(conflict))
+        held = replace(info, partition_epoch=partition_epoch, held=best.rank[0])
+        return held, PartitionFate(view.name, number, Fate.HELD, held.leader, held.isr, waits_for, conflict)
+    epochs: list[LeaderEpoch] = [info.leader_epoch for _rank, info in states]
+    leader_epoch = max([*epochs, *(end.last_epoch for end in logs.values())]) + 1
+    if unsure:
+        leader_epoch += LOST_EPOCH_JUMP
+    info = _release(best.info, view, brokers, newest)
+    if accept_loss and not info.isr and not info.elr:
+        info = _lead_uncleanly(info, brokers, logs)
+    live = replace(info, leader_epoch=leader_epoch, partition_epoch=partition_epoch, held=0)
+    fate = PartitionFate(view.name, number, Fate.LIVE, live.leader, live.isr, waits_for, conflict, lost=unsure)
+    return live, fate
+
+
+def _hold(
+    info: PartitionInfo, brokers: _Brokers, logs: Mapping[NodeId, LogEnd], *, has_conflict: bool
+) -> PartitionInfo:
+    """As it was, in the new broker epochs of those that answered; the leader stays if it sits."""
+
+    def renewed(members: Iterable[Member]) -> list[Member]:
+        return [
+            brokers.current(member) or member
+            for member in members
+            if member[0] not in brokers.answers or brokers.current(member) or brokers.kept_all(member)
+        ]
+
+    isr = renewed(info.isr_members)
+    sitting = [
+        node_id for node_id, end in logs.items() if end.leads and (node_id, brokers.infos[node_id].broker_epoch) in isr
+    ]
+    leader = sitting[0] if len(sitting) == 1 and (has_conflict or sitting == [info.leader]) else NO_LEADER
+    return _with(info, leader, isr, renewed(info.elr_members))
+
+
+def _release(info: PartitionInfo, view: TopicView, brokers: _Brokers, newest: Image) -> PartitionInfo:
+    """Only members that answered and have everything; those of an earlier boot count only where nobody else is left."""
+    number = info.partition
+    everyone = [*info.isr_members, *info.elr_members]
+    sound = {m for m in everyone if brokers.current(m) or brokers.kept_all(m)}
+    if any(not brokers.lost_log(m[0], view, number) for m in sound):
+        # The last one is never given up, log or no log: it stays offline until its directory is back.
+        sound = {m for m in sound if not brokers.lost_log(m[0], view, number)}
+    current = [now for m in info.isr_members if m in sound and (now := brokers.current(m))]
+    former = [m for m in info.isr_members if m in sound and not brokers.current(m)]
+    isr = current or former
+    elr: list[Member] = []
+    if len(isr) < _min_isr(info, view, newest):
+        inside = {node_id for node_id, _epoch in isr}
+        kept = {m[0]: brokers.current(m) or m for m in info.elr_members if m in sound}
+        kept |= {m[0]: m for m in former}
+        elr = [kept[node_id] for node_id in sorted(kept) if node_id not in inside]
+    led_by = [node_id for node_id, _epoch in current if node_id == info.leader]
+    return _with(info, led_by[0] if led_by else NO_LEADER, isr, elr)
+
+
+def _lead_uncleanly(info: PartitionInfo, brokers: _Brokers, logs: Mapping[NodeId, LogEnd]) -> PartitionInfo:
+    """Nobody of those that answered is known to have everything, and that was accepted: whoever has the most leads."""
+    there = [node_id for node_id in info.replicas if node_id in logs]
+    if not there:
+        return info
+    node_id = max(there, key=lambda n: (logs[n].last_epoch, logs[n].log_end_offset, -n))
+    return _with(info, NO_LEADER, [(node_id, brokers.infos[node_id].broker_epoch)], [])
+
+
+def _with(info: PartitionInfo, leader: NodeId, isr: Sequence[Member], elr: Sequence[Member]) -> PartitionInfo:
+    return replace(
+        info,
+        leader=leader,
+        isr=tuple(node_id for node_id, _epoch in isr),
+        isr_epochs=tuple(epoch for _node_id, epoch in isr),
+        elr=tuple(node_id for node_id, _epoch in elr),
+        elr_epochs=tuple(epoch for _node_id, epoch in elr),
+    )
+
+
+def _min_isr(info: PartitionInfo, view: TopicView, newest: Image) -> int:
+    """As the store's scripts see it: the configs that are set, and no more than there are replicas."""
+    by_leader = newest.broker_configs.get(info.leader, {})
+    value = view.configs.get(MIN_ISR) or by_leader.get(MIN_ISR) or newest.default_broker_configs.get(MIN_ISR) or "1"
+    return min(int(value), len(info.replicas))

@@ -1,0 +1,65 @@
+"""The answer of the script `seed_status`: how far a restore is, read by brokers and by `yak cluster restore`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from yak.ids import BrokerEpoch, MetadataOffset, NodeId
+
+
+@dataclass(slots=True, frozen=True)
+class SeedStatus:
+    """A restore under way; `seed_nonce` is empty when there is none.
+
+    `offset`, `incarnation` and `brokers` (node to epoch) are what the store itself held when it began; `offers` has of each
+    node in how many pieces its offer is.
+    """
+
+    seed_nonce: str = ""
+    cluster_id: str = ""
+    begun_by: NodeId = -1
+    age_ms: int = 0
+    offset: MetadataOffset = 0
+    incarnation: int = 0
+    offers_digest: str = ""
+    is_committing: bool = False
+    brokers: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
+    offers: Mapping[NodeId, int] = field(default_factory=dict)
+    digests: Mapping[NodeId, str] = field(default_factory=dict)
+    headers: Mapping[NodeId, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> "SeedStatus":
+        """From the script's answer."""
+        if not value.get("seed_nonce"):
+            return cls()
+        headers = {int(node): header for node, header in sorted(value["offers"].items(), key=lambda item: int(item[0]))}
+        return cls(
+            seed_nonce=str(value["seed_nonce"]),
+            cluster_id=str(value["cluster_id"]),
+            begun_by=int(value["begun_by"]),
+            age_ms=int(value["age_ms"]),
+            offset=int(value["offset"]),
+            incarnation=int(value["incarnation"]),
+            offers_digest=str(value["offers_digest"]),
+            is_committing=bool(value["is_committing"]),
+            brokers=_epochs(value["brokers"]),
+            offers={node_id: int(header["chunks"]) for node_id, header in headers.items()},
+            digests={node_id: str(header["digest"]) for node_id, header in headers.items()},
+            headers=headers,
+        )
+
+    def missing(self) -> list[NodeId]:
+        """Brokers that somebody knows and that did not offer yet."""
+        known, gone = dict(self.brokers), dict[NodeId, BrokerEpoch]()
+        for header in self.headers.values():
+            for node_id, epoch in _epochs(header["knows"]).items():
+                known[node_id] = max(known.get(node_id, 0), epoch)
+            for node_id, epoch in _epochs(header["unregistered"]).items():
+                gone[node_id] = max(gone.get(node_id, 0), epoch)
+        return sorted(n for n, epoch in known.items() if n not in self.headers and gone.get(n, -1) < epoch)
+
+
+def _epochs(value: Any) -> dict[NodeId, BrokerEpoch]:
+    """`{"1": 17}`; an empty one may have come as a list."""
+    return {int(node): int(epoch) for node, epoch in value.items()} if isinstance(value, Mapping) else {}

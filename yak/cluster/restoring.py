@@ -1,0 +1,347 @@
+"""A frozen broker's part in bringing the metadata store back: it offers what it knows, and one of all merges the offers.
+
+    the store lost our history -> begin (the store is SEEDING: nobody changes anything there) -> offer -> wait for everybody
+      -> wait a little more, since an operator may be about to bring the real data back -> read, merge, commit
+    the store has another incarnation that comes from ours -> take its snapshot over, go on as a member of it
+
+Everybody who is known must have offered to this very store, so of two stores that answer different brokers neither is
+ever restored by itself. Where somebody is missing, or something is held back or doubtful, it waits for a person:
+`yak cluster restore` does the same with the operator's consent. The merge is in `yak.cluster.restore`.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from yak.cluster.link import Link
+from yak.cluster.member_state import Identity, MembershipSettings, MemberState
+from yak.cluster.outputs import Tail
+from yak.cluster.payload import BadRecord
+from yak.cluster.restore import Plan, StoreBefore, merge
+from yak.cluster.restore_commit import commit_arguments
+from yak.cluster.restore_offer import LogEnd, Offer, PackedOffer, pack, unpack
+from yak.cluster.restore_status import SeedStatus
+from yak.cluster.standing import Standing
+from yak.ids import MetadataOffset
+from yak.seams.dice import Dice
+from yak.seams.metadata_store import StoreOutcome, TailedRecord
+
+LOOK_MS = 500
+"""How often a broker looks how far the restore is."""
+TURN_MS = 3_000
+"""How much longer each further broker waits before it does the first one's work."""
+BUSY_MS = 10_000
+"""Reading and writing take less than this, or the connection is given up before."""
+LOST = frozenset({"NO_CLUSTER", "REGRESSED", "FORKED"})
+
+HeldLogs = Callable[[], Mapping[tuple[uuid.UUID, int], LogEnd]]
+
+
+class Restoring:
+    """The part of the membership that is at work while it is FROZEN. `verify` asks the store again."""
+
+    def __init__(
+        self,
+        link: Link,
+        standing: Standing,
+        identity: Identity,
+        settings: MembershipSettings,
+        dice: Dice,
+        *,
+        held_logs: HeldLogs,
+        admitted: Callable[[], tuple[MetadataOffset, str]],
+        verify: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._standing = standing
+        self._identity = identity
+        self._wait_ms = settings.restore_wait_ms
+        self._dice = dice
+        self._held_logs = held_logs
+        self._admitted = admitted
+        self._verify = verify
+        self._packed: PackedOffer | None = None
+        self._packed_for: tuple[object, ...] = ()
+        self._complete: tuple[str, int] | None = None
+        """The digest of the offers of everybody, and since when they are all there."""
+        self._judged = ""
+        """The digest of offers that need a person's consent."""
+        self._said: object = None
+        self._attempt = 0
+        self._adopts = False
+
+    def pause(self) -> None:
+        """No call that is under way will be answered."""
+        self._attempt += 1
+        self._adopts = False
+
+    # ------------------------------------------------------------------------------------------------- the start
+
+    def on_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """The store does not hold our history, and the membership is FROZEN for it."""
+        link = self._link
+        if link.image.offset == 0:
+            return
+        if outcome.code == "SEEDING":
+            link.send("seed_status", {}, self._on_status)
+        elif outcome.code in LOST:
+            self._begin()
+        elif outcome.code == "WRONG_INCARNATION":
+            self._on_incarnation(outcome.value, now_ms)
+
+    def _begin(self) -> None:
+        image = self._link.image
+        arguments: dict[str, object] = {"new_seed_nonce": str(self._dice.uuid4()), "incarnation": image.incarnation}
+        # The store may have another incarnation than we know: the one that our image is of is what counts.
+        self._link.send("seed_begin", arguments | {"incarnation_id": image.incarnation_id}, self._on_begun)
+
+    def _on_begun(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code == "OK":
+            if outcome.value.get("begun"):
+                self._link.say("warning", "metadata-restore-begun", metadata_offset=self._link.image.offset)
+            self._link.send("seed_status", {}, self._on_status)
+        elif outcome.code == "NOT_LOST":
+            self._look_soon(now_ms)
+
+    def _look_soon(self, now_ms: int, wait_ms: int = LOOK_MS) -> None:
+        if self._standing.state is MemberState.FROZEN:
+            self._standing.dues["recheck"] = now_ms + wait_ms
+
+    def _wait_for(self, words: str) -> None:
+        """Have the reason for being frozen end with what is waited for."""
+        self._standing.note = words
+
+    def _say_once(self, what: object) -> bool:
+        if self._said == what:
+            return False
+        self._said = what
+        return True
+
+    # ---------------------------------------------------------------------------------------- offering and waiting
+
+    def _on_status(self, outcome: StoreOutcome, now_ms: int) -> None:
+        self._look_soon(now_ms)
+        if outcome.code != "OK":
+            return
+        link = self._link
+        status = SeedStatus.read(outcome.value)
+        if not status.seed_nonce or status.cluster_id != link.cluster_id:
+            return
+        position = (link.image.offset, link.image.chain_hash)
+        if self._admitted() != position:
+            return
+        self._offer(status, position)
+        missing = status.missing()
+        if missing:
+            self._complete = None
+            nodes = ", ".join(map(str, missing))
+            self._wait_for(f"it is restored when broker {nodes} has answered too, or by: yak cluster restore")
+            if self._say_once(("waiting", tuple(missing))):
+                link.say(
+                    "warning",
+                    "metadata-restore-waiting",
+                    missing=nodes,
+                    what="the metadata are restored by themselves when these brokers have answered; "
+                    "without them: yak cluster restore",
+                )
+        elif link.node_id in status.offers:
+            self._on_complete(status, now_ms)
+
+    def _offer(self, status: SeedStatus, position: tuple[int, str]) -> None:
+        link, identity = self._link, self._identity
+        key = (status.seed_nonce, position, link.broker_epoch)
+        if self._packed is None or self._packed_for != key:
+            offer = Offer(
+                node_id=link.node_id,
+                boot_id=identity.boot_id,
+                broker_epoch=link.broker_epoch,
+                lossy=link.is_lossy if link.broker_epoch else identity.lossy,
+                directories=identity.directories,
+                host=identity.host,
+                port=identity.port,
+                rack=identity.rack,
+                role=identity.role,
+                image=link.image,
+                logs=self._held_logs(),
+            )
+            self._packed, self._packed_for = pack(offer), key
+            link.say(
+                "warning",
+                "metadata-restore-offered",
+                metadata_offset=link.image.offset,
+                topics=len(link.image.topics),
+                logs=len(offer.logs),
+            )
+        packed = self._packed
+        if status.digests.get(link.node_id) == packed.digest:
+            return
+        for number, data in enumerate(packed.chunks):
+            arguments: dict[str, object] = {
+                "seed_nonce": status.seed_nonce,
+                "chunk": number,
+                "chunks": len(packed.chunks),
+                "data": data,
+                "digest": packed.digest,
+                "header": packed.header,
+            }
+            link.send("seed_offer", arguments, _ignore)
+
+    def _on_complete(self, status: SeedStatus, now_ms: int) -> None:
+        """Everybody has offered. The first of them goes on after a while; the next ones only if it does not."""
+        link = self._link
+        if self._complete is None or self._complete[0] != status.offers_digest:
+            self._complete = (status.offers_digest, now_ms)
+            self._wait_for("all brokers have answered: it is restored in a few seconds")
+            link.say(
+                "warning",
+                "metadata-restore-complete",
+                brokers=", ".join(map(str, status.offers)),
+                what=f"all known brokers have answered; restoring in {self._wait_ms} ms unless the store's own data return",
+            )
+        if self._judged == status.offers_digest:
+            return
+        turn = list(status.offers).index(link.node_id)
+        if now_ms - self._complete[1] >= self._wait_ms + turn * TURN_MS:
+            self._read(status, now_ms)
+
+    # ------------------------------------------------------------------------------------------ merge and commit
+
+    def _read(self, status: SeedStatus, now_ms: int) -> None:
+        self._look_soon(now_ms, BUSY_MS)
+        self._attempt += 1
+        attempt = self._attempt
+        pieces: dict[int, dict[int, str]] = {node_id: {} for node_id in status.offers}
+        wanted = [(node_id, chunk) for node_id, count in status.offers.items() for chunk in range(count)]
+
+        def on_piece(node_id: int, chunk: int, outcome: StoreOutcome, answered_ms: int) -> None:
+            if attempt != self._attempt:
+                return
+            if outcome.code != "OK":
+                self._attempt += 1
+                self._look_soon(answered_ms)
+                return
+            pieces[node_id][chunk] = str(outcome.value["data"])
+            if sum(map(len, pieces.values())) == len(wanted):
+                self._merge(status, pieces, answered_ms)
+
+        for node_id, chunk in wanted:
+            arguments: dict[str, object] = {"seed_nonce": status.seed_nonce, "of_node": node_id, "chunk": chunk}
+            self._link.send("seed_read", arguments, lambda o, ms, n=node_id, c=chunk: on_piece(n, c, o, ms))  # type: ignore[misc]
+
+    def _merge(self, status: SeedStatus, pieces: Mapping[int, Mapping[int, str]], now_ms: int) -> None:
+        link = self._link
+        try:
+            offers = [unpack([held[number] for number in sorted(held)]) for held in pieces.values()]
+        except BadRecord as error:
+            link.say("error", "metadata-restore-failed", reason=str(error))
+            self._judged = status.offers_digest
+            self._look_soon(now_ms)
+            return
+        before = StoreBefore(status.offset, status.incarnation, status.brokers)
+        plan = merge(offers, before, incarnation_id=str(self._dice.uuid4()), now_ms=now_ms)
+        link.say(
+            "warning",
+            "metadata-restore-merged",
+            brokers=len(offers),
+            topics=len(plan.image.topics),
+            partitions=len(plan.fates),
+            held=len(plan.held),
+            conflicts=len(plan.conflicts),
+        )
+        if plan.is_automatic:
+            self._commit(plan, status, now_ms)
+            return
+        self._judged = status.offers_digest
+        self._wait_for(f"{why_not_automatic(plan)}: see yak cluster restore")
+        link.say("error", "metadata-restore-held", reason=why_not_automatic(plan), what="see: yak cluster restore")
+        self._look_soon(now_ms)
+
+    def _commit(self, plan: Plan, status: SeedStatus, now_ms: int) -> None:
+        self._look_soon(now_ms, BUSY_MS)
+        self._attempt += 1
+        attempt = self._attempt
+        token = str(self._dice.uuid4())
+        calls = commit_arguments(plan, status.seed_nonce, status.offers_digest, token)
+
+        def on_slice(is_last: bool, outcome: StoreOutcome, answered_ms: int) -> None:
+            if attempt != self._attempt:
+                return
+            if outcome.code != "OK":
+                self._attempt += 1
+                self._link.say("warning", "metadata-restore-failed", reason=outcome.code)
+                self._look_soon(answered_ms)
+            elif is_last:
+                self._link.say(
+                    "warning",
+                    "metadata-restore-committed",
+                    incarnation=plan.image.incarnation,
+                    metadata_offset=plan.image.offset,
+                    topics=len(plan.image.topics),
+                )
+                self._verify()
+
+        for call in calls:
+            last = call["step"] == "end"
+            self._link.send("seed_commit", call, lambda o, ms, last=last: on_slice(last, o, ms))  # type: ignore[misc]
+
+    # -------------------------------------------------------------------------------------------------- adopting
+
+    def _on_incarnation(self, value: Mapping[str, Any], now_ms: int) -> None:
+        """The store has another incarnation of the cluster than the one that our image is of."""
+        link = self._link
+        image = link.image
+        if int(value["incarnation"]) < image.incarnation:
+            self._begin()
+            return
+        position = (image.offset, image.chain_hash)
+        if self._admitted() != position:
+            self._look_soon(now_ms)
+            return
+        took_part = tuple(value.get("took_part") or ()) == position
+        if not took_part and image.incarnation_id not in str(value["parents"]).split(","):
+            self._wait_for("that incarnation does not come from the one that this broker knows")
+            return
+        if not took_part and value["is_held_for"]:
+            self._wait_for("partitions are held back until this broker has answered")
+            self._begin()
+            return
+        is_ours = value["boot_id"] == self._identity.boot_id
+        link.broker_epoch = int(value["broker_epoch"]) if is_ours else 0
+        self._adopts = True
+        event = "metadata-restore-adopted" if took_part else "metadata-restore-joined-late"
+        link.say("warning", event, incarnation=value["incarnation"], broker_epoch=link.broker_epoch)
+        self._standing.move(MemberState.VERIFYING, "taking over the restored metadata")
+        self._standing.dues["recheck"] = now_ms + BUSY_MS
+        link.put(Tail(position[0]))
+
+    def may_admit(self, record: TailedRecord) -> bool:
+        """Whether a snapshot may take our image's place: one of another incarnation only while we adopt it."""
+        image = self._link.image
+        is_ours = not image.offset or record.payload.get("incarnation_id") == image.incarnation_id
+        return is_ours or self._adopts
+
+    def on_image(self) -> None:
+        """The image moved on: it is that of the restored cluster now, or of the same as before."""
+        link = self._link
+        if self._adopts and link.image.incarnation_id != link.incarnation_id:
+            self._adopts = False
+            self._standing.dues.pop("recheck", None)
+            link.incarnation_id = link.image.incarnation_id
+            self._packed = self._complete = self._said = None
+            self._verify()
+
+
+def why_not_automatic(plan: Plan) -> str:
+    """Why a person must decide, in one line."""
+    parts = [f"broker {node_id}: {words}" for node_id, words in plan.missing.items()]
+    parts += plan.conflicts
+    if plan.held:
+        first = plan.held[0]
+        parts.append(
+            f"{len(plan.held)} partitions are held back (first {first.topic}-{first.partition}: {first.reason})"
+        )
+    return "; ".join(parts)
+
+
+def _ignore(outcome: StoreOutcome, now_ms: int) -> None:
+    """The status tells whether it arrived."""
