@@ -8,6 +8,8 @@
     end_to_end.py  one client that produces and reads its own records
     clients.py     the clients as processes, started together
     result.py      all clients' results as one, in JSON and CSV
+    cpu.py         CPU seconds of the brokers' processes, where they run on this machine
+    measured.py    a load with the CPU that was used under it
     checks.py      `--assert` and `--baseline`
     machine.py     where it was measured
 
