@@ -31,6 +31,7 @@ CLASSES = (
     "cut clients",
     "cut store",
     "break",
+    "flutter",
     "slow way",
     "outage",
     "slow store",
@@ -38,7 +39,7 @@ CLASSES = (
     "slow disk",
     "wipe",
 )
-STRIKES_MAX = 8
+STRIKES_MAX = (4, 8, 14)
 LONGEST_US = 9_000_000
 
 
@@ -50,8 +51,10 @@ class ClusterFaults:
         self._cluster = cluster
         self._dice = dice
         self._plans = plans
-        self._classes = [name for name in CLASSES if dice.chance(50)] or ["kill"]
-        self._left = dice.between(1, STRIKES_MAX)
+        # some seeds mix many classes, others have the same few again and again
+        percent = dice.choice((12, 50))
+        self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
+        self._left = dice.between(1, dice.choice(STRIKES_MAX))
         self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._damaged: dict[int, None] = {}
@@ -96,6 +99,7 @@ class ClusterFaults:
             "cut clients": lambda: self._cut([CLIENTS], self._broker_parties()),
             "cut store": lambda: self._cut([STORE], self._broker_parties()),
             "break": self._break,
+            "flutter": self._flutter,
             "slow way": self._slow_way,
             "outage": self._outage,
             "slow store": self._slow_store,
@@ -155,8 +159,13 @@ class ClusterFaults:
         if not self._dice.chance(30):
             nodes = [self._dice.choice(nodes)]
         struck = False
+        kills_the_rest = self._dice.chance(50)
         for node in nodes:
-            struck = self._lose_power(node) or struck
+            if self._lose_power(node):
+                struck = True
+            elif kills_the_rest:
+                node.kill()
+                self._restart_later(node)
         return struck
 
     def _lose_power(self, node: SimNode) -> bool:
@@ -294,6 +303,20 @@ class ClusterFaults:
             if plan is None or plan.may_be_lost:
                 history.forfeit(key, "only members that lost something are left")
 
+    def forfeit_the_never_made(self) -> None:
+        """A single replica whose log could not be made, for its disk had failed, stays offline until it is deleted."""
+        history = self._cluster.history
+        for node in self._cluster.nodes:
+            for notice in node.notices:
+                if notice.event != "log-not-created":
+                    continue
+                for key, copies in history.copies.items():
+                    row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+                    copy = copies.get(node.node_id)
+                    is_named = copy is not None and str(copy.topic_partition) == notice.fields["partition"]
+                    if is_named and row is not None and row["replicas"] == str(node.node_id):
+                        history.forfeit(key, "its log could not be made")
+
     # ------------------------------------------------------------------------------------------------- the ways
 
     def _cut(self, some: Sequence[str], others: Sequence[str]) -> bool:
@@ -321,6 +344,21 @@ class ClusterFaults:
         if self._dice.chance(20):
             self._cluster.world.say(f"the store's connection of {one} breaks")
             self._cluster.node(int(one[1:])).store_line.lose("simulated: reset")
+        return True
+
+    def _flutter(self) -> bool:
+        """A broker loses its connection to the store again and again: calls are sent twice, and come late."""
+        node, times = self._dice.choice(self._cluster.nodes), self._dice.between(3, 15)
+
+        def lose() -> None:
+            nonlocal times
+            node.store_line.lose("simulated: flutter")
+            times -= 1
+            if times:
+                self._cluster.world.after(self._dice.between(1_000, 150_000), lose)
+
+        self._cluster.world.say(f"the store's connection of {node.party} flutters")
+        lose()
         return True
 
     def _slow_way(self) -> bool:

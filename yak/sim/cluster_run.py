@@ -8,6 +8,7 @@ from yak.cluster.member_state import MembershipSettings
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.sim.books import Violation
 from yak.sim.checks.committed_stays import CommittedStays
+from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
 from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.metadata_linear import MetadataLinear
@@ -27,6 +28,7 @@ from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
 from yak.sim.routing import Channel, View
 from yak.sim.run import Verdict
+from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
@@ -75,6 +77,7 @@ class ClusterRun:
             LeaderInIsr(self.cluster.store),
             SingleLeader(),
             CommittedStays(history),
+            ElectableHoldAll(history, self.cluster.store),
             StrongIsr(history, self.cluster.store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
@@ -82,6 +85,7 @@ class ClusterRun:
         ]
         self.producers: list[SimProducer] = []
         self.probes: list[tuple[str, int, SimProducer]] = []
+        self.sloppy: list[SloppyWriter] = []
         self.consumed: dict[tuple[str, int], None] = {}
         self._healed_ms = 0
 
@@ -133,6 +137,8 @@ class ClusterRun:
                     self.producers.append(producer)
                     self.world.after(self._dice.between(0, 50_000), producer.start)
                 self._consume(plan.name, partition)
+                if self._dice.chance(20):
+                    self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
         consumer = SimConsumer(
@@ -146,6 +152,12 @@ class ClusterRun:
         )
         self.consumed[topic, partition] = None
         self.world.after(self._dice.between(0, 50_000), consumer.start)
+
+    def _write_sloppily(self, topic: str, partition: int) -> None:
+        channel, pause_us = self._channel((topic, partition)), self._dice.choice((20_000, 100_000, 400_000))
+        writer = SloppyWriter(channel, self.books, f"s{len(self.sloppy)}", topic, partition, pause_us=pause_us)
+        self.sloppy.append(writer)
+        writer.start()
 
     def _producer(self, topic: str, partition: int, count: int) -> SimProducer:
         return SimProducer(
@@ -166,6 +178,9 @@ class ClusterRun:
         """Everything works from now on: see that the cluster comes back."""
         self.world.say("everything is healed")
         self.admin.stop()
+        for writer in self.sloppy:
+            writer.stop()
+        self.faults.forfeit_the_never_made()
         self._healed_ms = self.world.now_ms
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):

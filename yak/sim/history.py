@@ -87,6 +87,7 @@ class Copy:
         "generation",
         "high_watermark",
         "is_leader",
+        "isr",
         "key",
         "leader_epoch",
         "life",
@@ -112,6 +113,8 @@ class Copy:
         self.log_start: Offset = 0
         self.is_leader = False
         self.leader_epoch = -1
+        self.isr: tuple[Any, ...] = ()
+        """The committed ISR and the change under way, as its broker has them."""
         self._segment: tuple[Offset, int] = (0, 0)
         """Base offset of the last segment read, and up to where it was."""
 
@@ -177,7 +180,10 @@ class Watcher:
         """A copy's high watermark changed."""
 
     def role(self, copy: Copy) -> None:
-        """A copy's leader epoch, role or partition epoch changed."""
+        """A copy's leader epoch or role changed."""
+
+    def isr(self, copy: Copy) -> None:
+        """A leader's ISR changed, as it sees it, or a change of it went out or ended."""
 
     def stepped(self, node: SimNode) -> None:
         """A broker made a step."""
@@ -259,6 +265,12 @@ class History:
         if role != (copy.is_leader, copy.leader_epoch):
             for watcher in self.watchers:
                 watcher.role(copy)
+        isr = (partition.isr, partition.pending_isr)
+        if isr != copy.isr:
+            copy.isr = isr
+            if copy.is_leader:
+                for watcher in self.watchers:
+                    watcher.isr(copy)
         if watermark != copy.high_watermark:
             for watcher in self.watchers:
                 watcher.watermark(copy, watermark)

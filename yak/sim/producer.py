@@ -60,6 +60,12 @@ class SimProducer:
         self._unsent: list[_Batch] = []
         self._under_way = 0
         self._is_halted = False
+        self._is_known = False
+        """Whether a batch of the present producer id was acknowledged.
+
+        Until then one at a time: a broker takes any sequence of a producer that it does not know, as Kafka does, so when
+        the first of several batches is refused the second becomes the first.
+        """
 
     @property
     def target(self) -> tuple[str, int]:
@@ -77,7 +83,7 @@ class SimProducer:
             if not self._under_way:
                 self._ask_for_id()
             return
-        while self._under_way < self._window and not self._is_halted:
+        while self._under_way < (self._window if self._is_known else 1) and not self._is_halted:
             if not self._unsent and not self._make_batch():
                 break
             batch = self._unsent.pop(0)
@@ -129,6 +135,7 @@ class SimProducer:
             return
         self._books.producer_id_given(answer.producer_id)
         self._producer = (answer.producer_id, answer.producer_epoch)
+        self._is_known = False
         self._sequence = 0
         self._go_on()
 
@@ -161,6 +168,7 @@ class SimProducer:
         result = answer.responses[0].partition_responses[0]
         if result.error_code == ErrorCode.none:
             self._books.acknowledged(self._topic, self._partition, result.base_offset, batch.values)
+            self._is_known = True
             self._unacked = [held for held in self._unacked if held is not batch]
             if self._is_halted:
                 self._halt()

@@ -45,6 +45,11 @@ class StrongIsr(Watcher):
         if copy.is_leader and copy.key not in self._history.forfeited:
             self._members_hold(copy)
 
+    def isr(self, copy: Copy) -> None:
+        """A leader waits for others from now on."""
+        if copy.key not in self._history.forfeited:
+            self._members_hold(copy)
+
     def cut(self, copy: Copy, before: Chain, high_watermark: int) -> None:  # noqa: ARG002
         """A member lost batches."""
         self._leaders_are_held(copy.key)

@@ -1,0 +1,74 @@
+"""I1, before it is too late: whoever may be elected cleanly, from ISR or ELR, holds all that was ever committed.
+
+This is the property of the model in reliability.md 4.10. It sees a replica that came into the ISR too early at once, not only
+when that replica leads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.cluster.payload import parse_isr
+from yak.sim.books import Violation
+from yak.sim.history import Chain, Copy, History, Key, Watcher
+
+if TYPE_CHECKING:
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.store import SimStore
+
+
+class ElectableHoldAll(Watcher):
+    """Looks when something was committed, an ISR or ELR changed, or a copy shrank. Comes after `CommittedStays`."""
+
+    def __init__(self, history: History, store: SimStore) -> None:
+        self._history = history
+        self._store = store
+        self._seen: dict[Key, tuple[str, str]] = {}
+
+    def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
+        """More may be committed."""
+        if copy.is_leader:
+            self._look(copy.key)
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: int) -> None:  # noqa: ARG002
+        """A copy has less."""
+        self._look(copy.key)
+
+    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
+        """A copy may have less."""
+        self._look(copy.key)
+
+    def dropped(self, copy: Copy) -> None:
+        """A copy is gone."""
+        self._look(copy.key)
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
+        """Others may be electable."""
+        partitions = self._store.state.partitions
+        for key in self._history.copies:
+            row = partitions.get((str(key.topic_id), key.partition))
+            if row is not None and self._seen.get(key) != (row["isr"], row["elr"]):
+                self._seen[key] = (row["isr"], row["elr"])
+                self._look(key)
+
+    def _look(self, key: Key) -> None:
+        history, state = self._history, self._store.state
+        committed = history.committed.get(key)
+        row = state.partitions.get((str(key.topic_id), key.partition))
+        if committed is None or not committed.ends or row is None or key in history.forfeited:
+            return
+        wanted = committed.hashes[-1]
+        for where in ("isr", "elr"):
+            for member in parse_isr(row[where]):
+                broker = state.brokers.get(member.node_id)
+                if broker is None or member.broker_epoch < broker["lossy_epoch"]:
+                    continue
+                if (member.node_id, member.broker_epoch) in history.lost_members:
+                    continue
+                copy = history.copies[key].get(member.node_id)
+                if copy is None or copy.chain.at(committed.end) != wanted:
+                    has = "nothing" if copy is None else f"what agrees up to {copy.chain.agreement(committed)}"
+                    raise Violation(
+                        f"I1: {key.partition} of {state.topics[str(key.topic_id)]['name']}: broker {member.node_id} is in the"
+                        f" {where.upper()} {row[where]} with {has}, but all below {committed.end} was committed"
+                    )
