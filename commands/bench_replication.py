@@ -64,7 +64,7 @@ def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: Replicat
     facts = machine()
     if not g.out.for_people:
         if g.output in ("csv", "raw"):
-            g.out.table([row(figure) for figure in figures], COLUMNS)
+            g.out.table([row(figure) | {"value": round(figure.value, 6)} for figure in figures], COLUMNS)
         else:
             g.out.object(document(figures, settings, facts))
         return

@@ -135,6 +135,17 @@ def test_replication_figures_of_a_cluster_that_runs(
     assert found["figures"][1] == {"name": "ack: median", "value": 0.4567, "unit": "ms", "client_limited": False}
 
 
+def test_csv_has_plain_numbers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(bench_replication, "ReplicationBench", CannedBench)
+    monkeypatch.setattr(bench_replication, "RunningCluster", NoCluster)
+    assert run("bench", "replication", "-b", "x:1", "-o", "csv") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "what,value,unit,limit",
+        "produce 100 B,1234567.0,records/s,client",
+        "ack: median,0.4567,ms,",
+    ]
+
+
 def test_a_quick_run_is_a_tenth_and_parts_can_be_left_out() -> None:
     quick = bench_replication.make_settings(quick=True, idle_partitions=0, away_bytes=10**9, ack_s=10.0, idle_s=0.0)
     assert (quick.away_bytes, quick.ack_s, quick.idle_s) == (10**8, 1.0, 0.0)
