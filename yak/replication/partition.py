@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from typing import Any
 
-from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
+from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, ProducerId, TopicPartition
 from yak.replication.isr import IsrProposal, Member
 from yak.replication.replica import Replica
 from yak.storage.log import Log
@@ -44,6 +44,7 @@ class Partition:
         "partition_epoch",
         "pending_appends",
         "pending_isr",
+        "refused_sequences",
         "replica_sessions",
         "replica_states",
         "replicas",
@@ -94,6 +95,8 @@ class Partition:
         self.sessions: dict[Any, Any] | None = None
         self.replica_sessions: dict[Any, Any] | None = None
         """Fetch sessions of followers: told of what is appended, where those of clients are told of what is committed."""
+        self.refused_sequences: dict[ProducerId, tuple[int, int]] = {}
+        """Idempotent producers whose batch was refused for now: its epoch and sequence (`yak.broker.refused_batches`)."""
         self.pending_appends: deque[Any] | None = None
         """Batches that are being recompressed, and those that came after them, in order."""
 
@@ -142,6 +145,7 @@ class Partition:
     def _begin_epoch(self) -> None:
         self.pending_isr = None
         self.is_watched = False
+        self.refused_sequences.clear()
         log = self.log
         if log is None:
             return

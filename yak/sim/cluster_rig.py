@@ -129,10 +129,17 @@ class ClusterRig:
         self.run_until(lambda: all(name in node.broker.image.topics for node in self.nodes if node.broker is not None))
 
     def begin_produce(
-        self, topic: str, values: list[bytes], *, partition: int = 0, acks: int = -1, node_id: NodeId | None = None
+        self,
+        topic: str,
+        values: list[bytes],
+        *,
+        partition: int = 0,
+        acks: int = -1,
+        node_id: NodeId | None = None,
+        **batch: int,
     ) -> Pending:
-        """Send one batch to the leader, or to `node_id`."""
-        records = record_batch(values, self.world.now_ms)
+        """Send one batch to the leader, or to `node_id`; `batch` has producer_id, epoch and sequence."""
+        records = record_batch(values, self.world.now_ms, **batch)
         target = self.leader(topic, partition) if node_id is None else node_id
         return self.begin(target, 0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
 

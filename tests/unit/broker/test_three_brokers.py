@@ -233,3 +233,21 @@ def test_flushed_topics_are_acknowledged_when_every_member_flushed():
     assert rig.produce("orders", [b"a"]).error_code == 0
     for node in (1, 2, 3):
         assert rig.replica(node, "orders").log.recovery_point == 1
+
+
+def test_no_batch_overtakes_one_that_was_refused_for_now(rig):
+    leader = rig.leader("orders")
+    for node in followers(rig):
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+
+    def send(sequence: int) -> int:
+        return rig.produce("orders", [b"a", b"b"], producer_id=7, epoch=0, sequence=sequence).error_code
+
+    assert send(0) == ErrorCode.not_enough_replicas
+    for node in followers(rig):
+        rig.nodes[node - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert send(2) == ErrorCode.out_of_order_sequence_number
+    assert send(0) == 0
+    assert send(2) == 0
