@@ -10,8 +10,9 @@ Nobody of these: the partition has no leader until one comes back, unless it may
 of which it is not known that it has everything:
   - the topic says so (`unclean.leader.election.enable`);
   - it has one replica, so that no other copy exists;
-  - every replica is back and each one had a lossy boot since it was last in the ISR (all machines lost power): there is
-    nobody left to wait for. A replica that alone came back with an empty disk does not qualify: the others have more.
+  - every replica was in the ISR or ELR at the end, is back, and had a lossy boot since (all machines lost power): there is
+    nobody left to wait for. A replica that alone came back with an empty disk does not qualify, and neither does one
+    that others had left the ISR of before: they may have more.
 """
 
 import uuid
@@ -21,7 +22,7 @@ from enum import StrEnum
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
-from yak.ids import NodeId, PartitionEpoch
+from yak.ids import BrokerEpoch, NodeId, PartitionEpoch
 
 MAX_PARTITIONS_PER_CALL = 200
 """A script blocks the store while it runs; this many partitions take it about 2 ms."""
@@ -122,19 +123,24 @@ def clean_leader(partition: PartitionInfo, brokers: Brokers) -> NodeId:
 def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -> NodeId:
     """Who leads although records may be missing there; -1 for nobody. `asked`: a person or a config wants any leader.
 
-    Replicas that were in the ISR or ELR are preferred: they lost the least, as far as anybody knows.
+    One whose present boot began with a loss comes last: its disk may be empty, and the others would follow it. Among the
+    rest those that were in the ISR or ELR go first: they miss the least, as far as anybody knows.
     """
     active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
     if not active or _has_stopping_member(partition, brokers):
         return NO_LEADER
-    newest = max(partition.isr_epochs, default=0)
-    all_lost = len(active) == len(partition.replicas) and all(brokers[n].lossy_epoch > newest for n in active)
+    last_in = dict(_named(partition))
+    all_lost = len(active) == len(partition.replicas) and all(
+        node_id in last_in and brokers[node_id].lossy_epoch > last_in[node_id] for node_id in active
+    )
     if not asked and not all_lost and len(partition.replicas) > 1:
         return NO_LEADER
-    if partition.leader in active:
+    whole = [node_id for node_id in active if brokers[node_id].lossy_epoch != brokers[node_id].broker_epoch]
+    candidates = whole or active
+    if partition.leader in candidates:
         return partition.leader
-    former = [node_id for node_id in active if node_id in partition.isr or node_id in partition.elr]
-    return _first(partition, former or active, brokers)
+    former = [node_id for node_id in candidates if node_id in last_in]
+    return _first(partition, former or candidates, brokers)
 
 
 def unclean_allowed(image: Image, topic: TopicInfo, *, by_default: bool = False) -> bool:
@@ -177,17 +183,19 @@ def _former_members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
     """ACTIVE brokers that were in the ISR or ELR and lost nothing since; nobody while a member is alive."""
     if _has_stopping_member(partition, brokers):
         return []
-    former = [
-        *zip(partition.isr, partition.isr_epochs, strict=True),
-        *zip(partition.elr, partition.elr_epochs, strict=True),
-    ]
     return [
         node_id
-        for node_id, epoch in former
+        for node_id, epoch in _named(partition)
         if (broker := brokers.get(node_id)) is not None
         and broker.state is BrokerState.ACTIVE
         and epoch >= broker.lossy_epoch
     ]
+
+
+def _named(partition: PartitionInfo) -> Iterator[tuple[NodeId, BrokerEpoch]]:
+    """Who is in the ISR or the ELR, alive or not, and in which boot he was."""
+    yield from zip(partition.isr, partition.isr_epochs, strict=True)
+    yield from zip(partition.elr, partition.elr_epochs, strict=True)
 
 
 def _has_stopping_member(partition: PartitionInfo, brokers: Brokers) -> bool:

@@ -90,10 +90,15 @@ def test_an_unclean_leader_is_a_matter_of_the_topics_config(configs, defaults, i
     assert elected(image) == ((2, True, LOST) if is_allowed else (-1, False, LOST))
 
 
-def test_of_unclean_leaders_those_that_were_in_sync_once_are_preferred():
-    brokers = [broker(1, FENCED), broker(2), broker(3, epoch=60, lossy=60)]
-    image = image_of(brokers, isr=(1, 3), configs={"unclean.leader.election.enable": "true"})
-    assert elected(image) == (3, True, LOST)
+def test_of_unclean_leaders_those_that_were_in_sync_once_are_preferred_but_not_with_a_disk_that_may_be_empty():
+    def of(*brokers, **more):
+        return elected(image_of(brokers, configs={"unclean.leader.election.enable": "true"}, **more))
+
+    emptied, refilled = broker(3, epoch=60, lossy=60), broker(3, epoch=70, lossy=60)
+    assert of(broker(1, FENCED), broker(2), refilled, isr=(1, 3)) == (3, True, LOST)
+    assert of(broker(1, FENCED), broker(2), emptied, isr=(1, 3)) == (2, True, LOST)
+    assert of(broker(1, FENCED), broker(2), emptied, isr=(3,), leader=3) == (2, True, LOST)
+    assert of(broker(1, FENCED), broker(2, FENCED), emptied, isr=(3,), leader=3) == (3, True, LOST)
 
 
 def test_a_single_replica_leads_whatever_it_lost():
@@ -104,7 +109,14 @@ def test_after_a_power_loss_of_all_the_last_leader_leads_once_everybody_is_back(
     lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2, 3)]
     assert elected(image_of([lost[0], lost[1], broker(3, FENCED)], leader=2)) == (-1, False, LOST)
     assert elected(image_of(lost, leader=2)) == (2, True, LOST)
-    assert elected(image_of(lost, isr=(3,), leader=-1)) == (3, True, LOST)
+    assert elected(image_of(lost, isr=(3,), elr=(1, 2), leader=-1)) == (3, True, LOST)
+
+
+def test_a_last_member_that_lost_its_disk_does_not_lead_because_others_had_lost_theirs_long_before():
+    """They may have been emptied, refilled and in sync again before they left: what they have since is more."""
+    lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2, 3)]
+    assert elected(image_of(lost, isr=(3,), leader=-1)) is None
+    assert elected(image_of(lost, isr=(3,), elr=(2,), leader=3)) == (-1, False, LOST)
 
 
 def test_a_broker_that_alone_lost_its_disk_does_not_lead_again():
