@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -26,7 +26,7 @@ from versus.yak_broker import YakBroker
 from versus.yak_cluster import YakCluster
 
 from yak.client.bench.machine import machine, machine_line
-from yak.local.bench.ledger_load import IMPATIENT
+from yak.local.bench.ledger_load import IMPATIENT, READER
 from yak.local.bench.replication import shapes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,6 +139,11 @@ def run_three(
             side.stop()
 
 
+def settings_text(properties: Mapping[str, object]) -> str:
+    """librdkafka properties for the page."""
+    return ", ".join(f"`{name}={value}`" for name, value in properties.items())
+
+
 def report(
     options: argparse.Namespace, part: str, rows: Sequence[Row], notes: Sequence[str], rounds: int, java: str
 ) -> None:
@@ -156,7 +161,8 @@ def report(
         "kafka_version": KAFKA_VERSION,
         "java": java,
         "rounds": str(rounds),
-        "client": ", ".join(f"`{name}={value}`" for name, value in IMPATIENT.items()),
+        "client": settings_text(IMPATIENT),
+        "reader": settings_text({name: value for name, value in READER.items() if name not in IMPATIENT}),
     }
     docs = options.docs or (None if options.quick else ROOT / "docs/benchmarks.md")
     if docs is not None:

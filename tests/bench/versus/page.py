@@ -95,8 +95,10 @@ reads at their ends. The broker that is the active controller, and leads one of 
 started again when every partition takes writes, and the next kill comes when all replicas are in sync and the preferred
 leaders lead. At the end everything is read back and compared with what was acknowledged, and with what the consumer saw.
 
-Both clients have, for both sides: {client}; everything else is librdkafka's default. Kafka has its default session time
-(`broker.session.timeout.ms` 9 s), as its users have it; so has YAK (6 s), which also notices refused connections.
+Both clients look for a new leader within milliseconds, on both sides alike: {client};
+the consumer also has {reader}. librdkafka's defaults are 100 ms and more, and would hide the cluster's own time. Kafka has
+its default session time (`broker.session.timeout.ms` 9 s), as its users have it; so has YAK (6 s), which also notices
+refused connections.
 """,
         """\
 - **writes to what the killed broker led**: the longest time without an acknowledgement of a record to the partition
@@ -142,7 +144,9 @@ def losses(rows: Sequence[Row]) -> list[str]:
 def section(part: str, rows: Sequence[Row], notes: Sequence[str], facts: dict[str, str]) -> str:
     """One part's section."""
     words = WORDS[part]
-    setting = words.setting.replace("{client}", facts.get("client", ""))
+    setting = words.setting
+    for name in ("client", "reader"):
+        setting = setting.replace(f"{{{name}}}", facts.get(name, ""))
     lines = [f"## {words.title}\n", MEASURED.format(**facts), setting]
     lines += ["Median (lowest to highest sample).\n", *markdown_table(rows), ""]
     if notes:

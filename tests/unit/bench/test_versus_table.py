@@ -95,8 +95,9 @@ def test_a_run_replaces_its_own_section_and_keeps_the_others(table: ModuleType) 
 def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> None:
     from versus.page import FAILOVER, section
 
-    text = section(FAILOVER, sample(table).rows(), [], {**FACTS, "client": "`retry.backoff.ms=5`"})  # type: ignore[attr-defined]
-    assert "Both clients have, for both sides: `retry.backoff.ms=5`;" in text
+    facts = {**FACTS, "client": "`retry.backoff.ms=5`", "reader": "`fetch.wait.max.ms=100`"}
+    text = section(FAILOVER, sample(table).rows(), [], facts)  # type: ignore[attr-defined]
+    assert "on both sides alike: `retry.backoff.ms=5`;\nthe consumer also has `fetch.wait.max.ms=100`." in text
 
 
 def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
