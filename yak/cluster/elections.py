@@ -124,7 +124,7 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -
     """Who leads although records may be missing there; -1 for nobody. `asked`: a person or a config wants any leader.
 
     One whose present boot began with a loss comes last: its disk may be empty, and the others would follow it. Among the
-    rest those that were in the ISR or ELR go first: they miss the least, as far as anybody knows.
+    rest those that were in the ISR go first, then those in the ELR: they miss the least, as far as anybody knows.
     """
     active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
     if not active or _has_stopping_member(partition, brokers):
@@ -139,8 +139,9 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -
     candidates = whole or active
     if partition.leader in candidates:
         return partition.leader
+    last = [node_id for node_id in candidates if node_id in partition.isr]
     former = [node_id for node_id in candidates if node_id in last_in]
-    return _first(partition, former or candidates, brokers)
+    return _first(partition, last or former or candidates, brokers)
 
 
 def unclean_allowed(image: Image, topic: TopicInfo, *, by_default: bool = False) -> bool:
