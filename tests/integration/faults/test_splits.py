@@ -10,21 +10,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from support.fault_cluster import LAG_MS, LEASE_SECONDS, FaultCluster
 from support.loads import SteadyLoad, check_complete, read_all
-from support.raw import RawClient, batch
+from support.one_record import produce, wait_refused
 from support.waiting import wait_until
-
-
-def produce(cluster: FaultCluster, node_id: int, topic: str, value: bytes, *, acks: int = -1) -> ErrorCode:
-    """Write one record to one broker, whoever leads; what that broker says."""
-    with RawClient(cluster.nodes[node_id].proxy.port) as client:
-        return ErrorCode(client.produce(topic, batch(value), acks=acks).error_code)
-
-
-def wait_refused(cluster: FaultCluster, node_id: int, topic: str, *, acks: int, code: ErrorCode) -> None:
-    wait_until(
-        lambda: produce(cluster, node_id, topic, b"refused", acks=acks) is code,
-        f"node {node_id} refuses acks={acks} with {code.name}",
-    )
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ class Node:
 
     def wait_ready(self) -> None:
         """Wait until it serves clients. Raises what it ended with, as YakError."""
-        wait_until(self._is_ready, f"{self.name} serves:\n{self.log()[-2000:]}", START_SECONDS)
+        wait_until(self._is_ready, f"{self.name} serves", START_SECONDS)
 
     def _is_ready(self) -> bool:
         code = self._child.poll()
@@ -116,8 +116,13 @@ class Node:
 
     def refused_start(self) -> YakError:
         """Start it, and give the error that it ends with."""
+        self.spawn()
+        return self.refused()
+
+    def refused(self) -> YakError:
+        """What a start that was begun ends with."""
         try:
-            self.start()
+            self.wait_ready()
         except YakError as error:
             return error
         raise AssertionError(f"{self.name} started")
@@ -207,7 +212,6 @@ class FaultCluster:
         self.nodes: dict[int, Node] = {}
         for node_id in NODES:
             self.make(node_id)
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def make(self, node_id: int, data_dir: Path | None = None, name: str = "") -> Node:
         """One more broker, not started; `name` tells apart two that have one node id."""
@@ -223,6 +227,10 @@ class FaultCluster:
 
     def _pids(self) -> dict[str, int]:
         return {node.name: node.process.pid for node in self.nodes.values() if node.process is not None}
+
+    def new_admin(self) -> AdminClient:
+        """A new client: one that knows a controller that is gone waits for it, and asks nobody else."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     @property
     def bootstrap(self) -> str:
@@ -313,10 +321,16 @@ class FaultCluster:
 
     def isr_sizes_since(self, offset: int, topic: str) -> list[int]:
         """How large the in-sync sets of a topic were in each change since a record."""
-        _ = self.image
+        return [len(each["isr"].split(",")) if each["isr"] else 0 for each in self._changes_since(offset, topic)]
+
+    def leaders_since(self, offset: int, topic: str) -> set[int]:
+        """Who led one of its partitions by a change since a record."""
+        return {int(each["leader"]) for each in self._changes_since(offset, topic)}
+
+    def _changes_since(self, offset: int, topic: str) -> list[dict[str, Any]]:
         topic_id = str(self.image.topics[topic].topic_id)
         return [
-            len(change["isr"].split(",")) if change["isr"] else 0
+            change
             for record in self.records
             if record.offset > offset and record.kind == "PartitionChange"
             for change in record.payload["changes"]
@@ -333,8 +347,8 @@ class FaultCluster:
         wait_until(lambda: topic in self.image.topics, f"{topic} is in the store")
         for number, each in enumerate(replicas):
             self.wait_isr(topic, *each, partition=number)
-        for node_id in sorted({node_id for each in replicas for node_id in each}):
-            wait_until(lambda: self._knows(self.nodes[node_id], topic, len(replicas)), f"{node_id} knows {topic}")
+        holders = [self.nodes[node_id] for node_id in sorted({node_id for each in replicas for node_id in each})]
+        wait_until(lambda: all(self._knows(node, topic, len(replicas)) for node in holders), f"all know {topic}")
 
     def _knows(self, node: Node, topic: str, partitions: int) -> bool:
         """Whether a broker has what the store has of a topic: it tails a moment behind."""
@@ -349,8 +363,9 @@ class FaultCluster:
     def _create(self, new: NewTopic) -> None:
         deadline = time.monotonic() + 30.0
         while True:
+            admin = self.new_admin()
             try:
-                self.admin.create_topics([new])[new.topic].result(30.0)
+                admin.create_topics([new])[new.topic].result(30.0)
             except KafkaException as error:
                 # a broker that only just came back refuses, and a repeat of what was done says that it is there
                 if error.args[0].name() == "TOPIC_ALREADY_EXISTS" and time.monotonic() < deadline:
@@ -362,8 +377,9 @@ class FaultCluster:
 
     def delete(self, topic: str) -> None:
         """Leave no topic to the tests that follow."""
+        admin = self.new_admin()
         with contextlib.suppress(KafkaException):
-            self.admin.delete_topics([topic])[topic].result(30.0)
+            admin.delete_topics([topic])[topic].result(30.0)
 
     # ---------------------------------------------------------------------------------------------- cuts
 

@@ -1,0 +1,219 @@
+"""Disks that are full, hang, or come back empty: the broker that has one steps back, and nothing acknowledged is lost."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from kio.schema.errors import ErrorCode
+from support.fault_cluster import FaultCluster, Node, Start, empty
+from support.loads import SteadyLoad, check_complete, read_all
+from support.one_record import wait_refused, wait_written
+from support.raw import RawClient
+from support.waiting import wait_until
+
+from yak.sim.rig import fetch_fields
+
+STALL_SECONDS = 2.0
+DISK_MIB = 24
+
+
+def values(cluster: FaultCluster, topic: str) -> list[object]:
+    return list(read_all(cluster.bootstrap, topic))
+
+
+# ------------------------------------------------------------------------------------------------------- full
+
+
+class SmallDisk:
+    """A file system of a few megabytes in a namespace of its own, which lives as long as the process that holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "disk"
+        self.path.mkdir()
+        mount = f'mount -t tmpfs -o size={DISK_MIB}m tmpfs "{self.path}" && echo mounted && exec sleep 1000'
+        self._holder = subprocess.Popen(["unshare", "-Urm", "sh", "-c", mount], stdout=subprocess.PIPE, text=True)
+        assert self._holder.stdout is not None
+        if self._holder.stdout.readline() != "mounted\n":
+            self._holder.wait()
+            pytest.skip("this user may not mount a small file system (unshare -Urm)")
+        self.within = ("nsenter", "--preserve-credentials", "-t", str(self._holder.pid), "-U", "-m")
+        self._ballast = Path(f"/proc/{self._holder.pid}/root{self.path}/ballast")
+
+    def fill(self) -> None:
+        """Leave nothing."""
+        with self._ballast.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"\0" * 4096)
+            except OSError:
+                pass
+
+    def free(self) -> None:
+        """Give the room back."""
+        self._ballast.unlink()
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.wait()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    disk = SmallDisk(tmp_path)
+    try:
+        yield disk
+    finally:
+        disk.close()
+
+
+def test_a_follower_whose_disk_is_full_leaves_the_isr_until_there_is_room(cluster, small_disk, unique_topic):
+    node = cluster.make(4, small_disk.path / "data")
+    node.start_as = Start(within=small_disk.within)
+    node.start()
+    wait_until(lambda: 4 in cluster.active(), "node 4 is active")
+    cluster.create(unique_topic, [1, 2, 4], segment_bytes="1048576")
+    mark = node.mark()
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(50)
+        small_disk.fill()
+        cluster.wait_isr(unique_topic, 1, 2)
+        mark.wait_for("log-directory-offline")
+        load.wait_for(100)
+        small_disk.free()
+        node.kill9()
+        node.start()
+        cluster.wait_isr(unique_topic, 1, 2, 4)
+        load.wait_for(50)
+        load.stop()
+    check_complete(load, cluster.bootstrap, unique_topic)
+    # What the follower has now is what was acknowledged, from the first record on: it leads, and is read.
+    for node_id in (1, 2):
+        cluster.nodes[node_id].kill9()
+    cluster.wait_leader(unique_topic, 4)
+
+
+# ------------------------------------------------------------------------------------------------------ stalls
+
+
+@pytest.mark.parametrize("role", ["controller", "follower"])
+def test_a_disk_that_hangs_for_two_seconds_costs_no_membership(cluster, unique_topic, tmp_path, role):
+    node = cluster.controller
+    if role == "follower":
+        node = next(each for each in cluster.nodes.values() if each is not cluster.controller)
+    stall = tmp_path / "stall"
+    node.restart_fresh(Start(faults={"stall_file": str(stall)}))
+    wait_until(lambda: node.node_id in cluster.active(), "it is active")
+    others = [each for each in (1, 2, 3) if each != node.node_id]
+    if role == "controller":
+        give_office(cluster, node)
+    first = node.node_id if role == "controller" else others[0]
+    cluster.create(unique_topic, [first, *(each for each in (1, 2, 3) if each != first)])
+    marks, offset = cluster.marks(), cluster.image.offset
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(50)
+        stall.touch()
+        time.sleep(STALL_SECONDS)
+        stall.unlink()
+        load.wait_for(50)
+        cluster.wait_isr(unique_topic, 1, 2, 3)
+        load.stop()
+    check_complete(load, cluster.bootstrap, unique_topic)
+    assert not any(mark.lines("broker-fenced") for mark in marks.values())
+    assert not any(mark.lines("controller-office-taken") for mark in marks.values())
+    assert min(cluster.isr_sizes_since(offset, unique_topic), default=3) >= 2
+    assert cluster.leaders_since(offset, unique_topic) <= {first}
+
+
+def give_office(cluster: FaultCluster, node: Node) -> None:
+    """Make this one the controller: the others stop in order, one after another, and come back."""
+    for other in cluster.nodes.values():
+        if other is not node and cluster.image.controller_id == other.node_id:
+            other.restart_fresh(other.start_as)
+            wait_until(lambda: len(cluster.active()) == 3, "all are back")
+
+
+# ------------------------------------------------------------------------------------------------------ emptied
+
+
+def test_a_broker_with_an_emptied_directory_refills_and_never_leads_by_old_right(cluster, unique_topic):
+    cluster.create(unique_topic, [1, 2, 3])
+    marks, offset = cluster.marks(), cluster.image.offset
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(100)
+        node = cluster.nodes[1]
+        node.kill9()
+        empty(node.data_dir)
+        node.start()
+        registered = cluster.broker(1)
+        assert registered.lossy_epoch == registered.broker_epoch
+        cluster.wait_isr(unique_topic, 1, 2, 3)
+        load.wait_for(50)
+        load.stop()
+    marks[1].wait_for("broker-registered", lossy=True)
+    check_complete(load, cluster.bootstrap, unique_topic)
+    assert cluster.leaders_since(offset, unique_topic).isdisjoint({1})
+    # It holds everything: read from it alone.
+    for node_id in (2, 3):
+        cluster.nodes[node_id].kill9()
+    cluster.wait_leader(unique_topic, 1)
+    assert fetched_count(cluster, 1, unique_topic) == sum(map(len, load.acknowledged.values()))
+
+
+def fetched_count(cluster: FaultCluster, node_id: int, topic: str) -> int:
+    """The end of what a broker gives to consumers."""
+    with RawClient(cluster.nodes[node_id].proxy.port) as client:
+        wait_until(
+            lambda: client.ask(1, 12, **fetch_fields(topic, 0, max_bytes=1)).responses[0].partitions[0].error_code
+            is ErrorCode.none,
+            f"{node_id} leads",
+        )
+        return client.end_offset(topic)
+
+
+def test_brokers_that_are_emptied_one_after_another_under_load_lose_nothing(cluster, unique_topic):
+    cluster.create(unique_topic, [1, 2, 3], [2, 3, 1])
+    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=2) as load:
+        for node in list(cluster.nodes.values()):
+            load.wait_for(50)
+            node.kill9()
+            empty(node.data_dir)
+            node.start()
+            for partition in range(2):
+                cluster.wait_isr(unique_topic, 1, 2, 3, partition=partition)
+        load.wait_for(50)
+        load.stop()
+    check_complete(load, cluster.bootstrap, unique_topic)
+
+
+def test_the_last_one_in_sync_that_lost_its_disk_leaves_the_partition_offline_and_says_so(cluster, unique_topic):
+    """With min.insync.replicas=1 one broker may acknowledge alone, and then nobody else has it: never silently empty."""
+    cluster.create(unique_topic, [1, 2, 3], min_insync_replicas="1")
+    wait_written(cluster, unique_topic, b"of all")
+    for node_id in (2, 3):
+        cluster.nodes[node_id].kill9()
+    cluster.wait_isr(unique_topic, 1)
+    wait_written(cluster, unique_topic, b"of one")
+    mark = cluster.nodes[1].mark()
+    cluster.nodes[1].kill9()
+    empty(cluster.nodes[1].data_dir)
+    for node in cluster.nodes.values():
+        node.spawn()
+    for node in cluster.nodes.values():
+        node.wait_ready()
+    mark.wait_for("broker-registered", lossy=True)
+    wait_until(lambda: cluster.active() == [1, 2, 3], "all are active")
+    wait_until(lambda: cluster.partition(unique_topic).leader == -1, "nobody leads")
+    for node_id in (1, 2, 3):
+        wait_refused(cluster, node_id, unique_topic, acks=1, code=ErrorCode.not_leader_or_follower)
+    assert cluster.partition(unique_topic).leader == -1
+    # An operator may give up what only the lost disk had.
+    admin = cluster.new_admin()
+    errors = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(unique_topic, 0)]).result(30)
+    assert list(errors.values()) == [None]
+    cluster.wait_leader(unique_topic, 1, 2, 3)
+    cluster.wait_isr(unique_topic, 1, 2, 3)
+    wait_written(cluster, unique_topic, b"after")
+    assert [value for value in values(cluster, unique_topic) if value != b"after"] == [b"of all"]
