@@ -18,6 +18,8 @@ from yak.local.bench.fleet import Fleet
 SIZES = {100: "100 B", 1000: "1 KB"}
 LINGER_MS = 5.0
 ACK_RATE = 500.0
+QUIET_SECONDS_MAX = 15.0
+QUIET_CORES = 0.1
 SETTLE_SECONDS = 3.0
 """From the creation of the idle topic to the begin of the watch."""
 
@@ -125,6 +127,7 @@ class ReplicationBench:
 
     def run(self, fleet: Fleet | None) -> list[Figure]:
         """Everything; the return of a follower only with a fleet whose broker may be stopped. Raises YakError."""
+        wait_quiet(self._cluster)
         for shape in self._settings.shapes:
             self.produce(shape)
         self.acks()
@@ -190,6 +193,21 @@ class ReplicationBench:
         figure = Figure(name, value, unit, limited)
         self.figures.append(figure)
         self._on_figure(figure)
+
+
+def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, look_s: float = 0.5) -> bool:
+    """Wait until the processes do next to nothing: brokers that have just started still load what they will need.
+
+    False when they never were quiet; then it goes on all the same.
+    """
+    deadline_s = time.monotonic() + patience_s
+    while time.monotonic() < deadline_s:
+        before, began_s = cluster.cpu_seconds(), time.monotonic()
+        time.sleep(look_s)
+        used = sum(used_between(before, cluster.cpu_seconds()).values())
+        if used < QUIET_CORES * (time.monotonic() - began_s):
+            return True
+    return False
 
 
 def measure_produce(
