@@ -278,16 +278,16 @@ class ClusterFaults:
             history.forfeit(key, f"broker {node.node_id} lost its disk's tail")
             self._count("partitions forfeited")
         if broker is not None:
-            history.lost_members[node.node_id, broker["broker_epoch"]] = None
+            history.lost_until[node.node_id] = broker["broker_epoch"]
         return True
 
     def _sound(self, row: dict[str, Any]) -> list[int]:
         """Members of ISR and ELR that lost nothing."""
-        state, lost = self._cluster.store.state, self._cluster.history.lost_members
+        state, history = self._cluster.store.state, self._cluster.history
         return [
             member.node_id
             for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
-            if (member.node_id, member.broker_epoch) not in lost
+            if not history.has_lost(member)
             and member.node_id in state.brokers
             and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
         ]

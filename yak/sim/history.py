@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.cluster.payload import IsrMember
+from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.protocol.record_batch import iterate_headers
 
 if TYPE_CHECKING:
@@ -203,8 +204,8 @@ class History:
         """The leader epoch in which something was committed last."""
         self.forfeited: dict[Key, str] = {}
         """Partitions that lost more than is promised to be survived, and why: they are not checked any more."""
-        self.lost_members: dict[tuple[NodeId, int], None] = {}
-        """(node id, broker epoch) whose disk lost something."""
+        self.lost_until: dict[NodeId, BrokerEpoch] = {}
+        """The newest broker epoch whose disk lost something; what was on it before is lost as well."""
         self.watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[tuple[NodeId, TopicPartition], tuple[Any, ...]] = {}
@@ -306,6 +307,10 @@ class History:
         """A script added to the metadata log."""
         for watcher in self.watchers:
             watcher.store_changed(request, outcome)
+
+    def has_lost(self, member: IsrMember) -> bool:
+        """Whether a disk lost something since this member was one."""
+        return member.broker_epoch <= self.lost_until.get(member.node_id, -1)
 
     def forfeit(self, key: Key, why: str) -> None:
         """This partition lost what nobody promised to keep."""

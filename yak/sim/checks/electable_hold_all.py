@@ -63,7 +63,7 @@ class ElectableHoldAll(Watcher):
                 broker = state.brokers.get(member.node_id)
                 if broker is None or member.broker_epoch < broker["lossy_epoch"]:
                     continue
-                if (member.node_id, member.broker_epoch) in history.lost_members:
+                if history.has_lost(member):
                     continue
                 copy = history.copies[key].get(member.node_id)
                 if copy is None or copy.chain.at(committed.end) != wanted:

@@ -88,7 +88,7 @@ class StrongIsr(Watcher):
             broker = self._store.state.brokers.get(node_id)
             is_present = broker is not None and broker["broker_epoch"] == member.broker_epoch
             copy = history.copies[key].get(node_id)
-            if not is_present or (node_id, member.broker_epoch) in history.lost_members or copy is leader:
+            if not is_present or history.has_lost(member) or copy is leader:
                 continue
             if leader.leader_epoch == row["leader_epoch"] and not _waits_for(leader.partition, node_id):
                 raise Violation(f"I5: {leader} does not wait for broker {node_id}, which is in the ISR {row['isr']}")
