@@ -52,8 +52,9 @@ BROKER: dict[str, Explanation] = {
     ),
     "broker-frozen": explain(
         "A broker cannot start, because the metadata store does not hold the history that the broker knows.",
-        "The store was emptied, rolled back, or is another cluster's; the broker's data is untouched.",
-        "restore the store's own files, then start again (docs/operations.md)",
+        "The store was emptied, rolled back, or is another cluster's; not all brokers have answered that could restore "
+        "it, or something is doubtful. The broker's data is untouched.",
+        "yak cluster restore --dry-run (docs/operations.md)",
     ),
     "broker-not-ready": explain(
         "A broker was not ready in time.",

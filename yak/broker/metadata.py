@@ -17,6 +17,7 @@ from yak.cluster import outputs as out
 from yak.cluster.image import ChainBroken, Delta, Image, TopicInfo
 from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
+from yak.cluster.restore_offer import Held
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import BrokerEpoch, NodeId, TopicPartition
@@ -47,7 +48,7 @@ class Metadata:
             next_nonce=self._next_nonce,
             dice=parts.dice,
             settings=parts.membership,
-            held_logs=self.hosting.log_ends,
+            held=lambda: Held(self.hosting.log_ends(), parts.image_log.trail),
         )
         self._queue: deque[list[TailedRecord]] = deque()
         self._busy = False

@@ -16,6 +16,7 @@ from crc32c import crc32c
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.payload import BadRecord
 from yak.cluster.snapshot import write_snapshot
+from yak.cluster.trail import Trail
 from yak.ids import MetadataOffset
 from yak.seams.disk import Disk, File
 from yak.seams.metadata_store import TailedRecord
@@ -41,6 +42,8 @@ class ImageLog:
         self._bytes = 0
         self._last: MetadataOffset = 0
         self._directory_unsynced = False
+        self.trail = Trail()
+        """Which history the newest records are of."""
         self.cut_bytes = 0
         """Bytes of a torn tail that `open` cut away."""
 
@@ -70,6 +73,7 @@ class ImageLog:
         self._bytes += self._file.append(frames)
         self._records += len(records)
         self._last = records[-1].offset
+        self.trail.extend(records)
         file, sync_directory = self._file, self._directory_unsynced
         self._directory_unsynced = False
 
@@ -110,6 +114,7 @@ class ImageLog:
         entries, good_bytes = _entries(self._disk.read_file(path))
         if not entries or good_bytes == 0:
             raise BadRecord(f"{path}: the checksum does not match")
+        self.trail.extend(entries[:1])
         return Image().apply(entries[0])
 
     def _read_log(self, path: str, image: Image) -> Image:
@@ -121,6 +126,7 @@ class ImageLog:
             image = image.apply_all(fresh)[0]
         except ChainBroken as error:
             raise BadRecord(f"{path}: {error}") from error
+        self.trail.extend(fresh)
         if good_bytes < len(data):
             self.cut_bytes += len(data) - good_bytes
             file.truncate(good_bytes)

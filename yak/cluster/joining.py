@@ -11,7 +11,7 @@ from yak.cluster.link import Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.outputs import Tail
 from yak.cluster.registration import Registration
-from yak.cluster.restoring import HeldLogs, Restoring
+from yak.cluster.restoring import Restoring, WhatIsHeld
 from yak.cluster.standing import Standing
 from yak.ids import MetadataOffset
 from yak.seams.dice import Dice
@@ -29,7 +29,7 @@ class Joining:
         settings: MembershipSettings,
         dice: Dice,
         *,
-        held_logs: HeldLogs,
+        held: WhatIsHeld,
         on_joined: Callable[[StoreOutcome, int], None],
         on_refused: Callable[[StoreOutcome, int], None],
     ) -> None:
@@ -47,7 +47,7 @@ class Joining:
             identity,
             settings,
             dice,
-            held_logs=held_logs,
+            held=held,
             admitted=lambda: self.admitted,
             verify=self.verify,
         )

@@ -27,7 +27,7 @@ from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.office import ANSWER_AFTER_MS, Office
 from yak.cluster.outputs import BecameReady, Left, Output
 from yak.cluster.records import BrokerState, Kind
-from yak.cluster.restoring import HeldLogs
+from yak.cluster.restoring import WhatIsHeld, holds_nothing
 from yak.cluster.standing import Standing
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
@@ -51,7 +51,7 @@ class Membership:
         next_nonce: Callable[[], Nonce],
         dice: Dice,
         settings: MembershipSettings | None = None,
-        held_logs: HeldLogs = dict,
+        held: WhatIsHeld = holds_nothing,
     ) -> None:
         self._settings = settings = settings or MembershipSettings()
         self._link = link = Link(identity.node_id, image, next_nonce)
@@ -63,7 +63,7 @@ class Membership:
             identity,
             settings,
             dice,
-            held_logs=held_logs,
+            held=held,
             on_joined=self._joined,
             on_refused=self._on_refusal,
         )

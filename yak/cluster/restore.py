@@ -18,22 +18,19 @@ cannot know what it acted on.
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo
-from yak.cluster.records import NO_LEADER, BrokerState
+from yak.cluster.image import Image, PartitionInfo
+from yak.cluster.records import NO_LEADER
+from yak.cluster.restore_brokers import JUMP, Brokers, Member, StoreBefore, missing_brokers, position
 from yak.cluster.restore_offer import LogEnd, Offer
 from yak.cluster.restore_topics import TopicView, merge_topics
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId
 
-JUMP = 1 << 20
-"""How far offsets and producer ids jump: more than can be given out between two looks at the store."""
 LOST_EPOCH_JUMP = 1 << 10
 """How far leader epochs jump where a loss was accepted: a broker that did not answer may have led in newer ones."""
 MIN_ISR = "min.insync.replicas"
-
-Member = tuple[NodeId, BrokerEpoch]
 
 
 class Fate(StrEnum):
@@ -41,15 +38,6 @@ class Fate(StrEnum):
 
     LIVE = "LIVE"
     HELD = "HELD"
-
-
-@dataclass(slots=True, frozen=True)
-class StoreBefore:
-    """What the store itself held when the restore began: nothing, or an old or another history."""
-
-    offset: MetadataOffset = 0
-    incarnation: int = 0
-    brokers: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
@@ -118,12 +106,12 @@ def merge(
 ) -> Plan:
     """The plan that these offers come to; the same for the same offers in any order. At least one offer."""
     offers = sorted(offers, key=lambda offer: offer.node_id)
-    newest = max(offers, key=_position)
+    newest = max(offers, key=position)
     incarnation = max(before.incarnation, newest.image.incarnation) + 1
     offset = max(before.offset, newest.image.offset, *(offer.image.offset for offer in offers)) + JUMP
-    missing = _missing(offers, before)
-    brokers = _Brokers(offers, missing, offset)
-    topics, clashes = merge_topics([offer.image for offer in sorted(offers, key=_position)])
+    missing = missing_brokers(offers, before)
+    brokers = Brokers(offers, missing, offset)
+    topics, clashes = merge_topics([offer.image for offer in sorted(offers, key=position)])
     fates, names, pending = [], {}, {}
     for view in topics:
         made = {}
@@ -156,17 +144,13 @@ def merge(
         timestamp_ms=now_ms,
     )
     took_part = {o.node_id: (o.image.offset, o.image.chain_hash) for o in offers}
-    conflicts = (*_rival_incarnations(offers), *clashes)
+    conflicts = (*_rival_incarnations(offers), *_forks(offers, newest), *clashes)
     return Plan(image, tuple(fates), missing, conflicts, brokers.acted, took_part, accept_loss)
-
-
-def _position(offer: Offer) -> tuple[int, MetadataOffset, NodeId]:
-    return offer.image.incarnation, offer.image.offset, -offer.node_id
 
 
 def _parents(offers: Sequence[Offer]) -> tuple[str, ...]:
     parents: dict[str, None] = {}
-    for offer in sorted(offers, key=_position):
+    for offer in sorted(offers, key=position):
         parents |= dict.fromkeys((*offer.image.parents, offer.image.incarnation_id))
     return tuple(parents)
 
@@ -183,123 +167,33 @@ def _rival_incarnations(offers: Sequence[Offer]) -> list[str]:
     ]
 
 
-def _missing(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId, str]:
-    """Who is known to anybody and did not answer, or whose answer does not count."""
-    known: dict[NodeId, tuple[BrokerEpoch, str]] = {n: (epoch, "") for n, epoch in before.brokers.items()}
-    gone: dict[NodeId, BrokerEpoch] = {}
+def _forks(offers: Sequence[Offer], newest: Offer) -> list[str]:
+    """Every image must be of the newest one's history, only shorter: else brokers have acted on two, on two stores."""
+    forks = []
     for offer in offers:
-        for node_id, broker in offer.image.brokers.items():
-            known[node_id] = max(known.get(node_id, (0, "")), (broker.broker_epoch, broker.boot_id))
-        for node_id, epoch in offer.image.unregistered.items():
-            gone[node_id] = max(gone.get(node_id, 0), epoch)
-    answered = {offer.node_id: offer for offer in offers}
-    missing = {}
-    for node_id in sorted(known):
-        epoch, boot_id = known[node_id]
-        mine = answered.get(node_id)
-        if mine is None:
-            if gone.get(node_id, -1) < epoch:
-                missing[node_id] = "it did not answer"
-        elif mine.known_epoch < epoch and mine.boot_id != boot_id:
-            missing[node_id] = (
-                f"its copy of the metadata knows its registration {mine.known_epoch}, but it registered as {epoch} later"
+        image = offer.image
+        if image.incarnation_id != newest.image.incarnation_id or offer is newest:
+            continue
+        same = image.offset == newest.image.offset and image.chain_hash == newest.image.chain_hash
+        if not same and not newest.trail.holds(image.offset, image.chain_hash):
+            forks.append(
+                f"broker {offer.node_id} has metadata up to record {image.offset} that are not known to be the beginning "
+                f"of those that broker {newest.node_id} has up to {newest.image.offset}"
             )
-    return missing
+    return forks
 
 
 def _removed(offers: Sequence[Offer], kept: Iterable[uuid.UUID]) -> dict[uuid.UUID, None]:
     removed: dict[uuid.UUID, None] = {}
-    for offer in sorted(offers, key=_position):
+    for offer in sorted(offers, key=position):
         removed |= offer.image.removed_topics
     for topic_id in kept:
         removed.pop(topic_id, None)
     return removed
 
 
-class _Brokers:
-    """The brokers as they begin the new incarnation: those that answered are registered in it already."""
-
-    def __init__(self, offers: Sequence[Offer], missing: Mapping[NodeId, str], offset: MetadataOffset) -> None:
-        self.answers = {offer.node_id: offer for offer in offers if offer.node_id not in missing}
-        self.infos: dict[NodeId, BrokerInfo] = {}
-        self.acted: dict[NodeId, BrokerEpoch] = {}
-        self.unregistered: dict[NodeId, BrokerEpoch] = {}
-        known: dict[NodeId, BrokerInfo] = {}
-        for offer in sorted(offers, key=_position):
-            for node_id, broker in offer.image.brokers.items():
-                held = known.get(node_id)
-                if held is None or broker.broker_epoch >= held.broker_epoch:
-                    lossy_epoch = max(broker.lossy_epoch, 0 if held is None else held.lossy_epoch)
-                    known[node_id] = replace(broker, lossy_epoch=lossy_epoch)
-                else:
-                    known[node_id] = replace(held, lossy_epoch=max(broker.lossy_epoch, held.lossy_epoch))
-            for node_id, epoch in offer.image.unregistered.items():
-                self.unregistered[node_id] = max(self.unregistered.get(node_id, 0), epoch)
-        for index, node_id in enumerate(sorted(known.keys() | self.answers.keys())):
-            answer = self.answers.get(node_id)
-            if answer is not None:
-                # Each gets an epoch of its own, above all that was given out and below the new history's beginning.
-                self._register(answer, known.get(node_id), offset - JUMP // 2 + index)
-            elif node_id in missing:
-                broker = known[node_id]
-                state = BrokerState.CLOSED if broker.state is BrokerState.CLOSED else BrokerState.FENCED
-                self.infos[node_id] = replace(broker, state=state)
-                self.acted[node_id] = broker.broker_epoch
-        self.unregistered = {n: epoch for n, epoch in sorted(self.unregistered.items()) if n not in self.infos}
-
-    def _register(self, offer: Offer, known: BrokerInfo | None, epoch: BrokerEpoch) -> None:
-        node_id = offer.node_id
-        lossy_epoch = 0 if known is None else known.lossy_epoch
-        if offer.lossy:
-            lossy_epoch = max(lossy_epoch, offer.broker_epoch or epoch)
-        if known is not None and not offer.broker_epoch and set(known.directories) - set(offer.directories):
-            lossy_epoch = epoch
-        alive = known is not None and offer.broker_epoch != 0 and known.broker_epoch == offer.broker_epoch
-        self.acted[node_id] = offer.known_epoch
-        self.infos[node_id] = BrokerInfo(
-            node_id=node_id,
-            broker_epoch=epoch,
-            boot_id=offer.boot_id,
-            directories=offer.directories,
-            host=offer.host,
-            port=offer.port,
-            rack=offer.rack,
-            role=offer.role,
-            state=known.state if alive and known is not None else BrokerState.FENCED,
-            lossy_epoch=lossy_epoch,
-        )
-
-    def current(self, member: Member) -> Member | None:
-        """A member of this boot of a broker that answered, in its new epoch."""
-        answer = self.answers.get(member[0])
-        if answer is None or not answer.broker_epoch or member[1] != answer.broker_epoch:
-            return None
-        return member[0], self.infos[member[0]].broker_epoch
-
-    def kept_all(self, member: Member) -> bool:
-        """Whether a broker that answered still has all that it had as this member."""
-        return member[0] in self.answers and member[1] >= self.infos[member[0]].lossy_epoch
-
-    def lost_log(self, node_id: NodeId, view: TopicView, number: int) -> bool:
-        """Whether a broker that answered knows the partition and has no log of it; one that never heard of it may."""
-        offer = self.answers.get(node_id)
-        if offer is None or (view.topic_id, number) in offer.logs:
-            return False
-        image = offer.image
-        return (
-            view.topic_id in image.topic_names
-            or view.topic_id in image.pending
-            or view.topic_id in image.removed_topics
-        )
-
-    def logs(self, view: TopicView, number: int) -> dict[NodeId, LogEnd]:
-        """The logs of a partition that are there."""
-        key = (view.topic_id, number)
-        return {node_id: offer.logs[key] for node_id, offer in self.answers.items() if key in offer.logs}
-
-
 def _partition(
-    view: TopicView, number: int, brokers: _Brokers, newest: Image, *, accept_loss: bool
+    view: TopicView, number: int, brokers: Brokers, newest: Image, *, accept_loss: bool
 ) -> tuple[PartitionInfo, PartitionFate]:
     """One partition's state in the new incarnation, and what is to be said of it."""
     states = view.states[number]
@@ -325,9 +219,7 @@ def _partition(
     return live, fate
 
 
-def _hold(
-    info: PartitionInfo, brokers: _Brokers, logs: Mapping[NodeId, LogEnd], *, has_conflict: bool
-) -> PartitionInfo:
+def _hold(info: PartitionInfo, brokers: Brokers, logs: Mapping[NodeId, LogEnd], *, has_conflict: bool) -> PartitionInfo:
     """As it was, in the new broker epochs of those that answered; the leader stays if it sits."""
 
     def renewed(members: Iterable[Member]) -> list[Member]:
@@ -345,7 +237,7 @@ def _hold(
     return _with(info, leader, isr, renewed(info.elr_members))
 
 
-def _release(info: PartitionInfo, view: TopicView, brokers: _Brokers, newest: Image) -> PartitionInfo:
+def _release(info: PartitionInfo, view: TopicView, brokers: Brokers, newest: Image) -> PartitionInfo:
     """Only members that answered and have everything; those of an earlier boot count only where nobody else is left."""
     number = info.partition
     everyone = [*info.isr_members, *info.elr_members]
@@ -366,7 +258,7 @@ def _release(info: PartitionInfo, view: TopicView, brokers: _Brokers, newest: Im
     return _with(info, led_by[0] if led_by else NO_LEADER, isr, elr)
 
 
-def _lead_uncleanly(info: PartitionInfo, brokers: _Brokers, logs: Mapping[NodeId, LogEnd]) -> PartitionInfo:
+def _lead_uncleanly(info: PartitionInfo, brokers: Brokers, logs: Mapping[NodeId, LogEnd]) -> PartitionInfo:
     """Nobody of those that answered is known to have everything, and that was accepted: whoever has the most leads."""
     there = [node_id for node_id in info.replicas if node_id in logs]
     if not there:

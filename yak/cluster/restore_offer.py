@@ -11,11 +11,13 @@ import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from yak.cluster.image import Image
 from yak.cluster.payload import BadRecord, Fields
 from yak.cluster.records import Kind
 from yak.cluster.snapshot import read_snapshot, write_snapshot
+from yak.cluster.trail import Trail
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset
 from yak.seams.metadata_store import TailedRecord
 
@@ -33,6 +35,13 @@ class LogEnd:
     last_epoch: LeaderEpoch
     log_end_offset: Offset
     leads: bool = False
+
+
+class Held(NamedTuple):
+    """What a broker holds besides its image: the logs that it can serve, and which history its newest records are of."""
+
+    logs: Mapping[tuple[uuid.UUID, int], LogEnd]
+    trail: Trail
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,6 +63,7 @@ class Offer:
     role: str
     image: Image
     logs: Mapping[tuple[uuid.UUID, int], LogEnd] = field(default_factory=dict)
+    trail: Trail = field(default_factory=Trail)
 
     @property
     def known_epoch(self) -> BrokerEpoch:
@@ -89,6 +99,7 @@ def pack(offer: Offer) -> PackedOffer:
         "hash": snapshot.chain_hash,
         "timestamp_ms": snapshot.timestamp_ms,
         "image": snapshot.payload,
+        "trail": offer.trail.to_text(),
         "logs": [
             [str(topic_id), partition, end.last_epoch, end.log_end_offset, int(end.leads)]
             for (topic_id, partition), end in sorted(offer.logs.items(), key=lambda item: (item[0][0].int, item[0][1]))
@@ -126,6 +137,10 @@ def unpack(chunks: Sequence[str]) -> Offer:
     payload = document.get("image")
     if not isinstance(payload, dict):
         raise BadRecord("offer: it has no image")
+    try:
+        trail = Trail.from_text(f.text("trail"))
+    except ValueError as error:
+        raise BadRecord("offer: its trail cannot be read") from error
     record = TailedRecord(f.integer("offset"), f.text("hash"), Kind.SNAPSHOT, f.integer("timestamp_ms"), payload)
     return Offer(
         node_id=f.integer("node_id"),
@@ -139,6 +154,7 @@ def unpack(chunks: Sequence[str]) -> Offer:
         role=f.text("role"),
         image=read_snapshot(record),
         logs=_logs(document.get("logs")),
+        trail=trail,
     )
 
 

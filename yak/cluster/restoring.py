@@ -9,7 +9,6 @@ ever restored by itself. Where somebody is missing, or something is held back or
 `yak cluster restore` does the same with the operator's consent. The merge is in `yak.cluster.restore`.
 """
 
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,11 +16,13 @@ from yak.cluster.link import Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.outputs import Tail
 from yak.cluster.payload import BadRecord
-from yak.cluster.restore import Plan, StoreBefore, merge
+from yak.cluster.restore import Plan, merge
+from yak.cluster.restore_brokers import StoreBefore
 from yak.cluster.restore_commit import commit_arguments
-from yak.cluster.restore_offer import LogEnd, Offer, PackedOffer, pack, unpack
+from yak.cluster.restore_offer import Held, Offer, PackedOffer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.standing import Standing
+from yak.cluster.trail import Trail
 from yak.ids import MetadataOffset
 from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, TailedRecord
@@ -34,7 +35,12 @@ BUSY_MS = 10_000
 """Reading and writing take less than this, or the connection is given up before."""
 LOST = frozenset({"NO_CLUSTER", "REGRESSED", "FORKED"})
 
-HeldLogs = Callable[[], Mapping[tuple[uuid.UUID, int], LogEnd]]
+WhatIsHeld = Callable[[], Held]
+
+
+def holds_nothing() -> Held:
+    """A membership without a broker around it."""
+    return Held({}, Trail())
 
 
 class Restoring:
@@ -48,7 +54,7 @@ class Restoring:
         settings: MembershipSettings,
         dice: Dice,
         *,
-        held_logs: HeldLogs,
+        held: WhatIsHeld,
         admitted: Callable[[], tuple[MetadataOffset, str]],
         verify: Callable[[], None],
     ) -> None:
@@ -57,7 +63,7 @@ class Restoring:
         self._identity = identity
         self._wait_ms = settings.restore_wait_ms
         self._dice = dice
-        self._held_logs = held_logs
+        self._held = held
         self._admitted = admitted
         self._verify = verify
         self._packed: PackedOffer | None = None
@@ -141,8 +147,8 @@ class Restoring:
                     "warning",
                     "metadata-restore-waiting",
                     missing=nodes,
-                    what="the metadata are restored by themselves when these brokers have answered; "
-                    "without them: yak cluster restore",
+                    reason=f"broker {nodes} may know more of the metadata and did not answer; "
+                    "without an answer: yak cluster restore",
                 )
         elif link.node_id in status.offers:
             self._on_complete(status, now_ms)
@@ -151,6 +157,7 @@ class Restoring:
         link, identity = self._link, self._identity
         key = (status.seed_nonce, position, link.broker_epoch)
         if self._packed is None or self._packed_for != key:
+            held = self._held()
             offer = Offer(
                 node_id=link.node_id,
                 boot_id=identity.boot_id,
@@ -162,7 +169,8 @@ class Restoring:
                 rack=identity.rack,
                 role=identity.role,
                 image=link.image,
-                logs=self._held_logs(),
+                logs=held.logs,
+                trail=held.trail,
             )
             self._packed, self._packed_for = pack(offer), key
             link.say(
@@ -237,8 +245,7 @@ class Restoring:
             self._judged = status.offers_digest
             self._look_soon(now_ms)
             return
-        before = StoreBefore(status.offset, status.incarnation, status.brokers)
-        plan = merge(offers, before, incarnation_id=str(self._dice.uuid4()), now_ms=now_ms)
+        plan = merge(offers, store_before(status), incarnation_id=str(self._dice.uuid4()), now_ms=now_ms)
         link.say(
             "warning",
             "metadata-restore-merged",
@@ -329,6 +336,11 @@ class Restoring:
             link.incarnation_id = link.image.incarnation_id
             self._packed = self._complete = self._said = None
             self._verify()
+
+
+def store_before(status: SeedStatus) -> StoreBefore:
+    """What the store itself held."""
+    return StoreBefore(status.offset, status.incarnation, status.brokers)
 
 
 def why_not_automatic(plan: Plan) -> str:

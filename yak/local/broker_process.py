@@ -23,7 +23,8 @@ from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 _FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
-_FROZEN_EVENT: Final = "metadata-frozen"
+_FROZEN_EVENTS: Final = {"metadata-frozen": 3.0, "metadata-restore-waiting": 10.0, "metadata-restore-held": 0.0}
+"""What a broker says last that waits for the cluster's history, and for how many seconds others may still help it."""
 _LOG_TAIL_BYTES: Final = 64 * 1024
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
@@ -82,7 +83,8 @@ class StartingBroker:
         self._ready_file.parent.mkdir(parents=True, exist_ok=True)
         self._ready_file.unlink(missing_ok=True)
         self._log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
-        self._started_at = self._frozen_looked_for = time.monotonic()
+        self._started_at = self._frozen_looked_for = self._said_last_at = time.monotonic()
+        self._said_last = ""
         self._child: subprocess.Popen[bytes] = spawn_detached(
             yak_argv(*spec.serve_arguments(ready_file)), log_path=log_path, environment=yak_environment()
         )
@@ -125,15 +127,18 @@ class StartingBroker:
 
     def _check_not_frozen(self) -> None:
         """A broker waits for ever for a store to get its history back; who started it here wants to know at once."""
-        line = self._last_line()
-        if _FROZEN_EVENT not in line:
+        line, now = self._last_line(), time.monotonic()
+        patience = next((seconds for event, seconds in _FROZEN_EVENTS.items() if f" {event} " in line), None)
+        if line != self._said_last:
+            self._said_last, self._said_last_at = line, now
+        if patience is None or now - self._said_last_at < patience:
             return
         self.abandon()
         raise StartRefused(
             "broker-frozen",
             f"node {self.spec.node_id} cannot start: the metadata store does not hold its history",
             why=line.partition('reason="')[2].rstrip('"') or line,
-            try_=("restore the metadata store's data, then start again", f"tail {self.log_path}"),
+            try_=("bring the metadata store's own data back, then start again", "yak cluster restore --dry-run"),
         )
 
     def abandon(self) -> None:

@@ -22,7 +22,7 @@ class Backend(Protocol):
         """Run a script."""
 
     def records(self) -> list[TailedRecord]:
-        """The whole log."""
+        """The whole log, after the snapshot if it begins with one."""
 
     def pass_time(self, ms: int) -> None:
         """Let the store's clock move on."""
@@ -96,7 +96,14 @@ class RedisBackend:
 
     def records(self) -> list[TailedRecord]:
         entries = self.client.xrange(f"{self.prefix}log")
-        return [
+        flat = self.client.hgetall(f"{self.prefix}snapshot")
+        found = {name.decode(): value.decode() for name, value in flat.items()}
+        head = []
+        if found and entries and not entries[0][0].startswith(b"1-"):
+            payload = json.loads(found["payload"])
+            head = [TailedRecord(int(found["offset"]), found["h"], "Snapshot", int(found["t"]), payload)]
+            entries = [entry for entry in entries if int(entry[0].partition(b"-")[0]) > head[0].offset]
+        return head + [
             record_of([id_.decode(), [part.decode() for pair in fields.items() for part in pair]])
             for id_, fields in entries
         ]

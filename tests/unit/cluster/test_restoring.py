@@ -6,7 +6,7 @@ import pytest
 
 from yak.cluster.controller import NewTopic, plan_create_topic
 from yak.cluster.member_state import MemberState
-from yak.cluster.restore import JUMP
+from yak.cluster.restore_brokers import JUMP
 from yak.sim.store import SimStore
 
 WAIT_MS = 7_000

@@ -1,0 +1,197 @@
+"""Three brokers whose Redis lost the cluster's metadata: they go on serving, and bring it back from what they know."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from support.loads import SteadyLoad, check_complete
+from support.waiting import wait_until
+
+from yak.local import ports, redis_child
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.processes import kill
+from yak.local.redis_child import RunningRedis
+
+NODES = (1, 2, 3)
+RESTORED_IN_SECONDS = 30.0
+
+
+class Redis:
+    """The cluster's Redis, and what may happen to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "redis"
+        self._log = str(folder / "redis.log")
+        self._port = ports.find_free("127.0.0.1")
+        self.running: RunningRedis = redis_child.start(str(self.folder), self._port, self._log)
+
+    @property
+    def url(self) -> str:
+        return self.running.url
+
+    def start(self) -> None:
+        self.running = redis_child.start(str(self.folder), self._port, self._log)
+
+    def kill(self) -> None:
+        kill(self.running.process)
+
+    def incarnation(self) -> int:
+        with redis.Redis.from_url(self.url, decode_responses=True) as client:
+            found = client.hgetall("{y}:cluster")
+        return int(found["incarnation"]) if found.get("state") == "LIVE" else 0
+
+    def aof(self) -> Path:
+        """The file that the newest commands are in."""
+        return max((self.folder / "appendonlydir").glob("*.incr.aof"), key=lambda path: path.stat().st_mtime)
+
+
+class Cluster:
+    """The brokers as an administrator sees them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.redis = Redis(folder)
+        self.local = LocalCluster(str(folder / "cluster"))
+        configs = ("min.insync.replicas=2", "default.replication.factor=3", "replica.lag.time.max.ms=3000")
+        self.local.up(UpSettings(brokers=3, leaders=3, port=0, redis_url=self.redis.url, configs=configs))
+        self.bootstrap = ",".join(broker.address for broker in self.local.status().brokers)
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def close(self) -> None:
+        try:
+            self.local.discard()
+        finally:
+            self.redis.kill()
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        self.admin.create_topics([NewTopic(topic, partitions, 3)], operation_timeout=10)[topic].result(20)
+
+    def states(self) -> dict[int, str]:
+        """How each broker stands with the metadata store."""
+        found = {}
+        for node in NODES:
+            resource = ConfigResource(ConfigResource.Type.BROKER, str(node))
+            found[node] = str(self.admin.describe_configs([resource])[resource].result(20)["yak.metadata.state"].value)
+        return found
+
+    def partition(self, topic: str, number: int = 0) -> Any:
+        return self.admin.list_topics(topic, timeout=10).topics[topic].partitions[number]
+
+    def wait_states(self, wanted: str, seconds: float = RESTORED_IN_SECONDS) -> None:
+        wait_until(lambda: set(self.states().values()) == {wanted}, f"all are {wanted}", seconds)
+
+    def log(self, node_id: int) -> str:
+        return Path(self.local.log_path(f"node-{node_id}")).read_text("utf-8", "replace")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("restore"))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    """All brokers are there and in good standing."""
+    shared.wait_states("ACTIVE")
+    return shared
+
+
+def emptied(cluster: Cluster, folder: Path) -> None:
+    del folder
+    with redis.Redis.from_url(cluster.redis.url) as client:
+        client.flushall()
+
+
+def restarted_empty(cluster: Cluster, folder: Path) -> None:
+    del folder
+    cluster.redis.kill()
+    shutil.rmtree(cluster.redis.folder)
+    cluster.redis.start()
+
+
+def without_its_last_second(cluster: Cluster, folder: Path) -> None:
+    """The append-only file is cut where it was before the newest topic."""
+    del folder
+    size = cluster.redis.aof().stat().st_size
+    cluster.create(f"lost-{size}")
+    cluster.redis.kill()
+    os.truncate(cluster.redis.aof(), size)
+    cluster.redis.start()
+
+
+def put_back_to_an_old_copy(cluster: Cluster, folder: Path) -> None:
+    cluster.redis.kill()
+    shutil.copytree(cluster.redis.folder, folder / "old")
+    cluster.redis.start()
+    cluster.wait_states("ACTIVE")
+    for number in range(3):
+        cluster.create(f"newer-{folder.name}-{number}")
+    cluster.redis.kill()
+    shutil.rmtree(cluster.redis.folder)
+    shutil.copytree(folder / "old", cluster.redis.folder)
+    cluster.redis.start()
+
+
+@pytest.mark.parametrize("lose", [emptied, restarted_empty, without_its_last_second, put_back_to_an_old_copy])
+def test_lost_metadata_are_restored_while_brokers_go_on(
+    cluster: Cluster, unique_topic: str, tmp_path: Path, lose: Callable[[Cluster, Path], None]
+) -> None:
+    cluster.create(unique_topic, 3)
+    incarnation = cluster.redis.incarnation()
+    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
+        load.wait_for(100)
+        before = set(cluster.admin.list_topics(timeout=10).topics)
+        lose(cluster, tmp_path)
+        before |= set(cluster.admin.list_topics(timeout=10).topics)
+        wait_until(lambda: "FROZEN" in cluster.states().values(), "it is noticed", 10)
+        load.wait_for(100)
+        wait_until(lambda: cluster.redis.incarnation() > incarnation, "it is restored", RESTORED_IN_SECONDS)
+        cluster.wait_states("ACTIVE")
+        load.wait_for(100)
+        assert cluster.redis.incarnation() == incarnation + 1
+        assert set(cluster.admin.list_topics(timeout=10).topics) == before
+        cluster.create(f"{unique_topic}-after")
+        # Leaders are elected and in-sync sets change in the new incarnation.
+        dead = cluster.partition(unique_topic).leader
+        cluster.local.kill(dead)
+        wait_until(lambda: cluster.partition(unique_topic).leader not in (dead, -1), "another leads", 10)
+        load.wait_for(100)
+        cluster.local.restart(dead)
+        wait_until(lambda: len(cluster.partition(unique_topic).isrs) == 3, "it is in sync again", 20)
+    check_complete(load, cluster.bootstrap, unique_topic)
+    assert load.slowest_ack_seconds < 10
+
+
+def test_a_slow_and_an_absent_redis_stop_no_client_and_freeze_nobody(cluster: Cluster, unique_topic: str) -> None:
+    cluster.create(unique_topic, 3)
+    incarnation = cluster.redis.incarnation()
+    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
+        load.wait_for(100)
+        with redis.Redis.from_url(cluster.redis.url, socket_timeout=10) as client:
+            client.execute_command("DEBUG", "SLEEP", "2")
+        load.wait_for(100)
+        started = time.monotonic()
+        os.kill(cluster.redis.running.process.pid, signal.SIGKILL)
+        while time.monotonic() < started + 10:
+            load.wait_for(100)
+        cluster.redis.start()
+        cluster.wait_states("ACTIVE")
+        cluster.create(f"{unique_topic}-after")
+        load.wait_for(100)
+    check_complete(load, cluster.bootstrap, unique_topic)
+    assert load.slowest_ack_seconds < 5
+    assert cluster.redis.incarnation() == incarnation
+
+
+def test_two_redis_servers_are_noticed_and_neither_is_restored(cluster: Cluster, unique_topic: str) -> None:
+    """See test_restoring.py for the memberships; here the addresses lead one broker to another server."""
