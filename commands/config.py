@@ -25,9 +25,12 @@ def show(
 
     A flag wins over YAK_* variables, those over other programs' names for the same thing (BROKER_ID, REDIS_HOST and
     REDIS_PORT, LEASE_TIME_SECONDS, RENEW_INTERVAL_SECONDS), those over ./yak.toml, that over the context, that over
-    the default.
+    the default. The brokers to ask are by default those of a cluster that yak up runs in the data directory.
     """
+    from yak.commands.local_cluster import bootstrap_servers
     from yak.commands.settings import BY_NAME
+
+    servers = bootstrap_servers(g.settings)
 
     rows = [
         {
@@ -37,7 +40,7 @@ def show(
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,
         }
-        for each in g.settings.all()
+        for each in (servers if found.name == servers.name else found for found in g.settings.all())
     ]
     g.out.warn_once(g.settings.warnings)
     if not origin:

@@ -2,9 +2,32 @@
 
 from typing import TYPE_CHECKING
 
+from yak.commands.settings import Resolved, Settings
+
 if TYPE_CHECKING:
     from yak.commands.options import Globals
     from yak.local.status import ClusterStatus
+
+
+def bootstrap_servers(settings: Settings) -> Resolved:
+    """The brokers to ask first: those that were named, else those of `yak up` in our directory that run now.
+
+    So every command finds a cluster that took other ports, and one whose first broker is dead. Where nothing runs, it is
+    the default.
+    """
+    from yak.errors import YakError
+    from yak.local.cluster import LocalCluster
+
+    found = settings.get("bootstrap_servers")
+    if found.origin != "default":
+        return found
+    data_dir = str(settings.value("data_dir"))
+    try:
+        brokers = LocalCluster(data_dir).status().brokers
+    except YakError:
+        return found
+    running = [broker.address for broker in brokers if broker.state in ("running", "starting")]
+    return Resolved(found.name, ",".join(running), f"yak up in {data_dir}") if running else found
 
 
 def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":

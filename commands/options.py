@@ -150,7 +150,6 @@ class Globals:
     output: str
     """One of FORMATS."""
     output_given: bool
-    bootstrap_servers: str
     timeout_ms: int
     timeout_given: bool
     readonly: bool
@@ -193,7 +192,6 @@ class Globals:
             out=out,
             output=output,
             output_given=chosen is not None,
-            bootstrap_servers=settings.value("bootstrap_servers"),
             timeout_ms=timeout.value,
             timeout_given=timeout.origin != "default",
             readonly=settings.value("readonly"),
@@ -205,6 +203,13 @@ class Globals:
         )
         out.warn_once(settings.warnings)
         return resolved
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers to ask first, `host:port,...`. Raises UsageError (`bad-setting`)."""
+        from yak.commands.local_cluster import bootstrap_servers
+
+        return str(bootstrap_servers(self.settings).value)
 
     def now_ms(self) -> int:
         """This machine's clock."""

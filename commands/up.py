@@ -215,8 +215,9 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
             g.out.note(f"node {broker.node_id} is paused: yak up resume {broker.node_id}")
     for name in made:
         g.out.note(f'made topic "{name}"')
-    first = status.brokers[0].address  # it tells clients of the others
-    flag = "" if first == "127.0.0.1:9092" else f" -b {first}"
+    running = [broker.address for broker in status.brokers if broker.state == "running"]
+    first = running[0] if running else status.brokers[0].address  # it tells clients of the others
+    flag = "" if first in g.bootstrap_servers.split(",") else f" -b {first}"
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 
 

@@ -1,0 +1,89 @@
+"""Which brokers a command asks when none were named: those of `yak up` in the directory that run."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from yak.commands.local_cluster import bootstrap_servers
+from yak.commands.settings import Settings
+from yak.local.processes import ProcessId, identify
+from yak.local.state import BrokerState, ClusterState, RedisState, save
+
+GONE = ProcessId(1, "of another boot")
+
+
+@pytest.fixture
+def remembered(tmp_path: Path) -> ClusterState:
+    """A cluster in ./yak-data whose broker 1 is dead, while 2 and 3 run."""
+    (tmp_path / "yak-data").mkdir()
+    me = identify(os.getpid())
+    brokers = [
+        BrokerState(node, "leader", "127.0.0.1", 7000 + node, "", process=process, is_ready=True)
+        for node, process in ((1, GONE), (2, me), (3, me))
+    ]
+    known = ClusterState(str(tmp_path / "yak-data"), RedisState("redis://r"), brokers=brokers)
+    save(known)
+    return known
+
+
+def found(**environment: str) -> tuple[str, str]:
+    resolved = bootstrap_servers(Settings.load({}, environment=environment))
+    return resolved.value, resolved.origin
+
+
+@pytest.mark.usefixtures("remembered")
+def test_the_brokers_that_run_are_asked_and_the_dead_one_is_not():
+    assert found() == ("127.0.0.1:7002,127.0.0.1:7003", "yak up in ./yak-data")
+
+
+@pytest.mark.usefixtures("remembered")
+def test_whoever_named_brokers_means_those(tmp_path):
+    assert found(YAK_BOOTSTRAP_SERVERS="k:1") == ("k:1", "env YAK_BOOTSTRAP_SERVERS")
+    (tmp_path / "yak.toml").write_text('bootstrap_servers = "file:2"\n')
+    assert found() == ("file:2", "./yak.toml")
+
+
+def test_the_usual_address_is_asked_where_nothing_runs(remembered):
+    for broker in remembered.brokers:
+        broker.process = GONE
+    save(remembered)
+    assert found() == ("127.0.0.1:9092", "default")
+
+
+def test_without_a_cluster_or_with_one_that_cannot_be_read_it_is_the_usual_address(tmp_path):
+    assert found() == ("127.0.0.1:9092", "default")
+    (tmp_path / "yak-data").mkdir()
+    (tmp_path / "yak-data" / "cluster.json").write_text("{")
+    assert found() == ("127.0.0.1:9092", "default")
+
+
+def test_the_directory_may_be_another_one(remembered, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert found()[1] == "default"
+    assert found(YAK_DATA_DIR="../yak-data")[0] == "127.0.0.1:7002,127.0.0.1:7003"
+    assert remembered.data_dir.endswith("yak-data")
+
+
+def test_a_paused_broker_is_not_asked_first(remembered):
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    try:
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        remembered.brokers[1].process = identify(child.pid)
+        save(remembered)
+        assert found()[0] == "127.0.0.1:7003"
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.usefixtures("remembered")
+def test_config_show_says_where_they_came_from(yak):
+    ran = yak("config", "show", "--origin", "-o", "json")
+    assert '"value": "127.0.0.1:7002,127.0.0.1:7003"' in ran.out
+    assert '"origin": "yak up in ./yak-data"' in ran.out
