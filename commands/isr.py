@@ -72,7 +72,7 @@ def isr(
     ] = False,
     redis_url: Annotated[
         str | None,
-        typer.Option("--redis-url", help="The metadata store.", metavar="URL", rich_help_panel=CONNECTION),
+        typer.Option("--redis-url", help="With --from-redis: which one.", metavar="URL", rich_help_panel=CONNECTION),
     ] = None,
     data_dir: Annotated[
         str | None,
@@ -82,7 +82,7 @@ def isr(
 ) -> int | None:  # fmt: skip
     """Show leader, in-sync replicas and lag of each partition.
 
-    Read from the brokers. The partition epoch is not in Kafka's protocol: it is shown when the metadata store is known.
+    Read from the brokers, or from the metadata store with --from-redis.
     """
     from yak.commands.isr_view import problems, show, summary
 
@@ -149,7 +149,6 @@ def _reader(
     if data_dir is not None and local is None:
         raise UsageError("no-cluster", f"no cluster was started in {data_dir}", try_=(f"yak up --data-dir {data_dir}",))
     servers = local.bootstrap if local is not None and local.bootstrap else g.bootstrap_servers
-    url_if_known = known_redis(g, redis_url, local)
     latest = [servers]
 
     def read() -> "ClusterReplicas":
@@ -160,8 +159,7 @@ def _reader(
         except Unreachable as error:
             raise Unreachable(error.code, error.message, why=error.why, try_=(_FROM_REDIS, *error.try_)) from None
         latest[0] = _all_addresses(latest[0], found.bootstrap)
-        _known_topic(found, topic)
-        return _with_partition_epochs(g, found, url_if_known)
+        return _known_topic(found, topic)
 
     return read
 
@@ -184,23 +182,3 @@ def _known_topic(found: "ClusterReplicas", topic: str | None) -> "ClusterReplica
     if topic is not None and not found.partitions:
         raise unknown_topic(topic, found.topics)
     return found
-
-
-def _with_partition_epochs(g: Globals, found: "ClusterReplicas", url: str | None) -> "ClusterReplicas":
-    """With the store's partition epoch wherever the store has the same leader epoch as the brokers."""
-    from dataclasses import replace
-
-    from yak.ids import TopicPartition
-    from yak.local.replicas_in_redis import partition_epochs
-
-    if url is None:
-        return found
-    known = partition_epochs(url, found.cluster_id, timeout_s=min(1.0, g.timeout_ms / 1000))
-    partitions = tuple(
-        replace(each, partition_epoch=epochs.partition_epoch)
-        if (epochs := known.get(TopicPartition(each.topic, each.partition))) is not None
-        and epochs.leader_epoch == each.leader_epoch
-        else each
-        for each in found.partitions
-    )
-    return replace(found, partitions=partitions)

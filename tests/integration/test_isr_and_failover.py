@@ -84,14 +84,14 @@ def test_every_replica_tells_its_own_log_end(whole: LocalCluster, yak: Any) -> N
     assert (first["leader"], first["replicas"][0], sorted(first["isr"])) == (1, 1, [1, 2, 3])
     assert set(first["log_end_offsets"].values()) == {first["high_watermark"]}
     assert first["high_watermark"] >= 50
-    assert first["partition_epoch"] >= 0
 
 
-def test_without_the_metadata_store_only_the_partition_epoch_is_unknown(whole: LocalCluster, yak: Any) -> None:
-    bootstrap = whole.status().bootstrap
-    ran = yak.run("isr", "orders", "-b", bootstrap, "-o", "json")
-    assert [each["partition_epoch"] for each in ran.json] == [None, None]
-    assert [{**each, "partition_epoch": None} for each in isr(yak, whole, "orders")] == ran.json
+def test_the_brokers_tell_everything_and_the_metadata_store_says_the_same(whole: LocalCluster, yak: Any) -> None:
+    ran = yak.run("isr", "orders", "-b", whole.status().bootstrap, "-o", "json")
+    assert all(each["partition_epoch"] >= 0 for each in ran.json)
+    stored = isr(yak, whole, "orders", "--from-redis")
+    told = ("topic", "partition", "leader", "leader_epoch", "partition_epoch", "replicas", "isr")
+    assert [[each[key] for key in told] for each in stored] == [[each[key] for key in told] for each in ran.json]
 
 
 def test_a_leadership_is_moved_without_an_error_for_a_writer_and_stays(whole: LocalCluster, yak: Any) -> None:

@@ -15,13 +15,15 @@ from yak.client.raw_connection import RawConnection
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.client.replication import NO_ANSWER, NO_LEADER, PartitionReplicas
 from yak.errors import Unreachable
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.protocol.lean_imports import import_kio
 
 LATEST: Final = -1
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
 MIN_ISR: Final = "min.insync.replicas"
+PARTITION_EPOCHS: Final = "yak.partition.epochs"
+"""What a YAK broker says of a topic as a config, since no API of Kafka has it: `0:5,1:7`."""
 ASK_AT_ONCE: Final = 16
 ANSWER_SECONDS: Final = 3.0
 _TOPIC_RESOURCE: Final = 2
@@ -96,19 +98,20 @@ def _metadata(connection: RawConnection) -> ClusterReplicas:
     )
     brokers = {int(each.node_id): Broker(int(each.node_id), each.host, int(each.port)) for each in answer.brokers}
     names = sorted(str(topic.name) for topic in answer.topics if not int(topic.error_code))
-    least = min_isr_of(connection, names)
+    configs = topic_configs(connection, names, (MIN_ISR, PARTITION_EPOCHS))
+    epochs = {name: parse_epochs(configs.get(name, {}).get(PARTITION_EPOCHS, "")) for name in names}
     partitions = [
         PartitionReplicas(
             topic=str(topic.name),
             partition=int(each.partition_index),
             leader=int(each.leader_id),
             leader_epoch=int(each.leader_epoch),
-            partition_epoch=None,
+            partition_epoch=epochs[str(topic.name)].get(int(each.partition_index)),
             replicas=tuple(map(int, each.replica_nodes)),
             isr=tuple(map(int, each.isr_nodes)),
             high_watermark=None,
             log_end_offsets=dict.fromkeys(map(int, each.replica_nodes)),
-            min_isr=least.get(str(topic.name), 1),
+            min_isr=parse_min_isr(configs.get(str(topic.name), {})),
         )
         for topic in answer.topics
         if not int(topic.error_code)
@@ -121,8 +124,8 @@ def _metadata(connection: RawConnection) -> ClusterReplicas:
     )
 
 
-def min_isr_of(connection: RawConnection, topics: Sequence[str]) -> dict[str, int]:
-    """min.insync.replicas of each topic, in one request (DescribeConfigs, key 32)."""
+def topic_configs(connection: RawConnection, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Some configs of each topic, in one request (DescribeConfigs, key 32); a broker leaves out those it does not know."""
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.static.primitive import i8
 
@@ -132,18 +135,24 @@ def min_isr_of(connection: RawConnection, topics: Sequence[str]) -> dict[str, in
         DescribeConfigsRequest(
             resources=tuple(
                 DescribeConfigsResource(
-                    resource_type=i8(_TOPIC_RESOURCE), resource_name=name, configuration_keys=(MIN_ISR,)
+                    resource_type=i8(_TOPIC_RESOURCE), resource_name=name, configuration_keys=tuple(names)
                 )
                 for name in topics
             )
         )
     )
-    return {
-        each.resource_name: int(config.value)
-        for each in answer.results
-        for config in each.configs
-        if config.name == MIN_ISR and (config.value or "").isdigit()
-    }
+    return {each.resource_name: {config.name: config.value or "" for config in each.configs} for each in answer.results}
+
+
+def parse_min_isr(configs: Mapping[str, str]) -> int:
+    """min.insync.replicas among a topic's configs; Kafka's default when it was not told."""
+    value = configs.get(MIN_ISR, "")
+    return int(value) if value.isdigit() else 1
+
+
+def parse_epochs(text: str) -> dict[int, PartitionEpoch]:
+    """Partition epochs by partition, from `0:5,1:7`."""
+    return {int(number): int(epoch) for number, _, epoch in (each.partition(":") for each in text.split(",") if each)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How far each replica is, straight from the metadata store: for when no broker answers, and for partition epochs.
+"""How far each replica is, straight from the metadata store: for when no broker answers.
 
 Epochs and ISR are the store's own, compared and set there. High watermarks and log end offsets are what the leaders
 last reported to it, about once a second, and stay behind when a leader dies.
@@ -6,7 +6,6 @@ last reported to it, about once a second, and stay behind when a leader dies.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.client.metadata import Broker
@@ -15,7 +14,7 @@ from yak.client.replication import NO_LEADER, PartitionReplicas
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
-from yak.ids import LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition
 from yak.local.metadata_log import RedisSource
 
 PREFIX: Final = "{y}:"
@@ -37,29 +36,6 @@ def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> Clu
         raise Unreachable("log-source", f"the metadata store at {source.name} failed", why=str(error)) from None
     finally:
         client.close()
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionEpochs:
-    """The store's epochs of one partition."""
-
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-
-
-def partition_epochs(url: str, cluster_id: str, *, timeout_s: float) -> dict[TopicPartition, PartitionEpochs]:
-    """The epochs of each partition; none when the store does not answer or holds another cluster."""
-    try:
-        found = read_cluster(url, timeout_s=timeout_s)
-    except YakError:
-        return {}
-    if found.cluster_id != cluster_id:
-        return {}
-    return {
-        TopicPartition(each.topic, each.partition): PartitionEpochs(each.leader_epoch, each.partition_epoch)
-        for each in found.partitions
-        if each.partition_epoch is not None
-    }
 
 
 def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:

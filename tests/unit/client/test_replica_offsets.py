@@ -29,10 +29,13 @@ from fake_brokers import FakeBroker
 AT_ONCE = i32Timedelta.parse(dt.timedelta())
 ENDS = {1: 100, 2: 90}
 MARK = 90
+CONFIGS = {"min.insync.replicas": "2", "yak.partition.epochs": "0:11,1:4"}
 
 
 class Cluster:
-    """Two brokers that answer and a third that the metadata names."""
+    """Two brokers that answer and a third that the metadata names; `is_kafka` ones know no config of ours."""
+
+    is_kafka = False
 
     def __init__(self):
         self.brokers = {node: FakeBroker(self.answers(node)) for node in (1, 2)}
@@ -69,8 +72,7 @@ class Cluster:
             throttle_time=AT_ONCE, brokers=brokers, cluster_id="c", controller_id=2, topics=topics
         )
 
-    @staticmethod
-    def configs(request):
+    def configs(self, request):
         return DescribeConfigsResponse(
             throttle_time=AT_ONCE,
             results=tuple(
@@ -79,15 +81,17 @@ class Cluster:
                     error_message=None,
                     resource_type=i8(2),
                     resource_name=each.resource_name,
-                    configs=(
+                    configs=tuple(
                         DescribeConfigsResourceResult(
-                            name="min.insync.replicas",
-                            value="2",
+                            name=name,
+                            value=value,
                             read_only=False,
                             is_sensitive=False,
                             synonyms=(),
                             documentation=None,
-                        ),
+                        )
+                        for name, value in CONFIGS.items()
+                        if name in each.configuration_keys and (name == "min.insync.replicas" or not self.is_kafka)
                     ),
                 )
                 for each in request.resources
@@ -125,6 +129,12 @@ def cluster():
     yield made
     for broker in made.brokers.values():
         broker.close()
+
+
+def test_the_partition_epoch_is_told_by_a_yak_broker_and_unknown_of_another(cluster):
+    assert {each.partition_epoch for each in read_cluster(cluster.servers, timeout_s=5).partitions} == {11}
+    cluster.is_kafka = True
+    assert {each.partition_epoch for each in read_cluster(cluster.servers, timeout_s=5).partitions} == {None}
 
 
 def test_each_broker_tells_its_own_end_and_the_leader_the_high_watermark(cluster):

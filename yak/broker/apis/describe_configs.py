@@ -1,7 +1,8 @@
 """DescribeConfigs (key 32, v1-4): every config of a topic or broker, where its value comes from, and what it means.
 
 v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows, read-only, where it stands with
-the metadata store (`yak.metadata.state` and its kin), so that any admin client can see it.
+the metadata store (`yak.metadata.state` and its kin), so that any admin client can see it. A topic shows its partition
+epochs, which no API of Kafka has, to who asks for them by name: `yak.partition.epochs` is "0:5,1:7".
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ KEY, NAME, VERSIONS = 32, "DescribeConfigs", range(1, 5)
 ABSENT = ("broker loggers, client metrics and groups as resources",)
 
 _DOCUMENTATION_VERSION = 3
+_LONG_STRINGS_VERSION = 4
+"""Before, a string ends at 32,767 bytes, which the epochs of a few thousand partitions would not fit in."""
+_PARTITION_EPOCHS = "yak.partition.epochs"
 _VIEWS = {
     "yak.broker.epoch": ("broker_epoch", "The metadata offset of this broker's registration: one boot of it."),
     "yak.broker.role": ("role", "What this broker prefers to be: leader or follower."),
@@ -47,12 +51,15 @@ def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
         "configs": [],
     }
     names = asked.configuration_keys or None
+    views: list[Fields] = []
     try:
         resource = resource_of(broker, asked.resource_type, asked.resource_name)
         image = broker.image
         own = image.broker_configs.get(broker.node_id, {})
         if isinstance(resource, TopicResource):
             rows = describe_topic(resource.overrides, own, image.default_broker_configs, broker.config.static, names)
+            if names is not None and _PARTITION_EPOCHS in names and call.version >= _LONG_STRINGS_VERSION:
+                views.append(_partition_epochs(broker, resource.name))
         elif resource.is_default:
             rows = describe_default_broker(image.default_broker_configs, names)
         else:
@@ -63,7 +70,8 @@ def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
             row.as_fields(include_synonyms=request.include_synonyms, include_documentation=documented) for row in rows
         ]
         if isinstance(resource, BrokerResource) and not resource.is_default:
-            result["configs"] += _views(broker, names, documented=documented)
+            views = _views(broker, names, documented=documented)
+        result["configs"] += views
     except PeerError as error:
         result["error_code"], result["error_message"] = error.error_code, error.message
     return result
@@ -78,16 +86,26 @@ def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
         if names is not None and name not in names:
             continue
         value = state[key]
-        rows.append(
-            {
-                "name": name,
-                "value": "; ".join(value) if isinstance(value, list) else str(value),
-                "read_only": True,
-                "config_source": ConfigSource.STATIC_BROKER,
-                "is_sensitive": False,
-                "synonyms": [],
-                "config_type": ConfigType.STRING,
-                "documentation": words if documented else None,
-            }
-        )
+        text = "; ".join(value) if isinstance(value, list) else str(value)
+        rows.append(_view(name, text, ConfigSource.STATIC_BROKER, words if documented else None))
     return rows
+
+
+def _partition_epochs(broker: Broker, topic: str) -> Fields:
+    partitions = enumerate(broker.image.topics[topic].partitions)
+    text = ",".join(f"{number}:{info.partition_epoch}" for number, info in partitions)
+    return _view(_PARTITION_EPOCHS, text, ConfigSource.DYNAMIC_TOPIC, None)
+
+
+def _view(name: str, value: str, source: ConfigSource, documentation: str | None) -> Fields:
+    """What is shown as a config and cannot be set."""
+    return {
+        "name": name,
+        "value": value,
+        "read_only": True,
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": [],
+        "config_type": ConfigType.STRING,
+        "documentation": documentation,
+    }

@@ -50,9 +50,9 @@ def test_what_is_not_served_closes_the_connection(rig, key, version):
     assert closed == [connection]
 
 
-def describe(rig, kind, name, names=None):
+def describe(rig, kind, name, names=None, *, version=4):
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
-    answer = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True)
+    answer = rig.ask(32, version, resources=[resource], include_synonyms=True, include_documentation=True)
     return answer.results[0]
 
 
@@ -70,6 +70,17 @@ def test_topic_configs_are_described_with_source_synonyms_type_and_words(rig):
     assert describe(rig, TOPIC, "nowhere").error_code == ErrorCode.unknown_topic_or_partition
     assert describe(rig, BROKER, "7").error_code == ErrorCode.invalid_request
     assert describe(rig, 99, "x").error_code == ErrorCode.invalid_request
+
+
+def test_partition_epochs_are_told_to_who_asks_for_them_by_name(rig):
+    name = "yak.partition.epochs"
+    assert name not in {row.name for row in describe(rig, TOPIC, "orders").configs}
+    (row,) = describe(rig, TOPIC, "orders", [name]).configs
+    epochs = [info.partition_epoch for info in rig.node.broker.image.topics["orders"].partitions]
+    assert row.value == ",".join(f"{number}:{epoch}" for number, epoch in enumerate(epochs))
+    assert row.read_only
+    assert describe(rig, TOPIC, "orders", [name], version=3).configs == ()  # a string of v3 ends at 32,767 bytes
+    assert describe(rig, BROKER, "1", [name]).configs == ()
 
 
 def test_a_broker_shows_where_it_stands_with_the_metadata_store(rig):
