@@ -141,8 +141,8 @@ CLIENT: dict[str, Explanation] = {
     ),
     "internal": explain(
         "yak has a bug.",
-        "Something happened that nobody thought of. The traceback is in last-error.txt in yak's state directory.",
-        "run it again with -v, which names the file, and report it",
+        "Something happened that nobody thought of. The traceback is in a file of its own, which the message names.",
+        "report it with that file",
     ),
     "kafka-error": explain(
         "The broker answered with an error that has no explanation of its own here.",

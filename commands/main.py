@@ -1,7 +1,7 @@
 """The `yak` program: finds the subcommand, imports only that, and turns whatever happens into an exit code.
 
 0 done, 1 failed, 2 wrong usage, 3 nobody answered, 4 a check did not hold, 5 nothing in time, 130 Ctrl+C, 143 SIGTERM.
-A traceback is never printed; it goes to `last-error.txt` under `XDG_STATE_HOME`.
+A traceback is never printed; it goes to `last-error.txt` under `XDG_STATE_HOME`, that of a bug to a file of its own.
 """
 
 import os
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from yak.commands.options import Flags, Globals
     from yak.commands.output import Output
     from yak.errors import YakError
+
+_BUG = "bug-"
+_BUGS_KEPT = 20
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -171,13 +174,12 @@ def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
     from yak.errors import YakError
 
     out = made[-1].out if made else _early_output(words)
-    path = _keep_traceback(error, words)
-    if isinstance(error, YakError):
-        out.error(error)
-        shown: YakError = error
-    else:
-        shown = _translate(error)
-        out.error(shown)
+    shown = error if isinstance(error, YakError) else _translate(error)
+    is_bug = shown is not error and shown.code == "internal"
+    path = _keep_traceback(error, words, is_bug=is_bug)
+    if is_bug and path:
+        shown.try_ = (f"less {path}", *shown.try_)
+    out.error(shown)
     if path and out.verbose and out.quiet < 2:
         out.stderr.write(f"  traceback: {path}\n")
     return shown.exit_code
@@ -197,10 +199,10 @@ def _translate(error: Exception) -> "YakError":
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return YakError("system", what, why=f"the operating system refused ({type(error).__name__})")
+    while isinstance(error, ExceptionGroup):  # of a broker's tasks; what one of them raised says more
+        error = error.exceptions[0]
     words = f"{type(error).__name__}: {error}".splitlines()[0]
-    return YakError(
-        "internal", "yak has a bug", why=words, try_=("run it again with -v: it names the traceback's file",)
-    )
+    return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
 
 
 def _sentence(text: str) -> str:
@@ -228,19 +230,31 @@ def state_dir() -> str:
     return os.path.join(base, "yak")
 
 
-def _keep_traceback(error: Exception, words: list[str]) -> str | None:
-    """Write the traceback to last-error.txt; its path, or None where that cannot be written."""
+def _keep_traceback(error: Exception, words: list[str], *, is_bug: bool) -> str | None:
+    """Write the traceback to a file; its path, or None where that cannot be written.
+
+    A bug gets a file of its own: when a broker ends by one, the `yak up` around it fails too, and would overwrite it.
+    """
     import traceback
 
-    path = os.path.join(state_dir(), "last-error.txt")
+    path = os.path.join(state_dir(), _name_of_bug() if is_bug else "last-error.txt")
     try:
         os.makedirs(state_dir(), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write("yak " + " ".join(words) + "\n\n")
             file.writelines(traceback.format_exception(error))
+        for old in sorted(name for name in os.listdir(state_dir()) if name.startswith(_BUG))[:-_BUGS_KEPT]:
+            os.unlink(os.path.join(state_dir(), old))
     except OSError:
         return None
     return path
+
+
+def _name_of_bug() -> str:
+    """A new file's name; names sort by time."""
+    import time
+
+    return f"{_BUG}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
 
 
 if __name__ == "__main__":

@@ -86,19 +86,46 @@ def test_nobody_there_is_told_in_time_with_code_3(yak, golden):
     assert "yak doctor -b 127.0.0.1:1" in ran.err
 
 
-def test_a_traceback_is_kept_in_a_file_and_named_only_with_v(yak, tmp_path, monkeypatch):
+def test_a_traceback_is_kept_in_a_file_and_named_only_with_v(yak, tmp_path):
+    words = ("topics", "list", "-b", "127.0.0.1:1", "--timeout", "200ms")
+    ran = yak(*words)
+    assert "Traceback" not in ran.err
+    kept = tmp_path / "xdg_state_home" / "yak" / "last-error.txt"
+    assert "no broker answered" in kept.read_text()
+    assert str(kept) not in ran.err
+    assert str(kept) in yak(*words, "-v").err
+
+
+def test_a_bug_has_a_file_of_its_own_which_the_message_names(yak, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ExceptionGroup("tasks", [RuntimeError("the moon is gone")])
+
+    monkeypatch.setattr("yak.commands.settings.Settings.all", broken)
+    state = tmp_path / "xdg_state_home" / "yak"
+    ran = yak("config", "show")
+    assert ran.code == 1
+    assert ran.err.startswith("error[internal]: yak has a bug\n  why:  RuntimeError: the moon is gone\n")
+    assert "Traceback" not in ran.err
+    (kept,) = state.glob("bug-*.txt")
+    assert f"try:  less {kept}\n" in ran.err
+    assert 'RuntimeError("the moon is gone")' in kept.read_text()
+    assert yak("topics", "nonsense").code == 2  # a later error leaves it alone
+    assert "the moon is gone" in kept.read_text()
+
+
+def test_of_bugs_the_newest_are_kept(yak, tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("the moon is gone")
 
     monkeypatch.setattr("yak.commands.settings.Settings.all", broken)
-    ran = yak("config", "show")
-    assert ran.code == 1
-    assert ran.err.startswith("error[internal]: ")
-    assert "Traceback" not in ran.err
-    kept = tmp_path / "xdg_state_home" / "yak" / "last-error.txt"
-    assert "the moon is gone" in kept.read_text()
-    assert str(kept) not in ran.err
-    assert str(kept) in yak("config", "show", "-v").err
+    state = tmp_path / "xdg_state_home" / "yak"
+    state.mkdir(parents=True)
+    for number in range(30):
+        (state / f"bug-20200101-0000{number:02}-1.txt").touch()
+    yak("config", "show")
+    names = sorted(path.name for path in state.glob("bug-*"))
+    assert len(names) == 20
+    assert names[-2] == "bug-20200101-000029-1.txt"
 
 
 def test_qq_says_nothing_at_all(yak):
