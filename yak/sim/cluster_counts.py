@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from yak.seams.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.cluster import Cluster
 
-_NOTICES = {"fetch-session-lost": "fetch sessions lost"}
-
 
 class Counts(Watcher):
     """Counts elections, truncations, changes of ISRs, takeovers, fencings and moves."""
@@ -29,10 +27,8 @@ class Counts(Watcher):
         """All counters."""
         counts = dict(self._counts)
         for node in self._cluster.nodes:
-            for notice in node.notices:
-                name = _NOTICES.get(notice.event)
-                if name is not None:
-                    counts[name] = counts.get(name, 0) + 1
+            counts["fetch sessions lost"] = counts.get("fetch sessions lost", 0) + node.peers.sessions_lost
+            counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count
         for name, number in self._cluster.calls.items():
             if not name.endswith(" OK"):
                 counts[f"store: {name}"] = number

@@ -86,7 +86,7 @@ class SimNode:
         self._role = role
         self._rack = rack
         self._network = network
-        self._peers = Peers(self, network)
+        self.peers = Peers(self, network)
         self._lines: dict[int, Line] = {}
         self._held: list[Callable[[], object]] = []
         self._life = 0
@@ -212,7 +212,7 @@ class SimNode:
         self._held.clear()
         self._timer_at = None
         self._lines.clear()
-        self._peers.end()
+        self.peers.end()
         self.store_line.end()
 
     # ---------------------------------------------------------------------------------------------- connections
@@ -294,11 +294,11 @@ class SimNode:
             case events.Reply(connection_id, parts):
                 self._reply(connection_id, b"".join(bytes(part) for part in parts))
             case events.SendPeer(peer_id, parts):
-                self._peers.send(peer_id, b"".join(bytes(part) for part in parts))
+                self.peers.send(peer_id, b"".join(bytes(part) for part in parts))
             case events.ConnectPeer(peer_id, host, port):
-                self._peers.connect(peer_id, host, port)
+                self.peers.connect(peer_id, host, port)
             case events.ClosePeer(peer_id):
-                self._peers.close(peer_id)
+                self.peers.close(peer_id)
             case events.CloseConnection(connection_id, reason):
                 self._close(connection_id, reason)
             case events.RunJob(job_id, kind, run):

@@ -1,4 +1,5 @@
-"""kio as the oracle of the hand-placed answers: while `kio_encodes` holds, Produce and Fetch answers are kio's own.
+"""kio as the oracle of what is placed by hand: while `kio_encodes` holds, Produce and Fetch answers and the followers'
+Fetch requests are kio's own.
 
 A run must have the same trace either way, byte for byte.
 """
@@ -9,25 +10,33 @@ import contextlib
 import datetime as dt
 import io
 import struct
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kio.index import load_response_schema
 from kio.serial import entity_writer
 
+from yak.broker import replica_fetcher, replica_serving
 from yak.broker.apis import fetch, produce
 from yak.errors import ErrorCode
 from yak.protocol.hot import FetchPartitionAnswer, ProducePartitionAnswer
+from yak.protocol.hot_pieces import NodeEndpoint
+from yak.protocol.replica_fetch import VERSION, WantedPartition
 from yak.seams.disk import Buffer
-from yak.sim.wire import nested
+from yak.sim.wire import nested, request_class, request_frame
+
+FETCH = 1
 
 
 @contextlib.contextmanager
 def kio_encodes() -> Iterator[None]:
-    """Replace the hand-placed encoders of both hot answers."""
+    """Replace the hand-placed encoders."""
     replaced: list[tuple[Any, str, Any]] = [
         (produce, "produce_response", _produce_response),
         (fetch, "fetch_response", _fetch_response),
+        (replica_serving, "fetch_response", _fetch_response),
+        (replica_fetcher, "replica_fetch_request", _replica_fetch_request),
     ]
     by_hand = [getattr(module, name) for module, name, _ in replaced]
     for module, name, encoder in replaced:
@@ -40,7 +49,10 @@ def kio_encodes() -> Iterator[None]:
 
 
 def _produce_response(
-    version: int, correlation_id: int, topics: Sequence[tuple[Any, Sequence[ProducePartitionAnswer]]]
+    version: int,
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[ProducePartitionAnswer]]],
+    node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer]:
     cls: Any = load_response_schema(0, version)
     topic_class = nested(cls, "responses")
@@ -59,10 +71,12 @@ def _produce_response(
                 "record_errors": (),
                 "error_message": row.error_message,
             }
+            fields |= _structure(partition_class, "current_leader", row.current_leader)
             rows.append(partition_class(**_known(partition_class, fields)))
         name = {"topic_id" if version >= 13 else "name": key}
         answers.append(topic_class(**name, partition_responses=tuple(rows)))
-    return _framed(cls(responses=tuple(answers)), correlation_id)
+    fields = {"responses": tuple(answers)} | _endpoints(cls, node_endpoints)
+    return _framed(cls(**_known(cls, fields)), correlation_id)
 
 
 def _fetch_response(
@@ -72,6 +86,7 @@ def _fetch_response(
     error_code: int,
     session_id: int,
     topics: Sequence[tuple[Any, Sequence[FetchPartitionAnswer]]],
+    node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer]:
     cls: Any = load_response_schema(1, version)
     topic_class = nested(cls, "responses")
@@ -90,11 +105,8 @@ def _fetch_response(
                 "preferred_read_replica": row.preferred_read_replica,
                 "records": bytes(row.records),
             }
-            if row.diverging_epoch is not None:
-                diverging = nested(partition_class, "diverging_epoch")
-                fields["diverging_epoch"] = diverging(
-                    epoch=row.diverging_epoch.epoch, end_offset=row.diverging_epoch.end_offset
-                )
+            fields |= _structure(partition_class, "diverging_epoch", row.diverging_epoch)
+            fields |= _structure(partition_class, "current_leader", row.current_leader)
             rows.append(partition_class(**_known(partition_class, fields)))
         name = {"topic_id" if version >= 13 else "topic": key}
         answers.append(topic_class(**name, partitions=tuple(rows)))
@@ -104,7 +116,73 @@ def _fetch_response(
         "session_id": session_id,
         "responses": tuple(answers),
     }
+    fields |= _endpoints(cls, node_endpoints)
     return _framed(cls(**_known(cls, fields)), correlation_id)
+
+
+def _replica_fetch_request(
+    correlation_id: int,
+    client_id: str,
+    *,
+    cluster_id: str,
+    replica_id: int,
+    replica_epoch: int,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    session_id: int,
+    session_epoch: int,
+    topics: Sequence[tuple[uuid.UUID, Sequence[WantedPartition]]],
+    forgotten: Sequence[tuple[uuid.UUID, Sequence[int]]],
+) -> bytes:
+    cls = request_class(FETCH, VERSION)
+    topic_class = nested(cls, "topics")
+    partition_class = nested(topic_class, "partitions")
+    forgotten_class = nested(cls, "forgotten_topics_data")
+    body = cls(
+        cluster_id=cluster_id,
+        replica_state=nested(cls, "replica_state")(replica_id=replica_id, replica_epoch=replica_epoch),
+        max_wait=dt.timedelta(milliseconds=max_wait_ms),
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=tuple(
+            topic_class(topic_id=topic_id, partitions=tuple(_wanted(partition_class, each) for each in wanted))
+            for topic_id, wanted in topics
+        ),
+        forgotten_topics_data=tuple(
+            forgotten_class(topic_id=topic_id, partitions=tuple(indexes)) for topic_id, indexes in forgotten
+        ),
+        rack_id="",
+    )
+    frame = request_frame(FETCH, VERSION, correlation_id, body, client_id)
+    return struct.pack(">i", len(frame)) + frame
+
+
+def _wanted(partition_class: Any, wanted: WantedPartition) -> Any:
+    return partition_class(
+        partition=wanted.index,
+        current_leader_epoch=wanted.current_leader_epoch,
+        fetch_offset=wanted.fetch_offset,
+        last_fetched_epoch=wanted.last_fetched_epoch,
+        log_start_offset=wanted.log_start_offset,
+        partition_max_bytes=wanted.max_bytes,
+    )
+
+
+def _structure(cls: Any, name: str, value: Any) -> dict[str, Any]:
+    """A tagged structure from a named tuple with the same field names; nothing where it is absent or the version has none."""
+    if value is None or name not in cls.__dataclass_fields__:
+        return {}
+    return {name: nested(cls, name)(**value._asdict())}
+
+
+def _endpoints(cls: Any, node_endpoints: Sequence[NodeEndpoint]) -> dict[str, Any]:
+    if not node_endpoints or "node_endpoints" not in cls.__dataclass_fields__:
+        return {}
+    endpoint_class = nested(cls, "node_endpoints")
+    return {"node_endpoints": tuple(endpoint_class(**endpoint._asdict()) for endpoint in node_endpoints)}
 
 
 def _known(cls: Any, fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker import events
+from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.sim.line import Line
     from yak.sim.network import Dial, Network
     from yak.sim.node import SimNode
+
+_ERROR_CODE = slice(13, 15)
+"""Of a Fetch answer: behind the length, the correlation id, no tags, and the throttle time."""
 
 
 class Peers:
@@ -20,6 +24,7 @@ class Peers:
         self._network = network
         self._peers: dict[int, _Peer] = {}
         self._last_id = 0
+        self.sessions_lost = 0
 
     def connect(self, peer_id: int, host: str, port: int) -> None:
         """Open a connection."""
@@ -38,6 +43,11 @@ class Peers:
         if peer is not None:
             assert peer.line is not None, "sent before the peer was connected"
             peer.line.send(frame[4:])
+
+    def look(self, frame: bytes) -> None:
+        """Count the fetch sessions that the other end does not know any more."""
+        if int.from_bytes(frame[_ERROR_CODE], "big") == ErrorCode.fetch_session_id_not_found:
+            self.sessions_lost += 1
 
     def close(self, peer_id: int) -> None:
         """Close; nothing follows."""
@@ -88,6 +98,7 @@ class _Peer:
         def tell() -> None:
             for frame in frames:
                 if self._peers.is_open(self):
+                    self._peers.look(frame)
                     self._node.post(events.PeerAnswered(self.peer_id, memoryview(frame)[4:]))
 
         self._node.enter(tell)

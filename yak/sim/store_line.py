@@ -41,6 +41,8 @@ class StoreLine:
     ) -> None:
         self.late_percent = 0
         """How many of the calls that are on their way when a connection ends are executed all the same."""
+        self.late_count = 0
+        """How many were, so far."""
         self.slow_us = 0
         """How much longer a call takes at most."""
         self.is_blocked = False
@@ -227,6 +229,7 @@ class _Connection:
             def execute() -> None:
                 if self._store.up and not self._line.is_cut_there():
                     self._world.say(f"a call arrives late: {request.script}")
+                    self._line.late_count += 1
                     self._execute(request)
 
             self._world.after(self._dice.between(0, LATE_US if self._dice.chance(30) else LATE_US // 100), execute)

@@ -83,7 +83,7 @@ def join(
     rig: Rig, node_id: int, *, port: int = 9092, role: str = "leader", rack: str | None = None, active: bool = True
 ) -> None:
     """A broker that only the metadata store knows: registered, and alive until it should have sent a heartbeat."""
-    rig.node._peers = Silence()
+    rig.node.peers = Silence()
     who = {"boot_id": f"boot-{node_id}", "directories": f"directory-{node_id}", "lossy": False, "last_epoch": 0}
     where = {"host": f"host-{node_id}", "port": port, "rack": rack, "role": role}
     outcome = _call(rig, "register", node_id=node_id, broker_epoch=0, **who, **where)

@@ -1,0 +1,95 @@
+"""Three shipped brokers under seeded faults, sometimes two or four: every invariant of replication after every step."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from yak.sim.cluster_run import run_cluster_seed
+from yak.sim.oracle import kio_encodes
+from yak.sim.run import replay_command
+
+SEEDS = {3: 240, 2: 30, 4: 30}
+SEEDS_PER_TEST = 20
+BATCHES = [
+    (brokers, first, min(first + SEEDS_PER_TEST, seeds + 1))
+    for brokers, seeds in SEEDS.items()
+    for first in range(1, seeds + 1, SEEDS_PER_TEST)
+]
+totals: dict[str, int] = {}
+"""What the seeds of this process reached."""
+
+
+@pytest.mark.parametrize(("brokers", "first", "end"), BATCHES)
+def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, first, end):
+    failures = []
+    for seed in range(first, end):
+        verdict = run_cluster_seed(seed, brokers)
+        for name, count in verdict.counts.items():
+            totals[name] = totals.get(name, 0) + count
+        if verdict.error is not None:
+            failures.append(f"{replay_command(verdict)} --lines    # {verdict.error}")
+    assert not failures, "\n" + "\n".join(failures)
+
+
+def test_the_seeds_reach_the_states_that_replication_is_about():
+    """Comes after the seeds above, in the same process (`--dist loadfile`)."""
+    if not totals:
+        for seed in range(1, 121):
+            for name, count in run_cluster_seed(seed).counts.items():
+                totals[name] = totals.get(name, 0) + count
+    for name in (
+        "elections",
+        "elections outside of the ISR",
+        "partitions without a leader",
+        "truncations",
+        "tails lost",
+        "ISR shrinks",
+        "ISR expansions",
+        "takeovers",
+        "takeovers, fast",
+        "fast fencings",
+        "session fencings",
+        "fetch sessions lost",
+        "moves completed",
+        "moves taken back",
+        "topics created",
+        "topics deleted",
+        "topics grown",
+        "configs changed",
+        "partitions forfeited",
+        "refused not_enough_replicas",
+        "refused not_leader_or_follower",
+        "calls executed late",
+    ):
+        assert totals.get(name, 0) > 0, f"no seed has {name}: {totals}"
+    assert totals["acknowledged"] > 10_000
+
+
+def trace_hashes(hash_seed: str) -> list[str]:
+    program = (
+        "import json; from yak.sim.cluster_run import run_cluster_seed as run;"
+        " print(json.dumps([run(seed, brokers).trace_hash for seed in range(1, 6) for brokers in (2, 3, 4)]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": hash_seed, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_same_seed_gives_the_same_trace_in_other_processes_and_under_other_hash_seeds():
+    first = trace_hashes("0")
+    assert first == trace_hashes("12345")
+    assert len(set(first)) == len(first)
+
+
+def test_a_run_has_the_same_trace_whoever_encodes():
+    by_hand = [run_cluster_seed(seed).trace_hash for seed in range(1, 7)]
+    with kio_encodes():
+        by_kio = [run_cluster_seed(seed).trace_hash for seed in range(1, 7)]
+    assert by_hand == by_kio
