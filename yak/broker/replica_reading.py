@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.reading import Reading
+from yak.broker.recent_reads import RecentReads
 from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
 from yak.broker.replica_throttle import UNLIMITED, Throttle, is_named
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
 from yak.replication.partition import Partition
-from yak.storage.log import OffsetOutOfRange, PendingRead
+from yak.seams.disk import Buffer
+from yak.storage.log import Log, OffsetOutOfRange, PendingRead
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -26,6 +29,7 @@ class ReplicaReader:
     def __init__(self, broker: Broker, throttle: Throttle) -> None:
         self._broker = broker
         self.throttle = throttle
+        self._recent = RecentReads()
 
     def look(
         self, session: ReplicaSession, item: ReplicaItem, reading: Reading, room: int
@@ -117,7 +121,7 @@ class ReplicaReader:
                     return None
                 size = min(size, self.throttle.room(now_ms))
             try:
-                found = log.read(offset, size, end, at_least_one=not reading.bytes_count)
+                found = self._find(partition, log, offset, size, end, at_least_one=not reading.bytes_count)
             except OffsetOutOfRange as error:
                 return FetchPartitionAnswer(
                     item.index, ErrorCode.offset_out_of_range, high_watermark, -1, error.log_start_offset, b""
@@ -137,6 +141,17 @@ class ReplicaReader:
         if high_watermark != item.sent_high_watermark or log_start_offset != item.sent_log_start_offset:
             return answer
         return None
+
+    def _find(
+        self, partition: Partition, log: Log, offset: Offset, size: int, end: Offset, *, at_least_one: bool
+    ) -> Buffer | PendingRead:
+        recent = self._recent.take(log, offset, size)
+        if recent is not None:
+            return recent
+        found = log.read(offset, size, end, at_least_one=at_least_one)
+        if not isinstance(found, PendingRead):
+            self._recent.keep(log, offset, found, len(partition.replica_sessions or ()) - 1)
+        return found
 
     def _is_throttled(self, session: ReplicaSession, partition: Partition) -> bool:
         if self.throttle.rate >= UNLIMITED:

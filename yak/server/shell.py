@@ -5,6 +5,7 @@ effects it returns, in order. A turn is all frames of one read, or one other eve
 every connection that got replies is flushed once. Nothing here awaits within a turn.
 """
 
+import math
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -46,6 +47,7 @@ from yak.server.receive_buffer import Memory, SharedBuffer
 SLOW_TURN_MS: Final = 200
 """A turn that takes longer held up every connection: it is worth a line."""
 _RETRY_AFTER_BUG_SECONDS: Final = 1.0
+_LOOK_AGAIN_SECONDS: Final = 0.002
 
 
 class Core(Protocol):
@@ -148,6 +150,9 @@ class Shell:
         self._posted: deque[Event] = deque()
         self._turn_end = TurnEnd()
         self._armed_ms: int | None = None
+        self._looked_ms = 0
+        self._must_look = False
+        """Turns passed without a look at when the core wants to be woken."""
         self._timer_scope: trio.CancelScope | None = None
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
@@ -282,16 +287,27 @@ class Shell:
         self.touched.pop(connection, None)
 
     def _arm_timer(self) -> None:
+        """Have the timer's task wake when the core wants it; of many turns in one millisecond only the first looks."""
+        scope = self._timer_scope
+        if self.turn_ms == self._looked_ms:
+            if scope is not None and not self._must_look:
+                self._must_look = True
+                scope.deadline = min(scope.deadline, trio.current_time() + _LOOK_AGAIN_SECONDS)
+            return
+        self._looked_ms = self.turn_ms
         due = self.core.next_due()
-        if due is not None and (self._armed_ms is None or due < self._armed_ms):
+        if self._must_look or (due is not None and (self._armed_ms is None or due < self._armed_ms)):
+            self._must_look = False
             self._armed_ms = due
-            if self._timer_scope is not None:
-                self._timer_scope.deadline = trio.current_time() + max(1, due - self.clock.now_ms()) / 1000
+            if scope is not None:
+                wait_ms = math.inf if due is None else max(1, due - self.clock.now_ms())
+                scope.deadline = trio.current_time() + wait_ms / 1000
 
     async def run_timer(self) -> None:
         """The task that brings `TimerDue`; sleeps until the nearest due time, for ever when there is none."""
         while True:
             self._armed_ms = due = self.core.next_due()
+            self._must_look = False
             with trio.CancelScope() as scope:
                 if due is not None:
                     scope.deadline = trio.current_time() + max(1, due - self.clock.now_ms()) / 1000

@@ -1,0 +1,43 @@
+"""What was read for one follower is given to the next, and to nobody for whom it would be wrong."""
+
+from types import SimpleNamespace
+
+from yak.broker.recent_reads import BYTES_MAX, RecentReads
+
+
+class Log(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+def test_a_read_is_given_as_often_as_there_are_others_and_then_forgotten():
+    log, recent = Log(generation=0), RecentReads()
+    recent.keep(log, 5, b"batches", 2)
+    assert recent.take(log, 4, 100) is None
+    assert recent.take(log, 5, 100) == b"batches"
+    assert recent.take(log, 5, 100) == b"batches"
+    assert recent.take(log, 5, 100) is None
+
+
+def test_more_than_may_be_given_is_not_given():
+    log, recent = Log(generation=0), RecentReads()
+    recent.keep(log, 5, b"batches", 1)
+    assert recent.take(log, 5, 3) is None
+    assert recent.take(log, 5, 7) == b"batches"
+
+
+def test_a_log_that_was_cut_since_is_read_again():
+    log, recent = Log(generation=0), RecentReads()
+    recent.keep(log, 5, b"batches", 1)
+    log.generation = 1
+    assert recent.take(log, 5, 100) is None
+
+
+def test_nothing_is_kept_for_nobody_and_no_more_than_the_bound():
+    log, recent = Log(generation=0), RecentReads()
+    recent.keep(log, 0, b"x", 0)
+    assert recent.take(log, 0, 100) is None
+    half = bytes(BYTES_MAX // 2)
+    for offset in (1, 2, 3):
+        recent.keep(log, offset, half, 1)
+    assert recent.take(log, 1, BYTES_MAX) is None
+    assert recent.take(log, 2, BYTES_MAX) == half

@@ -1,0 +1,57 @@
+"""What was just read for one follower, for the next that asks for the same: with three replicas each byte is read once.
+
+The followers of a partition that keep up ask for the same offset within a moment of each other. What is kept is bounded in
+bytes and dropped at its last use.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from yak.ids import Offset
+from yak.seams.disk import Buffer
+from yak.storage.log import Log
+
+BYTES_MAX = 8 << 20
+
+
+class RecentReads:
+    """The newest reads of leaders' logs, by log and offset."""
+
+    def __init__(self) -> None:
+        self._reads: OrderedDict[tuple[Log, Offset], tuple[int, Buffer, int]] = OrderedDict()
+        """(log, offset) -> the log's generation, the bytes, and who may still ask for them."""
+        self._bytes = 0
+
+    def take(self, log: Log, offset: Offset, max_bytes: int) -> Buffer | None:
+        """The batches from `offset` on, if they were read before and are not more than may be given."""
+        held = self._reads.get((log, offset))
+        if held is None:
+            return None
+        generation, found, uses = held
+        if generation != log.generation:
+            self._drop((log, offset))
+            return None
+        if len(found) > max_bytes:
+            return None
+        if uses <= 1:
+            self._drop((log, offset))
+        else:
+            self._reads[log, offset] = (generation, found, uses - 1)
+        return found
+
+    def keep(self, log: Log, offset: Offset, found: Buffer, uses: int) -> None:
+        """Remember a read for `uses` more followers."""
+        if uses <= 0 or not len(found):
+            return
+        key = (log, offset)
+        if key in self._reads:
+            self._drop(key)
+        self._reads[key] = (log.generation, found, uses)
+        self._bytes += len(found)
+        while self._bytes > BYTES_MAX:
+            self._drop(next(iter(self._reads)))
+
+    def _drop(self, key: tuple[Log, Offset]) -> None:
+        _generation, found, _uses = self._reads.pop(key)
+        self._bytes -= len(found)
