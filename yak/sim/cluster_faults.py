@@ -304,18 +304,21 @@ class ClusterFaults:
                 history.forfeit(key, "only members that lost something are left")
 
     def forfeit_the_never_made(self) -> None:
-        """A single replica whose log could not be made, for its disk had failed, stays offline until it is deleted."""
-        history = self._cluster.history
-        for node in self._cluster.nodes:
-            for notice in node.notices:
-                if notice.event != "log-not-created":
-                    continue
-                for key, copies in history.copies.items():
-                    row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
-                    copy = copies.get(node.node_id)
-                    is_named = copy is not None and str(copy.topic_partition) == notice.fields["partition"]
-                    if is_named and row is not None and row["replicas"] == str(node.node_id):
-                        history.forfeit(key, "its log could not be made")
+        """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted."""
+        history, state = self._cluster.history, self._cluster.store.state
+        for key in history.copies:
+            row = state.partitions.get((str(key.topic_id), key.partition))
+            if row is None:
+                continue
+            name = f"{state.topics[str(key.topic_id)]['name']}-{key.partition}"
+            if all(self._could_not_make(node_id, name) for node_id in parse_nodes(row["replicas"])):
+                history.forfeit(key, "its log could not be made")
+
+    def _could_not_make(self, node_id: int, partition: str) -> bool:
+        return any(
+            notice.event == "log-not-created" and notice.fields["partition"] == partition
+            for notice in self._cluster.node(node_id).notices
+        )
 
     # ------------------------------------------------------------------------------------------------- the ways
 
