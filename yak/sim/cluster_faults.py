@@ -266,7 +266,13 @@ class ClusterFaults:
                 return False
             plan = self._plans(state.topics[topic_id]["name"])
             is_kept = plan is not None and plan.is_flushed and not wiped
-            if key in history.forfeited or any(each != node.node_id for each in self._sound(row)):
+            sound = [each for each in self._sound(row) if each != node.node_id]
+            members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
+            others_lost_too = any(each != node.node_id and each not in sound for each in members)
+            if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
+                # P1 is about one disk at a time: the other has to be in sync again first
+                return False
+            if key in history.forfeited or sound:
                 continue
             if is_kept and len(parse_nodes(row["replicas"])) == 1:
                 continue
