@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from yak.commands.app import command
+from yak.commands.app import CommandGroup
+from yak.commands.cluster_restore import restore
 from yak.commands.options import Globals
 
 if TYPE_CHECKING:
@@ -24,8 +25,20 @@ STORE_CONFIGS = {
 """What a yak broker says about itself among its read-only configs. Apache Kafka has none of them."""
 
 
-@command(examples=("yak cluster", "yak cluster -o json"))
-def cluster(g: Globals) -> int:
+cluster = CommandGroup(
+    "cluster",
+    "Show the cluster and its metadata store.",
+    examples=("yak cluster", "yak cluster -o json", "yak cluster restore --dry-run"),
+    default="show",
+)
+cluster.command(
+    "restore",
+    examples=("yak cluster restore --dry-run", "yak cluster restore", "yak cluster restore --accept-loss"),
+)(restore)
+
+
+@cluster.command("show", examples=("yak cluster", "yak cluster show -o json"))
+def show(g: Globals) -> int:
     """Show the cluster and its metadata store.
 
     Returns 1 when a broker is down or not on good terms with the metadata store, or a partition has no leader.

@@ -50,6 +50,36 @@ BROKER: dict[str, Explanation] = {
         "The last line of its log is in the message; the log has more.",
         "yak serve --data-dir DIR",
     ),
+    "no-offers": explain(
+        "There is nothing to restore the metadata store from.",
+        "Brokers that know the cluster offer it to the store that they are connected to, within a second of noticing.",
+        "yak cluster",
+    ),
+    "restore-changed": explain(
+        "What brokers offer to the metadata store changed while a restore was looked at.",
+        "A broker answered late, or another one has done the restore. Nothing was written.",
+        "yak cluster restore",
+    ),
+    "restore-conflict": explain(
+        "The brokers know histories of the cluster that do not fit together.",
+        "They worked with two metadata stores, or a data directory was copied. A merge may lose acknowledged records.",
+        "yak cluster restore --accept-loss, or stop the brokers of the wrong history first",
+    ),
+    "restore-half-done": explain(
+        "A restore of the metadata store cannot be given up any more.",
+        "Its new state is being written. If the writer died, another broker or yak cluster restore finishes it.",
+        "yak cluster restore",
+    ),
+    "restore-refused": explain(
+        "The metadata store refused a step of its restore.",
+        "The message has its code; nothing of a restore is used before its last step.",
+        "yak cluster restore --dry-run",
+    ),
+    "bad-offer": explain(
+        "What a broker offers for a restore cannot be read.",
+        "It was damaged on its way, or comes from a newer version of yak.",
+        "restart that broker; it offers anew",
+    ),
     "broker-frozen": explain(
         "A broker cannot start, because the metadata store does not hold the history that the broker knows.",
         "The store was emptied, rolled back, or is another cluster's; not all brokers have answered that could restore "

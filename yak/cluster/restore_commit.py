@@ -37,6 +37,7 @@ def commit_arguments(plan: Plan, seed_nonce: str, offers_digest: str, token: str
         "parents": ",".join(image.parents),
         "took_part": {str(node_id): list(position) for node_id, position in plan.took_part.items()},
         "held_for": ",".join(map(str, plan.held_for)),
+        "lost": len(plan.lost) + (len(plan.conflicts) if plan.accepts_loss else 0),
     }
     return [envelope | call for call in (begin, *writes, end)]
 

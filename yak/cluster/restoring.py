@@ -317,6 +317,13 @@ class Restoring:
         self._adopts = True
         event = "metadata-restore-adopted" if took_part else "metadata-restore-joined-late"
         link.say("warning", event, incarnation=value["incarnation"], broker_epoch=link.broker_epoch)
+        if value["lost"]:
+            link.say(
+                "error",
+                "metadata-restore-unclean",
+                partitions=value["lost"],
+                what="an operator accepted that acknowledged records of these may be lost",
+            )
         self._standing.move(MemberState.VERIFYING, "taking over the restored metadata")
         self._standing.dues["recheck"] = now_ms + BUSY_MS
         link.put(Tail(position[0]))

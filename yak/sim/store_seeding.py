@@ -25,6 +25,7 @@ def incarnation_for(state: StoreState, a: Mapping[str, Any]) -> Value:
     broker = state.brokers.get(node_id, {})
     value: Value = {name: cluster[name] for name in ("incarnation", "incarnation_id")}
     value |= {"parents": cluster.get("parents", ""), "is_held_for": is_held_for(state, node_id)}
+    value["lost"] = cluster.get("lost", 0)
     value |= {"broker_epoch": broker.get("broker_epoch", 0), "boot_id": broker.get("boot_id", "")}
     took_part = cluster.get("took_part", {}).get(str(node_id))
     return value if took_part is None else value | {"took_part": took_part}
@@ -212,10 +213,12 @@ def _go_live(state: StoreState, a: Mapping[str, Any], now_ms: int) -> None:
         "parents": a["parents"],
         "took_part": dict(a["took_part"]),
         "held_for": a["held_for"],
+        "lost": a["lost"],
     }
     state.seed = {}
     ids = {name: cluster[name] for name in ("cluster_id", "incarnation_id", "incarnation")}
-    state.append("Cluster", ids | {"format": 0}, now_ms)
+    # How much went on although acknowledged records may be missing stands in the log for good.
+    state.append("Cluster", ids | {"format": 0, "lost": a["lost"]}, now_ms)
 
 
 def seed_abort(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001

@@ -61,7 +61,7 @@ local function incarnation()
   return {incarnation = tonumber(cluster.incarnation), incarnation_id = cluster.incarnation_id,
     parents = cluster.parents or '', is_held_for = is_held_for(A.node_id),
     took_part = cjson.decode(cluster.took_part or '{}')[text(A.node_id)],
-    broker_epoch = tonumber(broker[1] or 0), boot_id = broker[2] or ''}
+    broker_epoch = tonumber(broker[1] or 0), boot_id = broker[2] or '', lost = tonumber(cluster.lost or 0)}
 end
 
 -- Whether this store holds the caller's cluster and history; a refusal or nil.

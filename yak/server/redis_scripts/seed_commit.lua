@@ -61,10 +61,11 @@ redis.call('HSET', key('snapshot'), 'offset', text(A.offset), 'h', A.hash, 't', 
 redis.call('HSET', CLUSTER, 'incarnation', text(A.incarnation), 'incarnation_id', A.new_incarnation_id, 'state', 'LIVE',
   'ctl_id', -1, 'ctl_epoch', text(A.controller_epoch), 'ctl_broker_epoch', 0, 'lease_n', 0, 'next_pid',
   text(A.next_producer_id), 'format', 0, 'parents', A.parents, 'took_part', cjson.encode(A.took_part), 'held_for',
-  A.held_for)
+  A.held_for, 'lost', text(A.lost))
 forget_seed()
 offset, hash = A.offset, A.hash
 local ids = {cluster_id = cluster.cluster_id, incarnation_id = A.new_incarnation_id, incarnation = A.incarnation}
-ids.format = 0
+-- How much went on although acknowledged records may be missing stands in the log for good.
+ids.format, ids.lost = 0, A.lost
 append('Cluster', ids)
 return answer('OK')
