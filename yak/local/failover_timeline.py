@@ -39,7 +39,7 @@ class Timeline:
         return {name: tenths(value) for name, value in asdict(self).items()}
 
     def steps(self) -> list[tuple[str, float]]:
-        """What is known, in the order of the names, for people."""
+        """What is known, by time, for people; what falls into one millisecond in the order in which it is caused."""
         named = (
             ("detected", self.detected_ms),
             ("fenced", self.fenced_ms),
@@ -47,7 +47,7 @@ class Timeline:
             ("elected", self.elected_ms),
             ("first acknowledged write", self.first_ack_ms),
         )
-        return sorted(((name, at) for name, at in named if at is not None), key=lambda step: step[1])
+        return sorted(((name, at) for name, at in named if at is not None), key=lambda step: round(step[1]))
 
 
 def tenths(milliseconds: float | None) -> float | None:

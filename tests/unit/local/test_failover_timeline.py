@@ -74,6 +74,11 @@ def test_steps_are_in_the_order_in_which_they_happened():
     assert list(timeline.as_json()) == ["detected_ms", "fenced_ms", "controller_ms", "elected_ms", "first_ack_ms"]
 
 
+def test_what_falls_into_one_millisecond_is_in_the_order_of_its_causes():
+    timeline = Timeline(detected_ms=43.4, fenced_ms=43.0, controller_ms=43.1, elected_ms=50.0)
+    assert [name for name, _ in timeline.steps()] == ["detected", "fenced", "controller's office taken", "elected"]
+
+
 def test_the_earliest_log_line_about_that_broker_is_the_detection():
     lines = [
         "2025-11-20T00:53:19.000Z WARNING broker-dead node_id=1 broker_epoch=2",
