@@ -56,9 +56,13 @@ def _add_partitions(state: StoreState, topic_id: str, new: list[dict[str, Any]],
 
 
 def _is_abandoned(state: StoreState, topic: dict[str, Any]) -> bool:
-    """Whether its creator died between two slices, so that nobody has ever seen it whole."""
+    """Whether its creator died between two slices, so that nobody has ever seen it whole.
+
+    A killed one is FENCED until it is started again, which may be never; one that is fenced and alive finds the topic
+    gone, and begins anew.
+    """
     creator = IsrMember(topic["creator_id"], topic["creator_epoch"])
-    return not topic["complete"] and not is_current(state, creator, "ACTIVE", "FENCED", "STOPPING")
+    return not topic["complete"] and not is_current(state, creator, "ACTIVE", "STOPPING")
 
 
 def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:

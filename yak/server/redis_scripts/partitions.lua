@@ -3,7 +3,6 @@ local MAX_PARTITIONS = 200
 local MIN_ISR = 'min.insync.replicas'
 local ACTIVE = {ACTIVE = true}
 local LIVE = {ACTIVE = true, STOPPING = true}
-local REGISTERED = {ACTIVE = true, FENCED = true, STOPPING = true}
 
 local function check_size()
   if #A.partitions >= 1 and #A.partitions <= MAX_PARTITIONS then return nil end
@@ -254,9 +253,10 @@ local function add_partitions(new)
   if made >= read_topic(A.topic_id).total then redis.call('HSET', topic_key(A.topic_id), 'complete', 1) end
 end
 
--- Whether its creator died between two slices, so that nobody has ever seen it whole.
+-- Whether its creator died between two slices, so that nobody has ever seen it whole. A killed one is FENCED until it is
+-- started again, which may be never; one that is fenced and alive finds the topic gone, and begins anew.
 local function is_abandoned(topic)
-  return not topic.complete and not is_current({topic.creator_id, topic.creator_epoch}, REGISTERED)
+  return not topic.complete and not is_current({topic.creator_id, topic.creator_epoch}, LIVE)
 end
 
 local function remove_topic(id, topic)
