@@ -2,8 +2,8 @@
 
 The controller keeps a connection to every other broker, and every other broker one to the controller. The kernel of a
 killed process closes its connections at once. One that was established and is closed or reset makes its broker a
-suspect; it is dead when two connects in a row, 20 to 50 ms apart, are refused. A connect that takes too long, or a
-broker that was never reached, proves nothing: those are left to the session.
+suspect, as does a connection over which we fetched; it is dead when two connects in a row, 20 to 50 ms apart, are
+refused. A connect that takes too long, or a broker that was never reached, proves nothing: those are left to the session.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
 REFUSALS_MAX = 2
 RECONNECT_MS = 500
+ALIVE = (BrokerState.ACTIVE, BrokerState.STOPPING)
 _API_VERSIONS = struct.pack(">hhih", 18, 0, 0, 9) + b"yak-watch"
 _GREETING = struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS
 """A connection that says nothing is closed after ten seconds; one that said something may then be silent."""
@@ -84,8 +85,7 @@ class FailureWatch:
             candidates = list(image.brokers.values())
         elif image.controller_id in image.brokers:
             candidates = [image.brokers[image.controller_id]]
-        alive = (BrokerState.ACTIVE, BrokerState.STOPPING)
-        return {info.node_id: info for info in candidates if info.node_id != node_id and info.state in alive}
+        return {info.node_id: info for info in candidates if info.node_id != node_id and info.state in ALIVE}
 
     def stop(self) -> None:
         """Watch nobody any more."""
@@ -133,7 +133,9 @@ class FailureWatch:
                 watched.due_ms = now_ms + self._pause_ms()
             else:
                 self._connect(watched)
-        elif watched.state is _State.PROBING and how == "refused":
+        elif how == "refused" and (watched.state is _State.PROBING or self._broker.suspects.has(watched.info.node_id)):
+            if watched.state is not _State.PROBING:
+                watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
             watched.refusals += 1
             if watched.refusals < REFUSALS_MAX:
                 watched.due_ms = now_ms + self._pause_ms()

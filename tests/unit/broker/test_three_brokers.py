@@ -251,3 +251,16 @@ def test_no_batch_overtakes_one_that_was_refused_for_now(rig):
     assert send(2) == ErrorCode.out_of_order_sequence_number
     assert send(0) == 0
     assert send(2) == 0
+
+
+def test_a_controller_and_another_that_die_together_are_both_noticed_at_once():
+    rig = ClusterRig(size=5)
+    rig.create_topic("orders", partitions=5, replication_factor=5)
+    rig.run_for(1_000)
+    controller = rig.alive().broker.image.controller_id
+    other = next(node.node_id for node in rig.nodes if node.node_id != controller)
+    before_ms = rig.world.now_ms
+    rig.nodes[controller - 1].kill()
+    rig.nodes[other - 1].kill()
+    rig.run_until(lambda: all(rig.leader("orders", number) not in (controller, other, -1) for number in range(5)))
+    assert rig.world.now_ms - before_ms < 1_000
