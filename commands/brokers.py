@@ -1,4 +1,4 @@
-"""`yak brokers`: list, describe, config, watch."""
+"""`yak brokers`: list, describe, config, watch, unregister."""
 
 from typing import Annotated
 
@@ -113,6 +113,26 @@ def watch(
     from yak.commands.units import parse_duration_ms
 
     watch_brokers(g, parse_duration_ms(interval, bare_unit="s"), count)
+
+
+@brokers.command("unregister", examples=("yak brokers unregister 4",))
+def unregister(g: Globals, node_id: Id) -> None:
+    """Forget a broker that will not come back.
+
+    It must be down. Replicas that it has stay its own, out of sync, until they are reassigned: do that first.
+    """
+    from yak.client.admin import Admin
+    from yak.client.unregister import unregister_broker
+    from yak.commands.broker_views import broker_rows, find_broker
+    from yak.commands.units import counted
+
+    g.must_not_be_readonly(f"unregistering broker {node_id}")
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    replicas = find_broker(broker_rows(admin, sizes=False), node_id)["replicas"]
+    has = f", which {counted(replicas, 'partition')} count on" if replicas else ""
+    g.confirm(f"Forget broker {node_id}{has}?")
+    unregister_broker(admin.answered, node_id, timeout_s=admin.timeout_s)
+    g.out.note(f"broker {node_id} was unregistered")
 
 
 def _text(value: object) -> str:

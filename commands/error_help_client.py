@@ -99,6 +99,11 @@ CLIENT: dict[str, Explanation] = {
         "Names have 1 to 249 letters, digits, dots, underscores and hyphens, and differ by more than . and _.",
         "yak topics create my-topic",
     ),
+    "broker-alive": explain(
+        "A broker that is alive cannot be unregistered.",
+        "It would register again at once. A broker that was killed counts as alive until its session ended.",
+        "stop it, look at yak cluster, and try again",
+    ),
     "bundle-not-written": explain(
         "The file of doctor's findings was not written.",
         "The operating system refused; the message says why.",
@@ -231,6 +236,11 @@ CLIENT: dict[str, Explanation] = {
         "The broker does not have this feature.",
         "It is another version or another make than the command needs.",
         "yak doctor",
+    ),
+    "not-unregistered": explain(
+        "The cluster did not forget the broker.",
+        "The broker that was asked could not write it into the metadata store; nothing was changed.",
+        "yak cluster, then try again",
     ),
     "nothing-in-time": explain(
         "The time given passed and there was nothing to show (exit code 5).",

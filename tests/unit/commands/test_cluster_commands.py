@@ -215,3 +215,17 @@ def test_a_broker_that_is_down_is_described_without_its_configs(yak):
     assert "state                 fenced" in ran.out
     assert "nobody can ask it for its configs" in ran.err
     assert json.loads(yak("brokers", "describe", "3", "-o", "json").out)["configs"] == []
+
+
+def test_a_broker_is_unregistered_after_a_question_that_names_what_counts_on_it(yak, monkeypatch):
+    asked = []
+    monkeypatch.setattr("yak.client.unregister.unregister_broker", lambda *words, **_: asked.append(words))
+    ran = yak("brokers", "unregister", "2")
+    assert (ran.code, asked) == (2, [])
+    assert "Forget broker 2, which 3 partitions count on?" in ran.err
+    ran = yak("brokers", "unregister", "2", "--yes")
+    assert (ran.code, asked) == (0, [("127.0.0.1:9092", 2)])
+    assert ran.err == "broker 2 was unregistered\n"
+    assert yak("brokers", "unregister", "9", "--yes").code == 1
+    assert yak("brokers", "unregister", "2", "--yes", "--readonly").code == 2
+    assert len(asked) == 1

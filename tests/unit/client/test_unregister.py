@@ -1,0 +1,53 @@
+"""UnregisterBroker by hand, against a broker that answers one request."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
+from kio.static.primitive import i32Timedelta
+
+from yak.client.unregister import unregister_broker
+from yak.errors import Unreachable, YakError
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+
+def unregister(code=ErrorCode.none, message=None):
+    """Ask a broker that answers with this; what it was asked."""
+    answer = UnregisterBrokerResponse(
+        throttle_time=i32Timedelta.parse(dt.timedelta()), error_code=code, error_message=message
+    )
+    broker = FakeBroker({64: lambda _: answer})
+    try:
+        unregister_broker(broker.address, 4, timeout_s=5)
+    finally:
+        broker.close()
+    return broker.asked
+
+
+def test_the_broker_is_asked_for_the_node():
+    assert [each.broker_id for each in unregister()] == [4]
+
+
+@pytest.mark.parametrize(
+    ("code", "slug"),
+    [
+        (ErrorCode.invalid_request, "broker-alive"),
+        (ErrorCode.broker_id_not_registered, "not-unregistered"),
+        (ErrorCode.request_timed_out, "not-unregistered"),
+    ],
+)
+def test_a_refusal_says_why(code, slug):
+    with pytest.raises(YakError) as caught:
+        unregister(code, "in words")
+    assert caught.value.code == slug
+    assert "in words" in caught.value.why
+
+
+def test_nobody_there_is_unreachable():
+    with pytest.raises(Unreachable):
+        unregister_broker("127.0.0.1:1", 4, timeout_s=1)

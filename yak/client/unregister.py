@@ -1,0 +1,30 @@
+"""Have the cluster forget a broker: UnregisterBroker (key 64, KIP-631), for which librdkafka has no call."""
+
+from typing import Final
+
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable, YakError
+from yak.ids import NodeId
+
+INVALID_REQUEST: Final = 42
+
+
+def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> None:
+    """Ask the broker at `address`, which may be any.
+
+    Raises Unreachable when it does not answer, YakError (`broker-alive`, `not-unregistered`) when it refuses.
+    """
+    from kio.schema.types import BrokerId
+    from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            answer = connection.call(UnregisterBrokerRequest(broker_id=BrokerId(node_id)))
+    except OSError as error:
+        raise Unreachable("unreachable", f"{address} did not unregister broker {node_id}", why=str(error)) from None
+    why = answer.error_message or answer.error_code.name
+    if answer.error_code == INVALID_REQUEST:
+        alive = f"it is alive, or was until a moment ago ({why})"
+        raise YakError("broker-alive", f"broker {node_id} was not unregistered", why=alive, try_=("stop it first",))
+    if answer.error_code:
+        raise YakError("not-unregistered", f"broker {node_id} was not unregistered", why=why, try_=("yak cluster",))
