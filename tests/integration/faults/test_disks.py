@@ -166,8 +166,10 @@ def fetched_count(cluster: FaultCluster, node_id: int, topic: str) -> int:
     """The end of what a broker gives to consumers."""
     with RawClient(cluster.nodes[node_id].proxy.port) as client:
         wait_until(
-            lambda: client.ask(1, 12, **fetch_fields(topic, 0, max_bytes=1)).responses[0].partitions[0].error_code
-            is ErrorCode.none,
+            lambda: (
+                client.ask(1, 12, **fetch_fields(topic, 0, max_bytes=1)).responses[0].partitions[0].error_code
+                is ErrorCode.none
+            ),
             f"{node_id} leads",
         )
         return client.end_offset(topic)

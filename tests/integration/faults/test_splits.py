@@ -138,6 +138,38 @@ def test_a_leader_that_reaches_only_redis_is_left_alone_and_refuses(cluster, uni
     assert not any(mark.lines("broker-fenced") for mark in marks.values())
 
 
+@pytest.mark.parametrize("direction", ["to_target", "to_source"])
+def test_a_connection_that_works_one_way_only_is_none(cluster, unique_topic, direction):
+    """What the follower asks does not arrive, or what the leader answers: the leader sees the same."""
+    cluster.create(unique_topic, [1, 2, 3])
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(50)
+        getattr(cluster.nodes[1].proxy.route("node-3"), direction).hold()
+        cluster.wait_isr(unique_topic, 1, 2)
+        load.wait_for(50)
+        cluster.heal()
+        cluster.wait_isr(unique_topic, 1, 2, 3)
+        load.stop()
+    check_complete(load, cluster.bootstrap, unique_topic)
+    assert cluster.active() == [1, 2, 3]
+
+
+def test_a_slow_way_between_all_brokers_slows_and_nothing_else(cluster, unique_topic):
+    cluster.create(unique_topic, [1, 2, 3])
+    marks, offset = cluster.marks(), cluster.image.offset
+    for node in cluster.nodes.values():
+        for other in cluster.nodes.values():
+            node.proxy.route(other.name).to_source.delay_seconds = 0.2
+    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+        load.wait_for(300)
+        load.stop()
+    cluster.heal()
+    check_complete(load, cluster.bootstrap, unique_topic)
+    assert load.slowest_ack_seconds > 0.2
+    assert cluster.image.offset == offset
+    assert not any(mark.lines("broker-fenced") or mark.lines("isr-changed") for mark in marks.values())
+
+
 def test_acks_all_is_never_lost_by_a_session_that_ended_in_a_split(cluster, unique_topic):
     """A load that goes on through it, over three partitions with a leader each."""
     cluster.create(unique_topic, [1, 2, 3], [2, 3, 1], [3, 1, 2])

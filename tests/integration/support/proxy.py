@@ -20,6 +20,7 @@ from yak.local import ports
 CLIENTS = "clients"
 """The source of every connection that is of no process we know."""
 _CHUNK_BYTES = 1 << 16
+_MARKER_BYTES_MAX = 64
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -28,8 +29,12 @@ class Flow:
 
     def __init__(self) -> None:
         self.delay_seconds = 0.0
+        self.stopped = threading.Event()
+        """What `hold_before` waited for came."""
         self._open = threading.Event()
         self._open.set()
+        self._marker = b""
+        self._left = 0
 
     def hold(self) -> None:
         """Let nothing through: not lost, not refused, silent."""
@@ -38,7 +43,30 @@ class Flow:
     def release(self) -> None:
         """Let it through, and what was held first."""
         self.delay_seconds = 0.0
+        self._marker = b""
         self._open.set()
+
+    def hold_before(self, marker: bytes, count: int = 1) -> None:
+        """Hold as soon as these bytes would pass for the `count`th time from now: what is before them still does."""
+        self.stopped.clear()
+        self._left = count
+        self._marker = marker
+
+    def stop_at(self, before: bytes, data: bytes) -> int | None:
+        """How much of `data` passes before `hold_before` takes effect; None for all. `before` is what passed last."""
+        marker, whole = self._marker, before + data
+        if not marker:
+            return None
+        position = max(0, len(before) - len(marker) + 1)
+        while (position := whole.find(marker, position)) >= 0:
+            self._left -= 1
+            if self._left == 0:
+                self._marker = b""
+                self.hold()
+                self.stopped.set()
+                return max(0, position - len(before))
+            position += len(marker)
+        return None
 
     def pass_when_open(self) -> None:
         """Wait as long as this direction makes one wait."""
@@ -181,9 +209,16 @@ class Proxy:
 def _pump(source: socket.socket, target: socket.socket, flow: Flow) -> None:
     """Carry bytes until the source ends, and then end the target in the same way: by a FIN or by a reset."""
     try:
+        before = b""
         while data := source.recv(_CHUNK_BYTES):
             flow.pass_when_open()
+            stop = flow.stop_at(before, data)
+            if stop is not None:
+                target.sendall(data[:stop])
+                data = data[stop:]
+                flow.pass_when_open()
             target.sendall(data)
+            before = data[-_MARKER_BYTES_MAX:]
         flow.pass_when_open()
         target.shutdown(socket.SHUT_WR)
     except OSError:
