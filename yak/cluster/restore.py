@@ -202,10 +202,10 @@ def _partition(
     replicas = {node_id for _rank, info in states for node_id in info.replicas}
     waits_for = tuple(sorted(replicas - brokers.answers.keys()))
     unsure = bool(waits_for or conflict)
-    partition_epoch = max(info.partition_epoch for _rank, info in states) + 1
     if unsure and not accept_loss:
         info = _hold(best.info, brokers, logs, has_conflict=bool(conflict))
-        held = replace(info, partition_epoch=partition_epoch, held=best.rank[0])
+        # Its epochs stay: with newer ones it would outrank what a broker did that has yet to answer.
+        held = replace(info, held=best.rank[0])
         return held, PartitionFate(view.name, number, Fate.HELD, held.leader, held.isr, waits_for, conflict)
     epochs: list[LeaderEpoch] = [info.leader_epoch for _rank, info in states]
     leader_epoch = max([*epochs, *(end.last_epoch for end in logs.values())]) + 1
@@ -214,6 +214,7 @@ def _partition(
     info = _release(best.info, view, brokers, newest)
     if accept_loss and not info.isr and not info.elr:
         info = _lead_uncleanly(info, brokers, logs)
+    partition_epoch = max(info.partition_epoch for _rank, info in states) + 1
     live = replace(info, leader_epoch=leader_epoch, partition_epoch=partition_epoch, held=0)
     fate = PartitionFate(view.name, number, Fate.LIVE, live.leader, live.isr, waits_for, conflict, lost=unsure)
     return live, fate

@@ -41,8 +41,8 @@ class TopicView:
     def best(self, number: int) -> tuple[State, str]:
         """The newest state, and words for a conflict: others of the same epochs that say something else."""
         states = self.states[number]
-        best = max(reversed(states), key=lambda state: state.rank)
-        rivals = [state for state in states if state.rank == best.rank and _content(state) != _content(best)]
+        best = max(reversed(states), key=lambda state: (state.rank, state.info.held))
+        rivals = [state for state in states if state.rank == best.rank and not _agree(best.info, state.info)]
         if not rivals:
             return best, ""
         epochs = f"leader epoch {best.info.leader_epoch}, partition epoch {best.info.partition_epoch}"
@@ -106,7 +106,16 @@ def _view(views: dict[uuid.UUID, TopicView], topic: TopicInfo | PendingTopic) ->
     return view
 
 
-def _content(state: State) -> tuple[object, ...]:
-    info = state.info
-    members = sorted(info.isr_members), sorted(info.elr_members)
-    return info.leader, *members, info.replicas, info.adding_replicas, info.removing_replicas
+def _agree(best: PartitionInfo, other: PartitionInfo) -> bool:
+    """Whether two states of the same epochs are the same. One that was held back has members in newer broker epochs, and
+    is without those that lost something and without a leader that did not sit."""
+    if not _same(best, other, "replicas", "adding_replicas", "removing_replicas"):
+        return False
+    if best.held:
+        return set(best.isr) <= set(other.isr) and set(best.elr) <= set(other.elr)
+    members = sorted(best.isr_members) == sorted(other.isr_members)
+    return members and sorted(best.elr_members) == sorted(other.elr_members) and best.leader == other.leader
+
+
+def _same(one: PartitionInfo, other: PartitionInfo, *names: str) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in names)
