@@ -54,10 +54,13 @@ class AbsentReplicas:
         return self._due_ms
 
     def on_timer(self) -> None:
-        """Ask the store, as soon as it can be asked."""
+        """Ask when it is time to."""
+        if self._due_ms is not None and self._due_ms <= self._broker.now_ms:
+            self.ask()
+
+    def ask(self) -> None:
+        """Tell the store what we give up: at a start before any controller can let us in, and elect us."""
         broker = self._broker
-        if self._due_ms is None or self._due_ms > broker.now_ms:
-            return
         self._due_ms = None
         waiting = [item for item in self._to_leave.items() if item[0].log is None]
         self._to_leave.clear()
@@ -65,7 +68,7 @@ class AbsentReplicas:
             batch = waiting[start : start + BATCH_MAX]
             request = StoreRequest("leave_isr", {"partitions": [_arguments(*item) for item in batch]})
             try:
-                broker.metadata.begin_own((request,), partial(self._answered, batch))
+                broker.metadata.begin_own((request,), partial(self._answered, batch), when_joined=True)
             except PeerError:
                 self._again(batch)
 

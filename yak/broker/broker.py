@@ -89,6 +89,7 @@ class Broker:
         self.record_deletions = RecordDeletions(self)
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.metadata = Metadata(self, parts)
+        self.absent_replicas.ask()
         self._timed = (
             self.flusher,
             self.maintenance,

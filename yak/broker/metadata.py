@@ -161,13 +161,18 @@ class Metadata:
         self,
         requests: Sequence[StoreRequest],
         done: Callable[[PeerError | None, tuple[dict[str, Any], ...]], None],
+        *,
+        when_joined: bool = False,
     ) -> int:
-        """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused."""
+        """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused.
+
+        `when_joined` are those that go out right behind our registration. Raises PeerError when it cannot be sent.
+        """
         if self._failed:
             raise PeerError(
                 ErrorCode.kafka_storage_error, "this broker's copy of the metadata log failed; it must be restarted"
             )
-        change_id, outputs = self.membership.begin(requests, self._broker.now_ms)
+        change_id, outputs = self.membership.begin(requests, when_joined=when_joined)
         self._changes[change_id] = done
         self._carry_out(outputs)
         return change_id
@@ -281,6 +286,10 @@ class Metadata:
                     if topic_partition in created:
                         log = self.hosting.taken(topic, topic_partition, created[topic_partition])
                     self.hosting.host(topic, info, log)
+                    partition = broker.partitions[topic_partition]
+                    if partition.log is None and (partition is not held or broker.node_id in info.isr):
+                        # it could not be made, or the cluster counts on it though it is offline
+                        self._note_absent(topic_partition)
                 elif held is not None and held.topic_id == topic.topic_id:
                     self.hosting.release(topic_partition)
         if delta.brokers_changed:

@@ -36,6 +36,11 @@ def check_order(partition: Partition, header: BatchHeader) -> None:
     held = partition.refused_sequences.get(header.producer_id)
     if held is None:
         return
+    log = partition.log
+    if log is not None and log.producers.keeps_order_of(header.producer_id):
+        # The log refuses who overtakes by itself, and knows the repeats of what came before the refused one.
+        del partition.refused_sequences[header.producer_id]
+        return
     epoch, sequence = held
     if header.producer_epoch == epoch and header.base_sequence != sequence:
         raise PeerError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from yak.broker.events import PeerEnd
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
 from yak.broker.replica_throttle import Throttle, is_named
-from yak.broker.replica_truncation import truncate
+from yak.broker.replica_truncation import begin_inside_batch, start_anew, truncate
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, PeerId
@@ -55,8 +55,8 @@ class ReplicaFetcher:
         self._throttle = throttle
         self._to_tell: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
-        self._told: dict[Key, LeaderEpoch] = {}
-        """What the session at the leader has, and in which epoch we named it."""
+        self._told: dict[Key, tuple[LeaderEpoch, int]] = {}
+        """What the session at the leader has: in which epoch we named it, and in which request, last."""
         self._delayed: dict[Key, int] = {}
         self._tries: dict[Key, int] = {}
         """Errors in a row."""
@@ -219,13 +219,14 @@ class ReplicaFetcher:
     def _send(self) -> None:
         broker = self._broker
         config = broker.config
+        self._correlation_id = self._correlation_id % EPOCH_MAX + 1
         topics: dict[uuid.UUID, list[WantedPartition]] = {}
         for key in self._to_tell:
             partition = self.partitions[key]
             log = partition.log
             if log is None:
                 continue
-            self._told[key] = partition.leader_epoch
+            self._told[key] = (partition.leader_epoch, self._correlation_id)
             topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[uuid.UUID, list[int]] = {}
         for topic_id, index in self._to_forget:
@@ -233,7 +234,6 @@ class ReplicaFetcher:
             forgotten.setdefault(topic_id, []).append(index)
         self._to_tell.clear()
         self._to_forget.clear()
-        self._correlation_id = self._correlation_id % EPOCH_MAX + 1
         frame = replica_fetch_request(
             self._correlation_id,
             CLIENT_ID_PREFIX + broker.identity.boot_id,
@@ -297,10 +297,13 @@ class ReplicaFetcher:
         self._back_off()
 
     def _take(self, fetched: FetchedPartition) -> None:
-        """One partition's part of an answer, if it is still what we want to know."""
+        """One partition's part of an answer, if it is still what we want to know.
+
+        Named anew in a request that is still under way: then this tells of what we asked before, maybe epochs ago.
+        """
         key = (fetched.topic_id, fetched.index)
-        partition = self.partitions.get(key)
-        if partition is None or self._told.get(key) != partition.leader_epoch:
+        partition, told = self.partitions.get(key), self._told.get(key)
+        if partition is None or told is None or told[0] != partition.leader_epoch or told[1] in self._in_flight:
             return
         log = partition.log
         if log is None:
@@ -327,7 +330,8 @@ class ReplicaFetcher:
         broker = self._broker
         records = fetched.records
         if len(records) >= _BASE_OFFSET_BYTES:
-            if int.from_bytes(records[:_BASE_OFFSET_BYTES], "big") != log.log_end_offset:
+            base_offset = int.from_bytes(records[:_BASE_OFFSET_BYTES], "big")
+            if base_offset != log.log_end_offset and not begin_inside_batch(log, records, broker.now_ms):
                 # An answer to where we were before the log was cut or moved on.
                 self._tell(key, partition, log)
                 return
@@ -372,15 +376,7 @@ class ReplicaFetcher:
 
     def _failed(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         if fetched.error_code == ErrorCode.offset_out_of_range and fetched.log_start_offset > log.log_end_offset:
-            self._broker.notice(
-                "warning",
-                "replica-starts-anew",
-                partition=str(partition.topic_partition),
-                log_end_offset=log.log_end_offset,
-                leaders_log_start_offset=fetched.log_start_offset,
-            )
-            log.truncate_fully_and_start_at(fetched.log_start_offset, self._broker.now_ms)
-            partition.log_was_cut()
+            start_anew(self._broker, partition, log, fetched.log_start_offset)
             self._tell(key, partition, log)
             return
         self._delay(key)

@@ -1,14 +1,16 @@
 """Cutting a follower's log to where it may agree with its leader's: by epochs, never by a high watermark.
 
 Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). One cut may not be enough when
-several leaders came and went; the next fetch tells.
+several leaders came and went; the next fetch tells. A log that ends before its leader's begins starts anew there.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch
+from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 
@@ -43,3 +45,32 @@ def truncate(broker: Broker, partition: Partition, log: Log, diverging: Divergin
             to_offset=log.log_end_offset,
         )
     log.epochs.truncate_from_end(log.log_end_offset)
+
+
+def start_anew(broker: Broker, partition: Partition, log: Log, offset: Offset) -> None:
+    """The leader let go of what would come next here: drop all, and begin where its log does. Raises LogDirectoryFailure."""
+    broker.notice(
+        "warning",
+        "replica-starts-anew",
+        partition=str(partition.topic_partition),
+        log_end_offset=log.log_end_offset,
+        leaders_log_start_offset=offset,
+    )
+    log.truncate_fully_and_start_at(offset, broker.now_ms)
+    partition.log_was_cut()
+
+
+def begin_inside_batch(log: Log, records: Buffer, now_ms: int) -> bool:
+    """Let an empty log begin where these records do, when it was to begin inside their first batch; tells whether it does.
+
+    DeleteRecords may leave the leader's log start there, and batches are given whole (Kafka's UnexpectedAppendOffsetException
+    in Partition.doAppendRecordsToFollowerOrFutureReplica). Raises LogDirectoryFailure.
+    """
+    start = log.log_end_offset
+    if log.log_start_offset != start or len(records) < HEADER_BYTES:
+        return False
+    header = read_header(records)
+    if not 0 <= header.base_offset < start <= header.last_offset:
+        return False
+    log.truncate_fully_and_start_at(header.base_offset, now_ms)
+    return True

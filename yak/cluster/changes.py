@@ -55,6 +55,12 @@ class Changes:
         self._send(change)
         return change.change_id
 
+    def hold(self, requests: Sequence[StoreRequest]) -> int:
+        """Keep a change for `resend`, which sends it first of all when we have joined; returns its id."""
+        self._last_id += 1
+        self._changes[self._last_id] = _Change(self._last_id, tuple(requests))
+        return self._last_id
+
     def abandon(self, change_id: int) -> None:
         """Nobody waits for it any more: its end is not told. It still goes on, so that nothing is left half made."""
         if change_id in self._changes:

@@ -281,14 +281,14 @@ class Membership:
             self._link.send("begin_stop", {"state": BrokerState.CLOSED.value}, self._on_closed)
         return self._link.take_outputs()
 
-    def begin(self, requests: Sequence[StoreRequest], now_ms: int) -> tuple[int, list[Output]]:
-        """Send a client's change; `ChangeDone` with the id tells its end. Raises PeerError when it cannot be sent."""
-        del now_ms
-        refusal = self.refusal()
-        if refusal is not None:
+    def begin(self, requests: Sequence[StoreRequest], *, when_joined: bool = False) -> tuple[int, list[Output]]:
+        """Send a change (`when_joined`: right behind the registration, before any heartbeat lets us in); `ChangeDone`
+        with the id tells its end. Raises PeerError when it cannot be sent."""
+        if when_joined and not self._standing.is_joined:
+            return self._changes.hold(requests), []
+        if not when_joined and (refusal := self.refusal()) is not None:
             raise refusal
-        change_id = self._changes.begin(requests)
-        return change_id, self._link.take_outputs()
+        return self._changes.begin(requests), self._link.take_outputs()
 
     def abandon(self, change_id: int) -> None:
         """Nobody waits for this change any more; it may still happen."""

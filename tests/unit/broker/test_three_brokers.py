@@ -264,3 +264,20 @@ def test_a_controller_and_another_that_die_together_are_both_noticed_at_once():
     rig.nodes[other - 1].kill()
     rig.run_until(lambda: all(rig.leader("orders", number) not in (controller, other, -1) for number in range(5)))
     assert rig.world.now_ms - before_ms < 1_000
+
+
+def test_a_broker_without_its_log_is_not_elected_when_all_start_anew(rig):
+    rig.produce("orders", [b"a", b"b"])
+    victim = rig.leader("orders")
+    for node in rig.nodes:
+        node.kill()
+    rig.nodes[victim - 1].disk.remove_tree("/data/orders-0")
+    rig.nodes[victim - 1].start()
+    rig.run_until(lambda: rig.nodes[victim - 1].is_ready)
+    assert rig.leader("orders") != victim
+    for node in rig.nodes:
+        if node.broker is None:
+            node.start()
+    rig.run_until(lambda: rig.leader("orders") >= 0 and rig.is_in_sync("orders"))
+    assert rig.replica(victim, "orders").log_end_offset == 2
+    assert "unclean-election" not in rig.events(1) + rig.events(2) + rig.events(3)

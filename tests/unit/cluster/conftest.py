@@ -132,7 +132,7 @@ class Driver:
         return self.run()
 
     def begin(self, requests: list[StoreRequest]) -> int:
-        change_id, outputs = self.member.begin(requests, self.now_ms)
+        change_id, outputs = self.member.begin(requests)
         self.take(outputs)
         return change_id
 
@@ -344,7 +344,7 @@ class Fleet:
         plan = plan_create_topic(
             image, NewTopic(name, partitions, len(image.active_brokers())), uuid.UUID(int=self.dice.getrandbits(60))
         )
-        self.holder().deliver(lambda m, now_ms: m.begin(plan.requests, now_ms)[1])
+        self.holder().deliver(lambda m, now_ms: m.begin(plan.requests)[1])
         self.run(50)
 
     def outage(self, ms: int, *, restart: bool) -> None:

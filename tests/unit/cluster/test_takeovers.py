@@ -202,7 +202,7 @@ def test_a_leader_that_comes_back_takes_the_office_and_is_handed_its_partitions(
         mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
         items = [rejoin(node, p, fleet.nodes[1].member.broker_epoch) for p in mine]
         if items:
-            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})], now_ms)[1])
+            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})])[1])
     fleet.run(50)
     assert 1 not in leaders(fleet)
     fleet.run(5_500)
@@ -306,7 +306,7 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
     fleet.create("a", 2)
     maker = others(fleet, controller_id(fleet))[0]
     requests = plan_create_partitions(maker.image, "a", 302)
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1], now_ms)[1])
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
     fleet.run(20)
     fleet.kill(maker)
     fleet.run(4_000)
@@ -316,5 +316,5 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
 
 def half_made(fleet, maker, partitions, *, slices):
     plan = plan_create_topic(maker.image, NewTopic("big", partitions, 2), uuid.UUID(int=77))
-    maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices], now_ms)[1])
+    maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices])[1])
     fleet.run(20)
