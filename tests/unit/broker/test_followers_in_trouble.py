@@ -1,0 +1,101 @@
+"""Followers whose log does not follow on as usual: batches cut by a log start, answers from before an election, no log."""
+
+import errno
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.seams.metadata_store import StoreRequest
+from yak.sim.cluster_rig import ClusterRig
+
+
+@pytest.fixture
+def rig() -> ClusterRig:
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", min_insync_replicas="2")
+    return rig
+
+
+def followers(rig: ClusterRig) -> list[int]:
+    info = rig.info("orders")
+    return [node for node in info.replicas if node != info.leader]
+
+
+def elect(rig: ClusterRig, *leaders: int) -> None:
+    """One after the other by the controller's word, whoever that is; the brokers hear of all at once."""
+    store, info = rig.cluster.store, rig.info("orders")
+    cluster = store.state.cluster
+    asked = {"topic_id": str(rig.alive().broker.image.topics["orders"].topic_id), "partition": 0, "unclean": False}
+    for number, leader in enumerate(leaders):
+        arguments = {
+            "cluster_id": cluster["cluster_id"],
+            "incarnation_id": cluster["incarnation_id"],
+            "node_id": cluster["ctl_id"],
+            "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
+            "controller_epoch": cluster["ctl_epoch"],
+            "partitions": [asked | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
+        }
+        outcome = store.call(StoreRequest("elect", arguments), rig.world.now_ms)
+        assert outcome.value["codes"] == ["OK"], outcome
+    for node in rig.nodes:
+        node.store_line.store_moved()
+
+
+def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
+    slow, leader = followers(rig)[0], rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    rig.nodes[slow - 1].kill()
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    for _ in range(4):
+        assert rig.produce("orders", [b"b"] * 5).error_code == 0
+    rig.replica(leader, "orders").log.advance_log_start(8)
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    replica = rig.replica(slow, "orders")
+    assert (replica.log_start_offset, replica.log_end_offset) == (8, 21)
+    rig.run_until(lambda: replica.high_watermark == 21)
+
+
+def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
+    leader, (other, follower) = rig.leader("orders"), followers(rig)
+    rig.produce("orders", [b"a"])
+    rig.cluster.cut(f"n{leader}", f"n{other}")
+    rig.cluster.cut(f"n{leader}", f"n{follower}", both=False)
+    assert rig.produce("orders", [b"x"], acks=1).error_code == 0
+    rig.run_for(20)
+    rig.cluster.cut(f"n{follower}", f"n{leader}", both=False)
+    elect(rig, other, leader)
+    rig.run_until(lambda: rig.replica(follower, "orders").leader_epoch == 2)
+    rig.run_for(20)
+    rig.cluster.heal(f"n{leader}", f"n{follower}", both=False)
+    rig.run_for(20)
+    assert rig.replica(follower, "orders").log_end_offset == 1
+    rig.cluster.heal(f"n{follower}", f"n{leader}", both=False)
+    rig.cluster.heal(f"n{leader}", f"n{other}")
+    rig.run_until(lambda: rig.is_in_sync("orders") and rig.replica(follower, "orders").log_end_offset == 2)
+
+
+def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):
+    victim = 1
+    rig.nodes[victim - 1].disk.fail_next("open", errno.EMFILE, path_contains="late-0")
+    rig.create_topic("late", replication_factor=3)
+    assert "log-not-created" in rig.events(victim)
+    rig.run_until(lambda: "replica-begun-anew" in rig.events(victim))
+    rig.run_until(lambda: rig.is_in_sync("late") and rig.replica(rig.leader("late"), "late").is_leader)
+    assert rig.produce("late", [b"a"]).error_code == 0
+
+
+def test_a_repeat_of_a_batch_that_is_in_the_log_is_known_though_its_successor_was_refused(rig):
+    leader = rig.leader("orders")
+    for node in followers(rig):
+        rig.nodes[node - 1].pause()
+    first = rig.begin_produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    refused = rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=1)
+    assert refused.error_code == ErrorCode.not_enough_replicas
+    for node in followers(rig):
+        rig.nodes[node - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders") and first.is_done)
+    for sequence in (0, 1, 0, 2):
+        answer = rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=sequence)
+        assert (answer.error_code, answer.base_offset) == (0, sequence)
