@@ -19,14 +19,14 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from support.proxy import CLIENTS, Proxy
+from support.proxy import CLIENTS, Proxy, quiet_port
 from support.raw import RawClient
 from support.waiting import wait_until
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.records import BrokerState
 from yak.errors import YakError
-from yak.local import ports, redis_child
+from yak.local import redis_child
 from yak.local.broker_process import parse_error
 from yak.local.metadata_log import RedisSource
 from yak.local.processes import ProcessId, identify, is_paused, is_running, kill, resume, send_signal, wait_gone
@@ -79,7 +79,7 @@ class Node:
         """Start the process and return at once."""
         assert not self.is_running
         self._ready_file.unlink(missing_ok=True)
-        self.proxy.target_port = ports.find_free("127.0.0.1")
+        self.proxy.target_port = quiet_port()
         start = self.start_as
         argv = yak_argv(*self._arguments(self.proxy.target_port, start.configs))
         if start.faults:
@@ -204,7 +204,7 @@ class FaultCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._redis = redis_child.start(str(folder / "redis"), ports.find_free("127.0.0.1"), str(folder / "redis.log"))
+        self._redis = redis_child.start(str(folder / "redis"), quiet_port(), str(folder / "redis.log"))
         self.redis_url = self._redis.url
         self._source = RedisSource(self.redis_url).connect()
         self._image = Image()

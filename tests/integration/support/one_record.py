@@ -1,16 +1,23 @@
 """One record to one broker, whoever leads: what that very broker says is what is tested, so no client library is between."""
 
+import datetime as dt
+
 from kio.schema.errors import ErrorCode
 from support.fault_cluster import FaultCluster
 from support.raw import Closed, RawClient, batch
 from support.waiting import wait_until
+
+PATIENCE = dt.timedelta(seconds=2)
+"""How long the broker may wait for its followers."""
 
 
 def produce(cluster: FaultCluster, node_id: int, topic: str, value: bytes, *, acks: int = -1) -> ErrorCode:
     """Write a record to a broker, and give what it says; NETWORK_EXCEPTION when it does not answer at all."""
     try:
         with RawClient(cluster.nodes[node_id].proxy.port) as client:
-            return ErrorCode(client.produce(topic, batch(value), acks=acks).error_code)
+            data = [{"name": topic, "partition_data": [{"index": 0, "records": batch(value)}]}]
+            answer = client.ask(0, 9, transactional_id=None, acks=acks, timeout=PATIENCE, topic_data=data)
+            return ErrorCode(answer.responses[0].partition_responses[0].error_code)
     except (OSError, Closed):
         return ErrorCode.network_exception
 

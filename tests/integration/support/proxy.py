@@ -7,6 +7,7 @@ What is held is kept, as TCP does it: after `heal` it goes on where it stopped. 
 """
 
 import contextlib
+import random
 import socket
 import struct
 import threading
@@ -21,6 +22,8 @@ CLIENTS = "clients"
 """The source of every connection that is of no process we know."""
 _CHUNK_BYTES = 1 << 16
 _MARKER_BYTES_MAX = 64
+_QUIET_PORTS = range(15_000, 32_000)
+"""Below those that Linux gives to whoever connects somewhere (net.ipv4.ip_local_port_range)."""
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -99,7 +102,7 @@ class Proxy:
 
     def __init__(self, sources: Callable[[], Mapping[str, int]], target_port: int = 0) -> None:
         self.target_port = target_port
-        self.port = ports.find_free("127.0.0.1")
+        self.port = quiet_port()
         self.accepted = 0
         self._sources = sources
         self._routes: dict[str, Route] = {}
@@ -241,6 +244,13 @@ def _disconnect(sock: socket.socket) -> None:
     ctypes.CDLL(None, use_errno=True).connect(sock.fileno(), struct.pack("H14x", socket.AF_UNSPEC), 16)
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
+
+
+def quiet_port() -> int:
+    """A port that is free and that the kernel gives to nobody by itself, so that it is still free in a while."""
+    while not ports.is_free("127.0.0.1", port := random.randrange(_QUIET_PORTS.start, _QUIET_PORTS.stop)):
+        pass
+    return port
 
 
 def name_of(peer_port: int, sources: Mapping[str, int]) -> str:
