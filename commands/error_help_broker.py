@@ -232,6 +232,12 @@ BROKER: dict[str, Explanation] = {
     ),
     "log-format": explain("There is no such log format.", "Formats are text and json.", "--log-format json"),
     "log-level": explain("There is no such log level.", "The message lists them.", "--log-level info"),
+    "metadata-store-replicated": explain(
+        "The metadata store has replicas, or is one, and that was not allowed.",
+        "Redis copies to replicas after it has answered: a failover, by Sentinel or by hand, may lose what it confirmed. "
+        "Brokers notice that and freeze the metadata; what was lost is not brought back by the replica.",
+        "use one Redis with appendfsync always, or add --allow-unsafe-redis",
+    ),
     "metadata-store-unsafe": explain(
         "The metadata store's settings could lose what it confirmed.",
         "YAK wants appendonly yes, appendfsync always, no eviction, and a master.",

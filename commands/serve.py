@@ -83,6 +83,14 @@ def serve(
     redis_timeout: Annotated[
         str, typer.Option("--redis-timeout", help="Wait for it at start.", rich_help_panel=CONNECTION)
     ] = "30s",
+    allow_unsafe_redis: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unsafe-redis",
+            help="Also one with replicas: a failover to them may lose metadata.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = False,
     followers: Annotated[
         str | None,
         typer.Option(
@@ -140,6 +148,7 @@ def serve(
             advertised=advertised,
             redis_url=redis_url,
             redis_timeout=redis_timeout,
+            allow_unsafe_redis=allow_unsafe_redis,
             followers=followers,
             followers_timeout=followers_timeout,
             lease_time=lease_time,

@@ -34,6 +34,7 @@ class ServeFlags:
     advertised: str | None = None
     redis_url: str | None = None
     redis_timeout: str = "30s"
+    allow_unsafe_redis: bool = False
     followers: str | None = None
     followers_timeout: str | None = None
     lease_time: str | None = None
@@ -45,7 +46,7 @@ class ServeFlags:
 
 
 _LISTS = {"--data-dir": "data_dir", "--config-override": "configs", "-c": "configs"}
-_SWITCHES = {"--dry-run": "dry_run"}
+_SWITCHES = {"--dry-run": "dry_run", "--allow-unsafe-redis": "allow_unsafe_redis"}
 WORDS = {
     **{
         "--" + name.replace("_", "-"): name
@@ -112,7 +113,9 @@ def run(g: Globals, flags: ServeFlags) -> None:
                 "default.replication.factor": flags.default_replication_factor,
             },
         )
-        options = resolved.options(flags.advertised, flags.redis_timeout, flags.ready_file)
+        options = resolved.options(
+            flags.advertised, flags.redis_timeout, flags.ready_file, allow_unsafe_redis=flags.allow_unsafe_redis
+        )
     g.out.warn_once(g.settings.warnings)
     if flags.dry_run:
         _print_resolved(g, options, resolved)
@@ -199,7 +202,9 @@ class Resolution:
         self.values.append(found)
         return found.value
 
-    def options(self, advertised: str | None, redis_timeout: str, ready_file: str | None) -> "ServeOptions":
+    def options(
+        self, advertised: str | None, redis_timeout: str, ready_file: str | None, *, allow_unsafe_redis: bool
+    ) -> "ServeOptions":
         """All together. Raises UsageError for what cannot be."""
         from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
@@ -219,6 +224,7 @@ class Resolution:
             advertised_port=self.value("advertised_port"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
+            allow_unsafe_redis=allow_unsafe_redis,
             data_dirs=tuple(part.strip() for part in str(self.value("data_dir")).split(",") if part.strip()),
             rack=self.value("rack"),
             followers=parse_followers(str(self.value("followers"))),

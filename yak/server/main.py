@@ -73,7 +73,7 @@ class Server:
         self._early: list[Event] = []
         self._store_seen = trio.Event()
         self._store_reason = ""
-        self._store = RedisStore(options.redis_url)
+        self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         self._sockets = listener.bind(options.host, options.port)
         self._port = listener.bound_port(self._sockets)
         self._config = BrokerConfig.from_settings(options.broker_settings(self._port))

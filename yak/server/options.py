@@ -31,6 +31,8 @@ class ServeOptions:
     advertised_port: int | None = None
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_timeout_ms: int = 30_000
+    allow_unsafe_redis: bool = False
+    """Take a metadata store that has replicas, or is one: a failover to it may lose what it confirmed."""
     data_dirs: tuple[str, ...] = ("./yak-data",)
     rack: str | None = None
     followers: tuple[str, ...] = ()

@@ -43,10 +43,13 @@ class RedisAddress:
     username: str = ""
     password: str = ""
     database: int = 0
+    ca_file: str = ""
+    """Whom to trust for TLS, in PEM; else whom the system trusts."""
 
     @classmethod
     def parse(cls, url: str) -> RedisAddress:
-        """From `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS) or `unix:///path[?db=0&password=…]`.
+        """From `redis://[user:password@]host[:port][/db]`, `rediss://…[?ssl_ca_certs=FILE]` (TLS) or
+        `unix://[user:password@]/path[?db=0]`. The names in the query are redis-py's.
 
         Raises UsageError.
         """
@@ -61,7 +64,8 @@ class RedisAddress:
             if parts.scheme in ("redis", "rediss") and parts.hostname:
                 database = int(parts.path.strip("/") or query.get("db", "0"))
                 tls = parts.scheme == "rediss"
-                return cls(parts.hostname, parts.port or 6379, "", tls, username, password, database)
+                ca_file = query.get("ssl_ca_certs", "")
+                return cls(parts.hostname, parts.port or 6379, "", tls, username, password, database, ca_file)
         except ValueError:
             pass
         shown = url if "@" not in url else url.split("://", 1)[0] + "://…@" + url.rsplit("@", 1)[1]
@@ -82,14 +86,18 @@ class RedisAddress:
                 if self.path:
                     return await trio.open_unix_socket(self.path)
                 if self.tls:
-                    stream = await trio.open_ssl_over_tcp_stream(self.host, self.port)
+                    import ssl
+
+                    context = ssl.create_default_context(cafile=self.ca_file or None)
+                    stream = await trio.open_ssl_over_tcp_stream(self.host, self.port, ssl_context=context)
                     await stream.do_handshake()
                     return stream
                 return await trio.open_tcp_stream(self.host, self.port)
         except trio.TooSlowError as error:
             raise ConnectionLost(f"{self} did not accept the connection in {timeout_seconds:g} s") from error
         except (OSError, trio.BrokenResourceError) as error:
-            raise ConnectionLost(f"{self}: {error}") from error
+            # Trio says only that the stream broke; what broke it is its cause.
+            raise ConnectionLost(f"{self}: {error.__cause__ or error}") from error
 
     def login(self) -> list[tuple[Part, ...]]:
         """The commands that begin a connection."""

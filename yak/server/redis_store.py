@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from yak.broker.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
+from yak.errors import StartRefused
 from yak.ids import MetadataOffset, Nonce
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
@@ -33,11 +34,17 @@ _SAFE_SETTINGS = {
 class RedisStore:
     """The store's client. `submit` and `tail` are called from the loop and never wait; `run` is one task."""
 
-    def __init__(self, url: str, *, namespace: str = "", timeout_seconds: float = 5.0) -> None:
-        """Raises UsageError when `url` is none. `namespace` lets several clusters share one Redis."""
+    def __init__(
+        self, url: str, *, namespace: str = "", timeout_seconds: float = 5.0, allow_replicas: bool = True
+    ) -> None:
+        """Raises UsageError when `url` is none. `namespace` lets several clusters share one Redis.
+
+        Without `allow_replicas` a store that has replicas, or is one, is refused when it is met first.
+        """
         self._address = RedisAddress.parse(url)
         self._prefix = key_prefix(namespace)
         self._timeout = timeout_seconds
+        self._allow_replicas = allow_replicas
         self._sent: set[str] = set()
         """Scripts that this connection's server was given."""
         self._calls: RedisClient | None = None
@@ -77,18 +84,26 @@ class RedisStore:
             self._calls.submit(("CLIENT", "UNBLOCK", self._tail_client_id), lambda _reply: None)
 
     async def run(self, post: Callable[[Event], None]) -> None:
-        """Connect, reconnect, bring events; until cancelled."""
+        """Connect, reconnect, bring events; until cancelled.
+
+        Raises StartRefused for a store that a broker must not begin with.
+        """
         self._post = post
         pause = _FIRST_PAUSE_SECONDS
+        refused: list[StartRefused] = []
         while True:
             started = trio.current_time()
             try:
                 await self._serve()
             except* (ConnectionLost, ReplyError) as group:
                 reason = _words(group)
+            except* StartRefused as group:
+                refused += _leaves(group)
             finally:
                 self._calls = None
                 self._tail_after = None
+            if refused:
+                raise refused[0]
             post(StoreLost(reason))
             if trio.current_time() - started > _LONGEST_PAUSE_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
@@ -141,9 +156,29 @@ class RedisStore:
             for (name, (wanted, danger)), pair in zip(_SAFE_SETTINGS.items(), settings, strict=True):
                 if len(pair) == 2 and pair[1] != wanted:
                     unsafe.append(f"{name} is {pair[1]}, not {wanted}: {danger}")
-        if info.get("role") != "master":
-            unsafe.append(f"it is a {info.get('role')}, not a master: what it is told does not last")
+        unsafe += self._about_replicas(info)
         return info.get("run_id", ""), tuple(unsafe)
+
+    def _about_replicas(self, info: dict[str, str]) -> list[str]:
+        """Words about a store that is replicated. Raises StartRefused when that was not allowed."""
+        words = []
+        # Valkey has it under another name.
+        if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
+            raise ConnectionLost(f"{self._address} is a Sentinel: give the address of the Redis itself")
+        if info.get("role") != "master":
+            words.append(f"it is a {info.get('role')}, not a master: what it is told does not last")
+        elif info.get("connected_slaves", "0") != "0":
+            words.append(f"it has {info['connected_slaves']} replicas: a failover to one may lose what it confirmed")
+        if words and not self._allow_replicas:
+            raise StartRefused(
+                "metadata-store-replicated",
+                f"the metadata store at {self._address} is replicated, which is not safe",
+                why=f"{words[0]}; a failover to an asynchronous replica can be noticed, but not survived",
+                try_=("a Redis without replicas, with appendonly yes and appendfsync always", "--allow-unsafe-redis"),
+            )
+        # Only a start is refused: a broker that serves goes on, and says it.
+        self._allow_replicas = True
+        return words
 
     async def _tail(self, client: RedisClient) -> None:
         """Read the log for as long as the connection lives. Raises ConnectionLost, ReplyError."""
@@ -212,6 +247,13 @@ def outcome_of(reply: Any) -> StoreOutcome:
 def _parse_info(text: str) -> dict[str, str]:
     pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {name: value.strip() for name, value in pairs}
+
+
+def _leaves(group: BaseExceptionGroup[StartRefused]) -> list[StartRefused]:
+    found: list[StartRefused] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found
 
 
 def _words(group: BaseExceptionGroup[BaseException]) -> str:

@@ -34,6 +34,7 @@ from yak.broker.events import (
     TimerDue,
     TurnEnd,
 )
+from yak.errors import StartRefused
 from yak.ids import ConnectionId, Nonce
 from yak.seams.metadata_store import StoreRequest
 from yak.server import log
@@ -328,6 +329,8 @@ async def keep_store_running(store: Store, post: Callable[[Event], None]) -> Non
     while True:
         try:
             await store.run(post)
+        except StartRefused:
+            raise
         except Exception as error:  # noqa: BLE001 - a bug in it must not end the broker
             log.write("error", "store-client-failed", {"what": type(error).__name__}, error=error)
             post(StoreLost("".join(traceback.format_exception_only(error)).strip()))
