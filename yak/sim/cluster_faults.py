@@ -32,6 +32,7 @@ CLASSES = (
     "cut store",
     "break",
     "flutter",
+    "lost calls",
     "slow way",
     "outage",
     "slow store",
@@ -44,9 +45,18 @@ LONGEST_US = 9_000_000
 
 
 class ClusterFaults:
-    """Draws faults until their number is reached. `plans` says what each topic promises, by name."""
+    """Draws faults until their number is reached. `plans` says what each topic promises, by name.
 
-    def __init__(self, cluster: Cluster, dice: SeededDice, plans: Callable[[str], TopicPlan | None]) -> None:
+    `classes` are the only ones that strike, in place of those that the seed draws.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        dice: SeededDice,
+        plans: Callable[[str], TopicPlan | None],
+        classes: Sequence[str] | None = None,
+    ) -> None:
         self.counts: dict[str, int] = {}
         self._cluster = cluster
         self._dice = dice
@@ -55,6 +65,8 @@ class ClusterFaults:
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
         self._left = dice.between(1, dice.choice(STRIKES_MAX))
+        if classes is not None:
+            self._classes, self._left = list(classes), max(STRIKES_MAX)
         self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._damaged: dict[int, None] = {}
@@ -100,6 +112,7 @@ class ClusterFaults:
             "cut store": lambda: self._cut([STORE], self._broker_parties()),
             "break": self._break,
             "flutter": self._flutter,
+            "lost calls": self._lost_calls,
             "slow way": self._slow_way,
             "outage": self._outage,
             "slow store": self._slow_store,
@@ -368,6 +381,21 @@ class ClusterFaults:
 
         self._cluster.world.say(f"the store's connection of {node.party} flutters")
         lose()
+        return True
+
+    def _lost_calls(self) -> bool:
+        """Connections to the store break just when something is to be changed: done or not, nobody knows."""
+        nodes = self._cluster.nodes if self._dice.chance(50) else [self._dice.choice(self._cluster.nodes)]
+        percent = self._dice.choice((30, 70))
+        self._cluster.world.say(f"the store's connections break in {percent} of 100 calls")
+        for node in nodes:
+            node.store_line.break_percent = percent
+
+        def heal() -> None:
+            for node in nodes:
+                node.store_line.break_percent = 0
+
+        self._for_a_while(heal)
         return True
 
     def _slow_way(self) -> bool:

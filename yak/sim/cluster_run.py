@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from yak.cluster.member_state import MembershipSettings
@@ -32,6 +33,10 @@ from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
+COUNTS = (10, 40, 100)
+"""Values that a producer sends."""
+PAUSES_US = (20_000, 300_000, 800_000)
+"""How long it waits at most after an answer: some are done before the first fault, others write all the while."""
 RETRY_US = 120_000
 """How long clients wait before they try again."""
 WRITABLE_MS = 10_000
@@ -43,7 +48,7 @@ IN_SYNC_MS = 60_000
 class ClusterRun:
     """A world with several brokers, a store, their clients and their faults."""
 
-    def __init__(self, seed: int, brokers: int) -> None:
+    def __init__(self, seed: int, brokers: int, faults: Sequence[str] | None = None) -> None:
         self.seed = seed
         self.brokers = brokers
         self.world = World()
@@ -67,7 +72,7 @@ class ClusterRun:
         history = self.cluster.history
         self.view = View(self.cluster, dice.fork("view"))
         self.books = ClusterBooks(history, self.view.topic_ids.get)
-        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get)
+        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, faults)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
@@ -133,7 +138,7 @@ class ClusterRun:
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._dice.choice((1, 1, 2))):
-                    producer = self._producer(plan.name, partition, self._dice.between(5, 50))
+                    producer = self._producer(plan.name, partition, self._dice.choice(COUNTS))
                     self.producers.append(producer)
                     self.world.after(self._dice.between(0, 50_000), producer.start)
                 self._consume(plan.name, partition)
@@ -168,7 +173,7 @@ class ClusterRun:
             partition,
             count=count,
             window=self._dice.choice((1, 1, 2, 5)),
-            pause_us=self._dice.choice((20_000, 200_000, 700_000)),
+            pause_us=self._dice.choice(PAUSES_US),
             retry_us=RETRY_US,
         )
 
@@ -285,9 +290,14 @@ def _draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
     return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))
 
 
-def run_cluster_seed(seed: int, brokers: int = 3, *, lines: list[str] | None = None) -> Verdict:
-    """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader."""
-    run = ClusterRun(seed, brokers)
+def run_cluster_seed(
+    seed: int, brokers: int = 3, *, lines: list[str] | None = None, faults: Sequence[str] | None = None
+) -> Verdict:
+    """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader.
+
+    `faults` are the only classes that strike (`yak.sim.cluster_faults`), and more often than elsewhere.
+    """
+    run = ClusterRun(seed, brokers, faults)
     run.world.log = lines
     try:
         return run.go()

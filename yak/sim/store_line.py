@@ -24,6 +24,7 @@ CALL_TIMEOUT_US = 5_000_000
 FIRST_PAUSE_US = 20_000
 LONGEST_PAUSE_US = 2_000_000
 LATE_US = 8_000_000
+_CALM = frozenset({"verify", "register", "heartbeat", "acquire_lease", "report_hw"})
 
 
 class StoreLine:
@@ -41,6 +42,8 @@ class StoreLine:
     ) -> None:
         self.late_percent = 0
         """How many of the calls that are on their way when a connection ends are executed all the same."""
+        self.break_percent = 0
+        """How many of the calls that change something have the connection break while they are on their way, or their answer."""
         self.late_count = 0
         """How many were, so far."""
         self.slow_us = 0
@@ -82,8 +85,17 @@ class StoreLine:
 
     def call(self, nonce: int, request: StoreRequest) -> None:
         """Send a call; without a connection `StoreLost` was told already."""
-        if self._connection is not None:
-            self._connection.call(nonce, request)
+        connection = self._connection
+        if connection is None:
+            return
+        connection.call(nonce, request)
+        if self.break_percent and request.script not in _CALM and self._dice.chance(self.break_percent):
+
+            def end() -> None:
+                if self._connection is connection:
+                    self.lose("simulated: reset")
+
+            self._world.after(self._dice.between(0, 3_000), end)
 
     def tail(self, after: int) -> None:
         """(Re)start tailing after this offset."""
