@@ -118,6 +118,7 @@ class Hosting:
                 known = self._log_store.high_watermarks.get(topic_partition, 0)
                 partition.high_watermark = max(log.log_start_offset, min(known, log.log_end_offset))
             broker.partitions[topic_partition] = partition
+        led = partition.is_leader
         if partition.become(
             node_id=broker.node_id,
             leader_id=info.leader,
@@ -131,7 +132,9 @@ class Hosting:
             may_lead=(broker.node_id, self._metadata.membership.broker_epoch)
             in zip(info.isr, info.isr_epochs, strict=True),
         ):
-            broker.leadership_changed(partition)
+            if not (led and partition.is_leader):
+                # who leads on in another epoch has the same log: what waits for it to be committed goes on waiting
+                broker.leadership_changed(partition)
             broker.replication.changed(partition)
         elif partition.is_leader and len(info.replicas) > 1:
             broker.isr_changes.look(partition)

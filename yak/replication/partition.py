@@ -119,12 +119,14 @@ class Partition:
         """Take the state that the metadata log gives; an older partition epoch changes nothing.
 
         `may_lead` is false for the state of an earlier boot, in which nobody leads any more. Returns whether leadership or
-        the leader's epoch changed, so that waiting requests must be told.
+        the leader's epoch changed, so that followers and waiting requests must be told.
         """
         if partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch:
             return False
         is_leader = leader_id == node_id and may_lead
         changed = leader_epoch != self.leader_epoch or leader_id != self.leader_id or is_leader != self.is_leader
+        if not (is_leader and self.is_leader):
+            self.refused_sequences.clear()
         self.node_id = node_id
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
@@ -145,7 +147,6 @@ class Partition:
     def _begin_epoch(self) -> None:
         self.pending_isr = None
         self.is_watched = False
-        self.refused_sequences.clear()
         log = self.log
         if log is None:
             return

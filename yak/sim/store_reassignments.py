@@ -39,10 +39,9 @@ def complete(state: StoreState, partition: dict[str, Any]) -> None:
     leader = _leader_of(state, partition, target, isr)
     if leader is None:
         return
-    _lead(partition, leader)
+    _take_replicas(partition, target, leader)
     # As many as there are replicas: enough to commit by any minimum, so nobody outside may be eligible.
-    partition |= {"replicas": format_nodes(target), "isr": format_isr(tuple(isr)), "elr": ""}
-    partition |= {"adding": "", "removing": ""}
+    partition |= {"isr": format_isr(tuple(isr)), "elr": "", "adding": "", "removing": ""}
 
 
 def _limited(partition: dict[str, Any], replicas: tuple[int, ...]) -> list[IsrMember]:
@@ -59,10 +58,14 @@ def _leader_of(
     return next((node_id for node_id in replicas if has_node(active, node_id)), None)
 
 
-def _lead(partition: dict[str, Any], leader: int) -> None:
-    if leader != partition["leader"]:
+def _take_replicas(partition: dict[str, Any], replicas: tuple[int, ...], leader: int) -> None:
+    """Take these replicas and this leader. Its epoch moves on when another leads, and when a replica goes: a fetch that is
+    on its way from there must not count for it when it is back with an empty log (Kafka's PartitionChangeBuilder)."""
+    goes = any(node_id not in replicas for node_id in parse_nodes(partition["replicas"]))
+    if leader != partition["leader"] or goes:
         partition["leader"] = leader
         partition["leader_epoch"] += 1
+    partition["replicas"] = format_nodes(replicas)
 
 
 def alter_replicas(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
@@ -131,9 +134,9 @@ def _change_replicas(
         if stays is None and leader != -1:
             return "INELIGIBLE_REPLICA", False
         leader = leader if stays is None else stays
+    _take_replicas(partition, replicas, leader)
     partition |= new
     elr = next_elr(state, partition, isr, min_isr(state, topic_id, leader, replicas))
-    _lead(partition, leader)
     partition |= {"isr": format_isr(tuple(isr)), "elr": elr, "nonce": ""}
     partition["partition_epoch"] += 1
     complete(state, partition)

@@ -18,7 +18,23 @@ def test_a_reassignment_adds_then_waits_and_is_completed_by_the_isr(backend):
     done = one.change_isr(one, two, three)
     assert (done["replicas"], done["adding"], done["removing"]) == ("3,1", "", "")
     assert shape(one) == ((3, 1), (), (), (1, 3), 1)
-    assert one.partition().leader_epoch == before.leader_epoch
+    # One that goes is not to be heard again from before, should it come back.
+    assert one.partition().leader_epoch == before.leader_epoch + 1
+
+
+def test_the_leaders_epoch_moves_on_only_when_a_replica_goes_or_another_leads(backend):
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["1,2"])
+    assert one.reassign("2,1") == "OK"
+    assert one.partition().leader_epoch == 0
+    assert one.reassign("1,2,3") == "OK"
+    one.change_isr(one, two, three)
+    assert (one.partition().replicas, one.partition().leader_epoch) == ((1, 2, 3), 0)
+    assert one.reassign("1,2") == "OK"
+    assert (one.partition().replicas, one.partition().leader_epoch) == ((1, 2), 1)
+    assert one.reassign("1,2,3") == "OK"
+    assert one.reassign(None) == "OK"
+    assert (one.partition().replicas, one.partition().leader_epoch) == ((1, 2), 2)
 
 
 def test_a_leader_that_is_to_go_hands_over_when_its_reassignment_is_complete(backend):

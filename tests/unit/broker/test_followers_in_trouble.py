@@ -1,10 +1,12 @@
 """Followers whose log does not follow on as usual: batches cut by a log start, answers from before an election, no log."""
 
+import datetime as dt
 import errno
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.ids import TopicPartition
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 
@@ -99,3 +101,33 @@ def test_a_repeat_of_a_batch_that_is_in_the_log_is_known_though_its_successor_wa
     for sequence in (0, 1, 0, 2):
         answer = rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=sequence)
         assert (answer.error_code, answer.base_offset) == (0, sequence)
+
+
+def reassign(rig: ClusterRig, *replicas: int) -> None:
+    asked = {"name": "orders", "partitions": [{"partition_index": 0, "replicas": list(replicas)}]}
+    answer = rig.ask(1, 45, 0, timeout=dt.timedelta(seconds=10), topics=[asked])
+    assert answer.responses[0].partitions[0].error_code == 0
+
+
+def test_what_a_replica_acknowledged_before_it_was_removed_does_not_count_when_it_is_back():
+    rig = ClusterRig()
+    rig.create_topic("orders")
+    reassign(rig, 1, 3)
+    rig.run_until(lambda: rig.info("orders").replicas == (1, 3) and rig.is_in_sync("orders"))
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    rig.cluster.cut("n3", "n1", both=False)
+    late = rig.begin_produce("orders", [b"b"])
+    rig.run_until(lambda: rig.replica(3, "orders").log_end_offset == 2)
+    where = TopicPartition("orders", 0)
+    reassign(rig, 1)
+    rig.run_until(lambda: where not in rig.nodes[2].broker.partitions and late.is_done)
+    assert late.answer.responses[0].partition_responses[0].error_code == 0
+    reassign(rig, 1, 3)
+    rig.run_until(lambda: where in rig.nodes[2].broker.partitions and 3 in rig.replica(1, "orders").replica_states)
+    rig.cluster.cut("n1", "n3", both=False)
+    rig.cluster.heal("n3", "n1", both=False)
+    rig.run_for(50)
+    assert rig.replica(3, "orders").log_end_offset == 0
+    assert rig.info("orders").isr == (1,)
+    rig.cluster.heal("n1", "n3", both=False)
+    rig.run_until(lambda: rig.is_in_sync("orders"))

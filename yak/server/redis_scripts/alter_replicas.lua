@@ -30,8 +30,8 @@ local function change_replicas(topic_id, p, new)
     if not stays and leader ~= -1 then return false end
     leader = stays or leader
   end
-  p.replicas, p.adding, p.removing = new.replicas, new.adding, new.removing
-  if leader ~= p.leader then p.leader, p.leader_epoch = leader, p.leader_epoch + 1 end
+  take_replicas(p, new.replicas, leader)
+  p.adding, p.removing = new.adding, new.removing
   p.elr = next_elr(p, isr, min_isr(topic_id, p))
   p.isr, p.nonce, p.partition_epoch = format_isr(isr), '', p.partition_epoch + 1
   complete(p)

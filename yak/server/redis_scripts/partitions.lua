@@ -192,6 +192,15 @@ local function leader_of(p, replicas, isr)
   return false
 end
 
+-- Take these replicas and this leader. Its epoch moves on when another leads, and when a replica goes: a fetch that is on
+-- its way from there must not count for it when it is back with an empty log (Kafka's PartitionChangeBuilder).
+local function take_replicas(p, replicas, leader)
+  local stays, moves_on = node_set(replicas), leader ~= p.leader
+  for _, node in ipairs(parse_nodes(p.replicas)) do moves_on = moves_on or not stays[node] end
+  if moves_on then p.leader, p.leader_epoch = leader, p.leader_epoch + 1 end
+  p.replicas = replicas
+end
+
 -- End a reassignment when every target replica is a live member of the ISR and one of them can lead.
 local function complete(p)
   if p.adding == '' and p.removing == '' then return end
@@ -204,9 +213,9 @@ local function complete(p)
   if #current_members(isr, LIVE) < #target then return end
   local leader = leader_of(p, replicas, isr)
   if not leader then return end
-  if leader ~= p.leader then p.leader, p.leader_epoch = leader, p.leader_epoch + 1 end
+  take_replicas(p, replicas, leader)
   -- As many as there are replicas: enough to commit by any minimum, so nobody outside may be eligible.
-  p.replicas, p.isr, p.elr, p.adding, p.removing = replicas, format_isr(isr), '', '', ''
+  p.isr, p.elr, p.adding, p.removing = format_isr(isr), '', '', ''
 end
 
 -- The partitions of a slice that are not there yet, checked; or nil and a refusal.
