@@ -151,18 +151,20 @@ def check_frozen(broker: Any, topic: str, load: SteadyLoad, *words: str) -> None
     assert_no_bugs(broker)
 
 
-def test_an_emptied_redis_is_noticed_and_refused(broker, own_redis, unique_topic, yak):
-    Confluent(broker.bootstrap).create_topic(unique_topic, configs=FOREVER)
+def test_an_emptied_redis_is_noticed_and_restored(broker, own_redis, unique_topic, yak):
+    client = Confluent(broker.bootstrap)
+    client.create_topic(unique_topic, configs=FOREVER)
     with SteadyLoad(broker.bootstrap, unique_topic) as load:
         load.wait_for(50)
         own_redis.empty()
-        check_frozen(broker, unique_topic, load, "empty")
-    ran = yak.run("cluster", "-b", broker.bootstrap, "-o", "json")
-    assert "FROZEN" in ran.out, ran.err + ran.out
-    broker.kill9()
-    # Nothing was made anew in the emptied store.
-    with redis.Redis.from_url(own_redis.url) as client:
-        assert client.keys("*log*") == []
+        wait_for_state(broker, "FROZEN")
+        ran = yak.run("cluster", "-b", broker.bootstrap, "-o", "json")
+        assert "FROZEN" in ran.out, ran.err + ran.out
+        check_frozen(broker, unique_topic, load, "being rebuilt")
+    wait_for_state(broker, "ACTIVE")
+    client.create_topic(unique_topic + "-after", configs=FOREVER)
+    broker.restart()
+    assert {unique_topic, unique_topic + "-after"} <= set(client.topics())
 
 
 def test_a_rolled_back_redis_is_noticed_and_its_return_is_welcomed(broker, own_redis, unique_topic, tmp_path):
@@ -178,14 +180,23 @@ def test_a_rolled_back_redis_is_noticed_and_its_return_is_welcomed(broker, own_r
     with SteadyLoad(broker.bootstrap, unique_topic) as load:
         load.wait_for(50)
         own_redis.put_back(tmp_path / "older")
-        check_frozen(broker, unique_topic, load, "rolled back")
+        wait_for_state(broker, "FROZEN")
+        load.wait_for(50)
+        load.stop()
+        check_complete(load, broker.bootstrap, unique_topic)
     assert unique_topic + "-newer" in client.topics()
     own_redis.put_back(tmp_path / "newest")
     wait_for_state(broker, "ACTIVE")
+    assert incarnation(own_redis) == 1, "the real data came in time"
     client.create_topic(unique_topic + "-2", configs=FOREVER)
 
 
-def test_a_broker_does_not_start_on_a_redis_that_was_rolled_back(broker, own_redis, unique_topic, tmp_path):
+def incarnation(own_redis: OwnRedis) -> int:
+    with redis.Redis.from_url(own_redis.url) as client:
+        return int(client.hget("{y}:cluster", "incarnation"))
+
+
+def test_a_broker_that_starts_on_a_redis_that_was_rolled_back_restores_it(broker, own_redis, unique_topic, tmp_path):
     client = Confluent(broker.bootstrap)
     client.create_topic(unique_topic, configs=FOREVER)
     own_redis.kill()
@@ -197,7 +208,9 @@ def test_a_broker_does_not_start_on_a_redis_that_was_rolled_back(broker, own_red
         client.create_topic(name, configs=FOREVER)
     broker.kill9()
     own_redis.put_back(tmp_path / "older")
-    check_start_refused(broker, "rolled back", names)
+    broker.restart()
+    assert set(names) <= set(client.topics())
+    assert incarnation(own_redis) == 2
 
 
 def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(broker, make_broker, own_redis, unique_topic, tmp_path):
@@ -218,7 +231,7 @@ def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(broker, make_broker,
     for number in range(5):
         Confluent(twin.bootstrap).create_topic(f"{unique_topic}-theirs-{number}", configs=FOREVER)
     twin.kill9()
-    check_start_refused(broker, "not ours", [name])
+    check_start_refused(broker, "it registered as", [name])
 
 
 def check_start_refused(broker: Any, word: str, names: list[str]) -> None:

@@ -22,7 +22,8 @@ class StoreBefore:
 
     offset: MetadataOffset = 0
     incarnation: int = 0
-    brokers: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
+    brokers: Mapping[NodeId, tuple[BrokerEpoch, str]] = field(default_factory=dict)
+    """Of each broker its last registration and the boot that it was."""
 
 
 def position(offer: Offer) -> tuple[int, MetadataOffset, NodeId]:
@@ -32,24 +33,29 @@ def position(offer: Offer) -> tuple[int, MetadataOffset, NodeId]:
 
 def missing_brokers(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId, str]:
     """Who is known to anybody and did not answer, or whose answer does not count."""
-    known: dict[NodeId, tuple[BrokerEpoch, str]] = {n: (epoch, "") for n, epoch in before.brokers.items()}
+    known: dict[NodeId, set[tuple[BrokerEpoch, str]]] = {n: {boot} for n, boot in before.brokers.items()}
     gone: dict[NodeId, BrokerEpoch] = {}
     for offer in offers:
         for node_id, broker in offer.image.brokers.items():
-            known[node_id] = max(known.get(node_id, (0, "")), (broker.broker_epoch, broker.boot_id))
+            known.setdefault(node_id, set()).add((broker.broker_epoch, broker.boot_id))
         for node_id, epoch in offer.image.unregistered.items():
             gone[node_id] = max(gone.get(node_id, 0), epoch)
     answered = {offer.node_id: offer for offer in offers}
     missing = {}
     for node_id in sorted(known):
-        epoch, boot_id = known[node_id]
+        boots = known[node_id]
+        epoch = max(boots)[0]
         mine = answered.get(node_id)
         if mine is None:
             if gone.get(node_id, -1) < epoch:
                 missing[node_id] = "it did not answer"
-        elif mine.known_epoch < epoch and mine.boot_id != boot_id:
+            continue
+        # Boots that it does not know of, as new as the newest that it does, may have acted on what it cannot tell.
+        foreign = [each for each, boot_id in boots if each >= mine.known_epoch and not mine.knows_boot(each, boot_id)]
+        if foreign:
             missing[node_id] = (
-                f"its copy of the metadata knows its registration {mine.known_epoch}, but it registered as {epoch} later"
+                f"its copy of the metadata goes up to its registration {mine.known_epoch}, but it registered as "
+                f"{max(foreign)} in another boot"
             )
     return missing
 

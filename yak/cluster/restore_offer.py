@@ -71,6 +71,13 @@ class Offer:
         known = self.image.brokers.get(self.node_id)
         return max(self.broker_epoch, 0 if known is None else known.broker_epoch)
 
+    def knows_boot(self, epoch: BrokerEpoch, boot_id: str) -> bool:
+        """Whether a registration of this node is its present boot's, or one that its image has."""
+        known = self.image.brokers.get(self.node_id)
+        return boot_id == self.boot_id or (
+            known is not None and (known.broker_epoch, known.boot_id) == (epoch, boot_id)
+        )
+
 
 @dataclass(slots=True, frozen=True)
 class PackedOffer:

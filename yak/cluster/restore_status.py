@@ -11,8 +11,8 @@ from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 class SeedStatus:
     """A restore under way; `seed_nonce` is empty when there is none.
 
-    `offset`, `incarnation` and `brokers` (node to epoch) are what the store itself held when it began; `offers` has of each
-    node in how many pieces its offer is.
+    `offset`, `incarnation` and `brokers` (node to epoch and boot) are what the store itself held when it began; `offers` has
+    of each node in how many pieces its offer is.
     """
 
     seed_nonce: str = ""
@@ -23,7 +23,7 @@ class SeedStatus:
     incarnation: int = 0
     offers_digest: str = ""
     is_committing: bool = False
-    brokers: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
+    brokers: Mapping[NodeId, tuple[BrokerEpoch, str]] = field(default_factory=dict)
     offers: Mapping[NodeId, int] = field(default_factory=dict)
     digests: Mapping[NodeId, str] = field(default_factory=dict)
     headers: Mapping[NodeId, Mapping[str, Any]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class SeedStatus:
             incarnation=int(value["incarnation"]),
             offers_digest=str(value["offers_digest"]),
             is_committing=bool(value["is_committing"]),
-            brokers=_epochs(value["brokers"]),
+            brokers={int(node): (int(epoch), str(boot)) for node, (epoch, boot) in dict(value["brokers"]).items()},
             offers={node_id: int(header["chunks"]) for node_id, header in headers.items()},
             digests={node_id: str(header["digest"]) for node_id, header in headers.items()},
             headers=headers,
@@ -51,7 +51,8 @@ class SeedStatus:
 
     def missing(self) -> list[NodeId]:
         """Brokers that somebody knows and that did not offer yet."""
-        known, gone = dict(self.brokers), dict[NodeId, BrokerEpoch]()
+        known = {node_id: epoch for node_id, (epoch, _boot_id) in self.brokers.items()}
+        gone: dict[NodeId, BrokerEpoch] = {}
         for header in self.headers.values():
             for node_id, epoch in _epochs(header["knows"]).items():
                 known[node_id] = max(known.get(node_id, 0), epoch)

@@ -49,7 +49,9 @@ def seed_begin(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "was": cluster.get("state", ""),
         "offset": cluster["mo"],
         "incarnation": cluster["incarnation"],
-        "brokers": {str(node_id): broker["broker_epoch"] for node_id, broker in state.brokers.items()},
+        "brokers": {
+            str(node_id): [broker["broker_epoch"], broker["boot_id"]] for node_id, broker in state.brokers.items()
+        },
         "pieces": {},
         "offers": {},
     }

@@ -190,14 +190,14 @@ def test_a_broker_with_an_old_disk_did_not_answer():
     known = image(orders(), brokers=[broker(1), broker(2, 40), broker(3)])
     old = image(orders(), offset=30)
     plan = merged(offer(1, known), offer(2, old, epoch=0), offer(3, known))
-    assert "registered as 40 later" in plan.missing[2]
+    assert "registered as 40 in another boot" in plan.missing[2]
     assert [fate.fate for fate in plan.fates] == [Fate.HELD]
 
 
 def test_a_registration_that_only_the_store_has_is_of_a_boot_that_did_not_answer():
     known = image(orders())
-    plan = merged(*everybody(known), before=StoreBefore(55, 1, {1: 53, 4: 20}))
-    assert list(plan.missing) == [1, 4]
+    plan = merged(*everybody(known), before=StoreBefore(55, 1, {1: (53, "boot-53"), 2: (12, "boot-12"), 3: (13, "twin"), 4: (20, "x")}))
+    assert list(plan.missing) == [1, 3, 4]
     assert plan.image.offset == 55 + JUMP
 
 
