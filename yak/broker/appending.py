@@ -58,7 +58,11 @@ class Appended:
         elif self.wants_isr and partition.high_watermark < self.end_offset:
             if partition.waiting_produces is None:
                 partition.waiting_produces = deque()
-            partition.waiting_produces.append(entry)
+            queue = partition.waiting_produces
+            while queue and queue[0][1].finished:
+                # Its time was over before it was committed: while nothing is, these would only pile up.
+                queue.popleft()
+            queue.append(entry)
         else:
             if partition.waiting_flushes is None:
                 partition.waiting_flushes = deque()

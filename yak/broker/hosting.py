@@ -223,6 +223,7 @@ class Hosting:
             del broker.partitions[topic_partition]
             self._metadata.moved.pop(partition, None)
             log, partition.log, partition.is_leader = partition.log, None, False
+            broker.partition_deleted(partition)
             self._release(partition, log, keep=keep)
 
     def release(self, topic_partition: TopicPartition) -> None:
@@ -231,11 +232,11 @@ class Hosting:
         self._metadata.moved.pop(partition, None)
         log, partition.log, partition.is_leader = partition.log, None, False
         self._broker.notice("info", "replica-removed", partition=str(topic_partition))
+        self._broker.leadership_changed(partition)
         self._release(partition, log)
 
     def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
         broker = self._broker
-        broker.partition_deleted(partition)
         broker.replication.changed(partition)
         if log is None:
             return
@@ -254,10 +255,12 @@ class Hosting:
         """Have the logs use the configurations that changed."""
         everywhere = any(kind == "broker" for kind, _name in delta.configs_changed)
         names = {name for kind, name in delta.configs_changed if kind == "topic"}
-        if everywhere:
-            self._broker.replication.configs_changed()
         for topic_partition, partition in self._broker.partitions.items():
             if partition.log is not None and (everywhere or topic_partition.topic in names):
                 topic = self._metadata.image.topics.get(topic_partition.topic)
                 if topic is not None:
                     partition.log.update_config(self._metadata.log_config(topic))
+                    if partition.is_leader and partition.advance_high_watermark():
+                        # fewer replicas, or no flush, are asked for now
+                        self._broker.advanced(partition)
+        self._broker.replication.configs_changed()

@@ -118,7 +118,8 @@ class ReplicaFetcher:
         self.pump()
 
     def hurry(self) -> None:
-        """The leader may be back: try now."""
+        """The leader may be back, or a throttle be another: try now what waits."""
+        self._delayed = dict.fromkeys(self._delayed, self._broker.now_ms)
         if self._connect_due_ms is not None:
             self._connect_due_ms = None
             self._pause_ms = RECONNECT_FIRST_MS
@@ -286,7 +287,8 @@ class ReplicaFetcher:
             self._forget_session()
             self.pump()
         else:
-            self._give_up("replica-fetch-refused", ErrorCode(error_code).name)
+            name = next((code.name for code in ErrorCode if code == error_code), str(error_code))
+            self._give_up("replica-fetch-refused", name)
 
     def _give_up(self, event: str, reason: str) -> None:
         # A leader whose image is a moment behind ours does not know our boot yet.

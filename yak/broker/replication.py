@@ -57,9 +57,11 @@ class Replication:
         broker.isr_changes.brokers_changed()
 
     def configs_changed(self) -> None:
-        """The throttles' rates may be others now."""
+        """The throttles' rates, and whom they hold back, may be others now."""
         self.serving.throttle.rate = self._rate("leader.replication.throttled.rate")
         self._throttle.rate = self._rate("follower.replication.throttled.rate")
+        for fetcher in self._fetchers.values():
+            fetcher.hurry()
 
     def _rate(self, name: str) -> int:
         broker = self._broker

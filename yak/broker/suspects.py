@@ -55,7 +55,8 @@ class Suspects:
 
     def lead(self, topics: Iterable[TopicInfo]) -> bool:
         """Whether one of them leads a partition of these topics."""
-        return bool(self._since) and any(self.has(info.leader) for topic in topics for info in topic.partitions)
+        suspected = [node_id for node_id in list(self._since) if self.has(node_id)]
+        return bool(suspected) and any(info.leader in suspected for topic in topics for info in topic.partitions)
 
     def wake(self) -> None:
         """There may be news: a new image, or a broker that answers."""

@@ -103,9 +103,9 @@ def test_a_repeat_of_a_batch_that_is_in_the_log_is_known_though_its_successor_wa
         assert (answer.error_code, answer.base_offset) == (0, sequence)
 
 
-def reassign(rig: ClusterRig, *replicas: int) -> None:
+def reassign(rig: ClusterRig, *replicas: int, asked_of: int = 1) -> None:
     asked = {"name": "orders", "partitions": [{"partition_index": 0, "replicas": list(replicas)}]}
-    answer = rig.ask(1, 45, 0, timeout=dt.timedelta(seconds=10), topics=[asked])
+    answer = rig.ask(asked_of, 45, 0, timeout=dt.timedelta(seconds=10), topics=[asked])
     assert answer.responses[0].partitions[0].error_code == 0
 
 
@@ -131,3 +131,65 @@ def test_what_a_replica_acknowledged_before_it_was_removed_does_not_count_when_i
     assert rig.info("orders").isr == (1,)
     rig.cluster.heal("n1", "n3", both=False)
     rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def alter(rig: ClusterRig, kind: int, name: str, **configs: str) -> None:
+    changes = [{"name": key.replace("_", "."), "config_operation": 0, "value": value} for key, value in configs.items()]
+    resource = {"resource_type": kind, "resource_name": name, "configs": changes}
+    answer = rig.ask(rig.alive().node_id, 44, 1, resources=[resource], validate_only=False)
+    assert answer.responses[0].error_code == 0
+
+
+def test_a_throttle_that_is_lifted_holds_nobody_back_any_more():
+    rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
+    rig.create_topic("orders", follower_replication_throttled_replicas="*")
+    slow = followers(rig)[0]
+    rig.nodes[slow - 1].kill()
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    for _ in range(5):
+        assert rig.produce("orders", [b"x" * 20_000]).error_code == 0
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.nodes[slow - 1].is_ready)
+    rig.run_for(2_000)
+    assert not rig.is_in_sync("orders")
+    alter(rig, 4, "", follower_replication_throttled_rate="100000000")
+    rig.run_for(1_000)
+    assert rig.is_in_sync("orders")
+
+
+def test_a_smaller_minimum_commits_what_waited_for_it(rig):
+    leader = rig.leader("orders")
+    for node in followers(rig):
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert rig.produce("orders", [b"a"], acks=1).error_code == 0
+    assert rig.replica(leader, "orders").high_watermark == 0
+    alter(rig, 2, "orders", min_insync_replicas="1")
+    rig.run_for(100)
+    assert rig.replica(leader, "orders").high_watermark == 1
+
+
+def test_produces_whose_time_is_over_do_not_pile_up_while_nothing_is_committed():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "60000"})
+    rig.create_topic("orders")
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    rig.cluster.cut(f"n{leader}", f"n{followers(rig)[0]}")
+    for _ in range(10):
+        sent = [rig.begin_produce("orders", [b"a"]) for _ in range(10)]
+        rig.run_until(lambda sent=sent: all(each.is_done for each in sent))
+    assert len(rig.replica(leader, "orders").waiting_produces) <= 10
+
+
+def test_a_leader_that_is_reassigned_away_names_itself_no_leader_to_who_waits():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "60000"})
+    rig.create_topic("orders", replication_factor=2)
+    leader, slow = rig.leader("orders"), followers(rig)[0]
+    third = next(node for node in (1, 2, 3) if node not in (leader, slow))
+    rig.produce("orders", [b"a"])
+    rig.nodes[slow - 1].pause()
+    late = rig.begin_produce("orders", [b"b"])
+    reassign(rig, slow, third, asked_of=third)
+    rig.run_until(lambda: rig.leader("orders") == third)
+    rig.run_until(lambda: late.is_done)
+    assert late.answer.responses[0].partition_responses[0].error_code == ErrorCode.not_leader_or_follower
