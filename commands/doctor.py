@@ -61,6 +61,7 @@ def doctor(
 
 def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     from yak.local.checks import local_cluster, machine, network, store, terminal
+    from yak.server.options import usual_renew_ms
 
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
     local = local_cluster.read_status(data_dir)
@@ -69,7 +70,8 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     redis = g.settings.get("redis_url")
     own_redis = local is not None and local.redis_url is not None and redis.origin == "default"
     redis_url = local.redis_url if local is not None and local.redis_url and own_redis else str(redis.value)
-    lease, renew = g.settings.value("lease_time_seconds"), g.settings.value("renew_interval_seconds")
+    lease, given = g.settings.value("lease_time_seconds"), g.settings.value("renew_interval_seconds")
+    renew = given if given is not None else usual_renew_ms(round(lease * 1000)) / 1000
     host, port = str(g.settings.value("host")), int(g.settings.value("port"))
     return [
         lambda: network.check_network(asked, timeout_s),

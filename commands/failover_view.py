@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from yak.commands.local_cluster import data_dir_flag
 from yak.commands.output import layout
 from yak.commands.units import counted
 
@@ -37,7 +38,7 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
     if result.led and result.timeline.elected_ms is None:
         out.warn("not every partition has a new leader yet: yak isr --unavailable")
     if hard:
-        out.note(f"bring it back: yak up restart {result.node_id} --data-dir {data_dir}")
+        out.note(f"bring it back: yak up restart {result.node_id}{data_dir_flag(data_dir)}")
 
 
 def probe_lines(result: "Failover") -> list[str]:

@@ -1,5 +1,7 @@
 """The cluster that `yak up` keeps on this machine, for commands that are about it or know more because of it."""
 
+import os
+import shlex
 from typing import TYPE_CHECKING
 
 from yak.commands.settings import Resolved, Settings
@@ -52,3 +54,8 @@ def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -
     if found.origin != "default":
         return str(found.value)
     return local.redis_url if local is not None else None
+
+
+def data_dir_flag(data_dir: str) -> str:
+    """What must be added to `yak up ...` for this directory: nothing for the usual one."""
+    return "" if data_dir == os.path.abspath("yak-data") else f" --data-dir {shlex.quote(data_dir)}"

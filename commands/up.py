@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, command
+from yak.commands.local_cluster import data_dir_flag
 from yak.commands.options import Globals
 from yak.commands.up_words import Action, check_data, check_together, read_action
 from yak.errors import UsageError
@@ -186,7 +187,7 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
         _show_cluster(g, result.status)
         _say_what_happened(g, result, made)
         if not settings.supervised:
-            g.out.note(f"stop it: yak up --down{_data_dir_flag(cluster)}")
+            g.out.note(f"stop it: yak up --down{data_dir_flag(cluster.data_dir)}")
             return None
         if result.supervisor_pid is not None:
             g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
@@ -235,7 +236,7 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
 
     def changed(node_id: int, condition: str) -> None:
         action = {"dead": "restart", "paused": "resume"}.get(condition)
-        hint = f"; yak up {action} {node_id}{_data_dir_flag(cluster)} brings it back" if action else ""
+        hint = f"; yak up {action} {node_id}{data_dir_flag(cluster.data_dir)} brings it back" if action else ""
         g.out.note(f"node {node_id} is {condition}{hint}")
 
     ended_here = supervise(
@@ -243,7 +244,7 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
         stop_asked,
         on_line=lambda name, line: g.out.note(f"{name:<6} | {line}"),
         on_change=changed,
-        on_redis_gone=lambda: g.out.warn(f"Redis is gone; yak up{_data_dir_flag(cluster)} brings it back"),
+        on_redis_gone=lambda: g.out.warn(f"Redis is gone; yak up{data_dir_flag(cluster.data_dir)} brings it back"),
     )
     if ended_here:
         g.out.note("stopping followers, then leaders, then Redis")
@@ -321,12 +322,3 @@ def _rows(status: "ClusterStatus") -> list[dict[str, object]]:
         }
         for broker in status.brokers
     ]
-
-
-def _data_dir_flag(cluster: "LocalCluster") -> str:
-    import os
-    import shlex
-
-    if cluster.data_dir == os.path.abspath("yak-data"):
-        return ""
-    return f" --data-dir {shlex.quote(cluster.data_dir)}"

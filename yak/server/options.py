@@ -53,7 +53,7 @@ class ServeOptions:
         """How often the broker says that it lives; when not said 0.5 s, or a third of a short lease."""
         if self.renew_ms is not None:
             return self.renew_ms
-        return min(RENEW_MS_DEFAULT, self.lease_ms // _RENEWALS_PER_LEASE)
+        return usual_renew_ms(self.lease_ms)
 
     def advertised(self, bound_port: int) -> tuple[str, int]:
         """Where clients are told to connect, once the port is bound."""
@@ -177,6 +177,11 @@ def bad_followers(what: str, why: str) -> UsageError:
         why=why,
         try_=("yak serve --followers HOST:9093,HOST:9094",),
     )
+
+
+def usual_renew_ms(lease_ms: int) -> int:
+    """How often a broker says that it lives when nobody said how often."""
+    return min(RENEW_MS_DEFAULT, lease_ms // _RENEWALS_PER_LEASE)
 
 
 def split_address(text: str, what: str) -> tuple[str, int | None]:

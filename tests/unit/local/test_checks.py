@@ -92,9 +92,9 @@ def test_replicas_are_judged_by_leader_and_isr(partition: Partition, state: str)
 
 
 @pytest.mark.parametrize(
-    ("lease", "renew", "state"), [(3.0, None, "ok"), (3.0, 1.0, "ok"), (3.0, 2.0, "warn"), (10.0, 10.0, "FAIL")]
+    ("lease", "renew", "state"), [(3.0, 1.5, "ok"), (3.0, 1.0, "ok"), (3.0, 2.0, "warn"), (10.0, 10.0, "FAIL")]
 )
-def test_a_lease_must_be_renewed_before_it_ends(lease: float, renew: float | None, state: str) -> None:
+def test_a_lease_must_be_renewed_before_it_ends(lease: float, renew: float, state: str) -> None:
     finding = machine.check_lease(lease, renew)
     assert finding.state == state
     assert bool(finding.try_) == (state != "ok")

@@ -87,12 +87,11 @@ def check_port(host: str, port: int) -> Finding:
     return Finding("port", "warn", f"{who} listens on {host}:{port}, and it is not a broker", "yak up --port 0")
 
 
-def check_lease(lease_s: float, renew_s: float | None) -> Finding:
+def check_lease(lease_s: float, renew_s: float) -> Finding:
     """Whether the controller's lease is renewed well before it ends."""
-    renewal = lease_s / 3 if renew_s is None else renew_s
-    detail = f"lease {lease_s:g} s, renewed every {renewal:g} s"
-    if renewal >= lease_s:
+    detail = f"lease {lease_s:g} s, renewed every {renew_s:g} s"
+    if renew_s >= lease_s:
         return Finding("lease", "FAIL", detail, f"--renew-interval {lease_s / 3:.3g}s")
-    if renewal > lease_s / 2:
+    if renew_s > lease_s / 2:
         return Finding("lease", "warn", f"{detail}: one late renewal ends it", f"--renew-interval {lease_s / 3:.3g}s")
     return Finding("lease", "ok", detail)
