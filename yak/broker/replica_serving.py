@@ -259,12 +259,7 @@ class ReplicaFetch(Waiting):
                 continue
             if answer is None:
                 session.dirty.pop(item, None)
-            elif (
-                len(answer.records)
-                or answer.error_code
-                or answer.diverging_epoch is not None
-                or len(reading.pending) > pending
-            ):
+            elif _has_something(answer) or len(reading.pending) > pending:
                 item.waits_for_follower = True
                 self._give(reading, item, answer)
             else:
@@ -288,8 +283,12 @@ class ReplicaFetch(Waiting):
     def build(self, broker: Broker, reading: Reading) -> Outcome:  # noqa: ARG002
         """The answer's bytes."""
         topics: dict[Any, list[FetchPartitionAnswer]] = {}
-        for item, answer in reading.answers:
-            topics.setdefault(item.topic_id, []).append(answer)  # type: ignore[attr-defined]
+        for each, answer in reading.answers:
+            item: ReplicaItem = each  # type: ignore[assignment]
+            if item.waits_for_follower and not _has_something(answer):
+                # What was to be read was removed meanwhile, or is damaged: the follower asks again in a moment.
+                answer.error_code = ErrorCode.kafka_storage_error
+            topics.setdefault(item.topic_id, []).append(answer)
         call = self.call
         return Prebuilt(
             fetch_response(
@@ -318,6 +317,11 @@ class ReplicaFetch(Waiting):
         """Wake me no more."""
         if self._session.parked is self:
             self._session.parked = None
+
+
+def _has_something(answer: FetchPartitionAnswer) -> bool:
+    """Whether the follower must act on it, and then names the partition anew."""
+    return bool(len(answer.records) or answer.error_code or answer.diverging_epoch is not None)
 
 
 def _refused(call: Call, error_code: ErrorCode) -> Outcome:

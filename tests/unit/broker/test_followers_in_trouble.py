@@ -193,3 +193,16 @@ def test_a_leader_that_is_reassigned_away_names_itself_no_leader_to_who_waits():
     rig.run_until(lambda: rig.leader("orders") == third)
     rig.run_until(lambda: late.is_done)
     assert late.answer.responses[0].partition_responses[0].error_code == ErrorCode.not_leader_or_follower
+
+
+def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_again(rig):
+    leader, slow = rig.leader("orders"), followers(rig)[0]
+    rig.nodes[slow - 1].kill()
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    disk = rig.nodes[leader - 1].disk
+    disk.cached_bytes = 0
+    disk.fail_next("read", errno.ENOENT, path_contains="/orders-0/")
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert not disk._failures["read"]
