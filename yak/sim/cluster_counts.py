@@ -27,7 +27,8 @@ class Counts(Watcher):
         """All counters."""
         counts = dict(self._counts)
         for node in self._cluster.nodes:
-            counts["fetch sessions lost"] = counts.get("fetch sessions lost", 0) + node.peers.sessions_lost
+            lost = node.peers.sessions_lost + sum(notice.event == "replica-fetch-lost" for notice in node.notices)
+            counts["fetch sessions lost"] = counts.get("fetch sessions lost", 0) + lost
             counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count
         for name, number in self._cluster.calls.items():
             if not name.endswith(" OK"):

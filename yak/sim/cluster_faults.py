@@ -11,12 +11,11 @@ import errno
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.cluster.payload import parse_isr, parse_nodes
 from yak.errors import StartRefused
 from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.cluster_losses import Losses
 from yak.sim.dice import SeededDice
-from yak.sim.history import Key
-from yak.sim.node import IMAGE_FOLDER, SimNode
+from yak.sim.node import SimNode
 from yak.sim.store_line import STORE
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class ClusterFaults:
         self.counts: dict[str, int] = {}
         self._cluster = cluster
         self._dice = dice
-        self._plans = plans
+        self.losses = Losses(cluster, plans, self._count)
         # some seeds mix many classes, others have the same few again and again
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
@@ -182,8 +181,8 @@ class ClusterFaults:
         return struck
 
     def _lose_power(self, node: SimNode) -> bool:
-        is_lossy = any(not self._is_flushed(path) for path in node.disk.unsynced_logs())
-        if is_lossy and not self._may_lose(node, wiped=False):
+        is_lossy = any(not self.losses.is_flushed(path) for path in node.disk.unsynced_logs())
+        if is_lossy and not self.losses.may_lose(node, wiped=False):
             return False
         node.crash(is_lossy=is_lossy)
         self._restart_later(node)
@@ -191,7 +190,7 @@ class ClusterFaults:
 
     def _wipe(self) -> bool:
         node = self._victim()
-        if node is None or not self._may_lose(node, wiped=True):
+        if node is None or not self.losses.may_lose(node, wiped=True):
             return False
         node.kill()
         node.wipe()
@@ -255,89 +254,6 @@ class ClusterFaults:
 
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._dice.choice((0, self._dice.between(-3_600_000, 3_600_000)))
-
-    # ---------------------------------------------------------------------------------------- what may be lost
-
-    def _is_flushed(self, path: str) -> bool:
-        """Whether a partition's folder is of a topic that counts only what is on the device."""
-        folder = path.split("/")[2]
-        if folder == IMAGE_FOLDER:
-            return True
-        plan = self._plans(folder.rpartition("-")[0])
-        return plan is not None and plan.is_flushed
-
-    def _may_lose(self, node: SimNode, *, wiped: bool) -> bool:
-        """Whether this broker's disk may lose something now; forfeits what loses more than is promised."""
-        forfeits: list[Key] = []
-        state, history = self._cluster.store.state, self._cluster.history
-        for (topic_id, partition), row in state.partitions.items():
-            if node.node_id not in parse_nodes(row["replicas"]):
-                continue
-            key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
-            if key is None:
-                # it was just made: nobody has it yet
-                return False
-            plan = self._plans(state.topics[topic_id]["name"])
-            is_kept = plan is not None and plan.is_flushed and not wiped
-            sound = [each for each in self._sound(row) if each != node.node_id]
-            members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
-            others_lost_too = any(each != node.node_id and each not in sound for each in members)
-            if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
-                # P1 is about one disk at a time: the other has to be in sync again first
-                return False
-            if key in history.forfeited or sound:
-                continue
-            if is_kept and len(parse_nodes(row["replicas"])) == 1:
-                continue
-            if plan is not None and not plan.may_be_lost:
-                return False
-            forfeits.append(key)
-        broker = state.brokers.get(node.node_id)
-        for key in forfeits:
-            history.forfeit(key, f"broker {node.node_id} lost its disk's tail")
-            self._count("partitions forfeited")
-        if broker is not None:
-            history.lost_until[node.node_id] = broker["broker_epoch"]
-        return True
-
-    def _sound(self, row: dict[str, Any]) -> list[int]:
-        """Members of ISR and ELR that lost nothing."""
-        state, history = self._cluster.store.state, self._cluster.history
-        return [
-            member.node_id
-            for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
-            if not history.has_lost(member)
-            and member.node_id in state.brokers
-            and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
-        ]
-
-    def forfeit_the_unsound(self) -> None:
-        """A call that came late may leave only members that lost something; what promises nothing then is given up."""
-        history, state = self._cluster.history, self._cluster.store.state
-        for key in history.copies:
-            row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None or key in history.forfeited or self._sound(row):
-                continue
-            plan = self._plans(state.topics[str(key.topic_id)]["name"])
-            if plan is None or plan.may_be_lost:
-                history.forfeit(key, "only members that lost something are left")
-
-    def forfeit_the_never_made(self) -> None:
-        """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted."""
-        history, state = self._cluster.history, self._cluster.store.state
-        for key in history.copies:
-            row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None:
-                continue
-            name = f"{state.topics[str(key.topic_id)]['name']}-{key.partition}"
-            if all(self._could_not_make(node_id, name) for node_id in parse_nodes(row["replicas"])):
-                history.forfeit(key, "its log could not be made")
-
-    def _could_not_make(self, node_id: int, partition: str) -> bool:
-        return any(
-            notice.event == "log-not-created" and notice.fields["partition"] == partition
-            for notice in self._cluster.node(node_id).notices
-        )
 
     # ------------------------------------------------------------------------------------------------- the ways
 

@@ -33,7 +33,7 @@ from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
-COUNTS = (10, 40, 100)
+COUNTS = (8, 30, 60)
 """Values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
 """How long it waits at most after an answer: some are done before the first fault, others write all the while."""
@@ -185,7 +185,7 @@ class ClusterRun:
         self.admin.stop()
         for writer in self.sloppy:
             writer.stop()
-        self.faults.forfeit_the_never_made()
+        self.faults.losses.forfeit_the_never_made()
         self._healed_ms = self.world.now_ms
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
@@ -250,7 +250,7 @@ class _Forfeits(Watcher):
 
     def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
         """Somebody's last sound member may be gone."""
-        self._faults.forfeit_the_unsound()
+        self._faults.losses.forfeit_the_unsound()
 
 
 def _nothing() -> None:

@@ -1,0 +1,106 @@
+"""What the disks of a cluster may lose, by what each topic promises; what loses more is forfeited (`yak.sim.history`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import parse_isr, parse_nodes
+from yak.sim.cluster import Cluster
+from yak.sim.history import Key
+from yak.sim.node import IMAGE_FOLDER, SimNode
+
+if TYPE_CHECKING:
+    from yak.sim.cluster_books import TopicPlan
+
+
+class Losses:
+    """Bounds faults of disks. `plans` says what each topic promises, by name; `count` notes what is forfeited."""
+
+    def __init__(
+        self, cluster: Cluster, plans: Callable[[str], TopicPlan | None], count: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
+        self._plans = plans
+        self.count = count
+
+    def is_flushed(self, path: str) -> bool:
+        """Whether a partition's folder is of a topic that counts only what is on the device."""
+        folder = path.split("/")[2]
+        if folder == IMAGE_FOLDER:
+            return True
+        plan = self._plans(folder.rpartition("-")[0])
+        return plan is not None and plan.is_flushed
+
+    def may_lose(self, node: SimNode, *, wiped: bool) -> bool:
+        """Whether this broker's disk may lose something now; forfeits what loses more than is promised."""
+        forfeits: list[Key] = []
+        state, history = self._cluster.store.state, self._cluster.history
+        for (topic_id, partition), row in state.partitions.items():
+            if node.node_id not in parse_nodes(row["replicas"]):
+                continue
+            key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
+            if key is None:
+                # it was just made: nobody has it yet
+                return False
+            plan = self._plans(state.topics[topic_id]["name"])
+            is_kept = plan is not None and plan.is_flushed and not wiped
+            sound = [each for each in self._sound(row) if each != node.node_id]
+            members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
+            others_lost_too = any(each != node.node_id and each not in sound for each in members)
+            if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
+                # P1 is about one disk at a time: the other has to be in sync again first
+                return False
+            if key in history.forfeited or sound:
+                continue
+            if is_kept and len(parse_nodes(row["replicas"])) == 1:
+                continue
+            if plan is not None and not plan.may_be_lost:
+                return False
+            forfeits.append(key)
+        broker = state.brokers.get(node.node_id)
+        for key in forfeits:
+            history.forfeit(key, f"broker {node.node_id} lost its disk's tail")
+            self.count("partitions forfeited")
+        if broker is not None:
+            history.lost_until[node.node_id] = broker["broker_epoch"]
+        return True
+
+    def _sound(self, row: dict[str, Any]) -> list[int]:
+        """Members of ISR and ELR that lost nothing."""
+        state, history = self._cluster.store.state, self._cluster.history
+        return [
+            member.node_id
+            for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+            if not history.has_lost(member)
+            and member.node_id in state.brokers
+            and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
+        ]
+
+    def forfeit_the_unsound(self) -> None:
+        """A call that came late may leave only members that lost something; what promises nothing then is given up."""
+        history, state = self._cluster.history, self._cluster.store.state
+        for key in history.copies:
+            row = state.partitions.get((str(key.topic_id), key.partition))
+            if row is None or key in history.forfeited or self._sound(row):
+                continue
+            plan = self._plans(state.topics[str(key.topic_id)]["name"])
+            if plan is None or plan.may_be_lost:
+                history.forfeit(key, "only members that lost something are left")
+
+    def forfeit_the_never_made(self) -> None:
+        """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted."""
+        history, state = self._cluster.history, self._cluster.store.state
+        for key in history.copies:
+            row = state.partitions.get((str(key.topic_id), key.partition))
+            if row is None:
+                continue
+            name = f"{state.topics[str(key.topic_id)]['name']}-{key.partition}"
+            if all(self._could_not_make(node_id, name) for node_id in parse_nodes(row["replicas"])):
+                history.forfeit(key, "its log could not be made")
+
+    def _could_not_make(self, node_id: int, partition: str) -> bool:
+        return any(
+            notice.event == "log-not-created" and notice.fields["partition"] == partition
+            for notice in self._cluster.node(node_id).notices
+        )
