@@ -137,6 +137,8 @@ class Restoring:
         if self._admitted() != position:
             return
         self._offer(status, position)
+        if link.node_id not in status.offers:
+            return
         missing = status.missing()
         if missing:
             self._complete = None
@@ -150,7 +152,7 @@ class Restoring:
                     reason=f"broker {nodes} may know more of the metadata and did not answer; "
                     "without an answer: yak cluster restore",
                 )
-        elif link.node_id in status.offers:
+        else:
             self._on_complete(status, now_ms)
 
     def _offer(self, status: SeedStatus, position: tuple[int, str]) -> None:

@@ -173,7 +173,10 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
         raise Refused("REGRESSED")
     if request.known_offset > 0:
         entry = state.entry(request.known_offset)
-        if entry is None:
+        if entry is None and state.snapshot is not None and state.snapshot.offset == request.known_offset:
+            # A history that was restored, or trimmed, begins with a snapshot.
+            entry = state.snapshot
+        if entry is None or (entry is state.snapshot and entry.chain_hash != request.known_hash):
             raise Refused("TRIMMED")
         if entry.chain_hash != request.known_hash:
             raise Refused("FORKED")

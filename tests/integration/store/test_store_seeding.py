@@ -183,7 +183,7 @@ def test_the_merged_state_is_what_the_scripts_go_on_with(backend, three, how):
 
 
 def test_who_took_part_is_told_so_and_a_stranger_to_it_is_not(backend, three):
-    restored(backend, three[:2] + three[2:])
+    restored(backend, three)
     late = Caller(backend, 3)
     late.who |= {"cluster_id": "cluster-a", "incarnation_id": "incarnation-a"}
     value = late("verify").value
@@ -276,3 +276,13 @@ def test_what_is_held_stays_as_it_is_until_the_missing_broker_answers(backend, t
     assert plan.is_automatic, why_not_automatic(plan)
     assert set(commit(one, plan, status)) == {"OK"}
     assert adopt(missing).partition("a").held == 0
+
+
+def test_a_history_that_begins_with_a_snapshot_is_known_by_it(backend, three):
+    one = restored(backend, three)[0]
+    head = backend.records()[0]
+    assert head.kind == "Snapshot"
+    one.image = Image().apply(head)
+    assert one("verify").code == "OK"
+    one.image = Image(offset=head.offset, chain_hash="another")
+    assert one("verify").code == "TRIMMED"

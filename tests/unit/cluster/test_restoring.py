@@ -6,7 +6,13 @@ import pytest
 
 from yak.cluster.controller import NewTopic, plan_create_topic
 from yak.cluster.member_state import MemberState
+from yak.cluster.restore import merge
 from yak.cluster.restore_brokers import JUMP
+from yak.cluster.restore_commit import commit_arguments
+from yak.cluster.restore_offer import unpack
+from yak.cluster.restore_status import SeedStatus
+from yak.cluster.restoring import store_before
+from yak.seams.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 
 WAIT_MS = 7_000
@@ -143,6 +149,57 @@ def test_a_broker_that_boots_anew_while_the_store_is_empty_takes_part(store, thr
     settle(drivers, WAIT_MS + 2_000)
     assert states(drivers) == [ACTIVE] * 3
     create(drivers, "b")
+
+
+def test_a_broker_that_comes_after_an_accepted_loss_joins_with_a_new_epoch(store, three):
+    late = three[2]
+    late.lose()
+    store.flush_all()
+    settle(three[:2], 2_000)
+    restore_by_hand(store, three[0], accept_loss=True)
+    settle(three[:2], 3_000)
+    assert states(three[:2]) == [ACTIVE, ACTIVE]
+    assert "metadata-restore-unclean" in said(three[:1])
+    epoch = late.member.broker_epoch
+    late.connect().run()
+    settle(three, 8_000)
+    assert states(three) == [ACTIVE] * 3
+    assert "metadata-restore-joined-late" in said([late])
+    assert late.member.broker_epoch > epoch
+    assert three[0].image.incarnation == late.image.incarnation == 2
+
+
+def test_a_broker_for_which_partitions_are_held_back_brings_about_another_restore(store, three):
+    three[2].lose()
+    store.flush_all()
+    settle(three[:2], 2_000)
+    restore_by_hand(store, three[0])
+    settle(three[:2], 3_000)
+    assert states(three[:2]) == [ACTIVE, ACTIVE]
+    assert three[0].image.topics["a"].partitions[0].held == 1
+    three[2].connect().run()
+    settle(three, WAIT_MS + 2_000)
+    assert states(three) == [ACTIVE] * 3
+    assert three[0].image.incarnation == 3
+    assert three[0].image.topics["a"].partitions[0].held == 0
+
+
+def restore_by_hand(store, driver, **more):
+    """As `yak cluster restore` does it."""
+
+    def call(script, **arguments):
+        outcome = store.call(StoreRequest(script, {"node_id": -1} | arguments), driver.now_ms)
+        assert outcome.code == "OK", outcome
+        return outcome.value
+
+    status = SeedStatus.read(call("seed_status"))
+    offers = [
+        unpack([call("seed_read", seed_nonce=status.seed_nonce, of_node=n, chunk=c)["data"] for c in range(count)])
+        for n, count in status.offers.items()
+    ]
+    plan = merge(offers, store_before(status), incarnation_id="by-hand", now_ms=driver.now_ms, **more)
+    for arguments in commit_arguments(plan, status.seed_nonce, status.offers_digest, "t"):
+        call("seed_commit", **arguments)
 
 
 def test_a_store_that_goes_back_to_before_a_restore_is_restored_again(store, three):

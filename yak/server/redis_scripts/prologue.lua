@@ -80,7 +80,12 @@ local function check_history()
   elseif KNOWN_OFFSET > 0 then
     local id = ARGV[2] .. '-0'
     local entry = redis.call('XRANGE', LOG, id, id)[1]
-    if not entry then return refuse('TRIMMED') end
+    if not entry then
+      -- A history that was restored, or trimmed, begins with a snapshot.
+      local head = redis.call('HMGET', key('snapshot'), 'offset', 'h')
+      if head[1] == ARGV[2] and head[2] == KNOWN_HASH then return nil end
+      return refuse('TRIMMED')
+    end
     local fields = entry[2]
     for i = 1, #fields, 2 do
       if fields[i] == 'h' and fields[i + 1] ~= KNOWN_HASH then return refuse('FORKED') end
