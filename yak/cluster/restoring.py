@@ -306,7 +306,14 @@ class Restoring:
         if self._admitted() != position:
             self._look_soon(now_ms)
             return
-        took_part = tuple(value.get("took_part") or ()) == position
+        offered = tuple(value.get("took_part") or ())
+        took_part = offered == position
+        if offered and not took_part:
+            self._wait_for(
+                f"it was restored with what this broker knew up to record {offered[0]}, but the broker went on in another "
+                "history since; to have it copied anew, empty its data directory"
+            )
+            return
         if not took_part and image.incarnation_id not in str(value["parents"]).split(","):
             self._wait_for("that incarnation does not come from the one that this broker knows")
             return
