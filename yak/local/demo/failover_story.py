@@ -275,7 +275,7 @@ class _Story:
         lines = [line for _, line in logs.new_lines()]
         self.truncated = sum(truncated_records(line) for line in lines)
         say(
-            f"cut off {self.truncated} messages that no other replica had, none of them acknowledged"
+            f"cut off {self.truncated} message{'s'[: self.truncated != 1]} that no other replica had, none acknowledged"
             if self.truncated
             else "it had nothing that the new leader does not have: nothing was cut off"
         )
