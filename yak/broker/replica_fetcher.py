@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from yak.broker.events import PeerEnd
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
 from yak.broker.replica_throttle import Throttle, is_named
-from yak.broker.replica_truncation import begin_inside_batch, start_anew, truncate
+from yak.broker.replica_truncation import begin_inside_batch, start_anew, truncate, wanted
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, PeerId
@@ -68,6 +68,8 @@ class ReplicaFetcher:
         self._session_id = 0
         self._session_epoch = 0
         self._peer_id: PeerId | None = None
+        self._leaders_boot = ""
+        """To which boot of the leader that connection was made."""
         self._is_connected = False
         self._connect_due_ms: int | None = None
         self._pause_ms = RECONNECT_FIRST_MS
@@ -80,6 +82,7 @@ class ReplicaFetcher:
         self.partitions[key] = partition
         self._unflushed.pop(key, None)
         self._delayed.pop(key, None)
+        self._tries.pop(key, None)
         self._to_forget.pop(key, None)
         if partition.log is not None:
             self._tell(key, partition, partition.log)
@@ -119,6 +122,10 @@ class ReplicaFetcher:
 
     def hurry(self) -> None:
         """The leader may be back, or a throttle be another: try now what waits."""
+        leader = self._broker.image.brokers.get(self.node_id)
+        if leader is not None and self._peer_id is not None and leader.boot_id != self._leaders_boot:
+            # The machine it ran on may be gone without a word, and our connection with it.
+            self.restart()
         self._delayed = dict.fromkeys(self._delayed, self._broker.now_ms)
         if self._connect_due_ms is not None:
             self._connect_due_ms = None
@@ -172,6 +179,7 @@ class ReplicaFetcher:
         if leader is None:
             self._connect_due_ms = self._broker.now_ms + RECONNECT_LONGEST_MS
             return
+        self._leaders_boot = leader.boot_id
         self._peer_id = self._broker.peers.open(leader.host, leader.port, self)
 
     def on_connected(self, peer_id: PeerId) -> None:
@@ -228,7 +236,7 @@ class ReplicaFetcher:
             if log is None:
                 continue
             self._told[key] = (partition.leader_epoch, self._correlation_id)
-            topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
+            topics.setdefault(key[0], []).append(wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[uuid.UUID, list[int]] = {}
         for topic_id, index in self._to_forget:
             self._told.pop((topic_id, index), None)
@@ -388,11 +396,3 @@ class ReplicaFetcher:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._broker.config.replica_fetch_backoff_ms)
         self._delayed[key] = self._broker.now_ms + pause_ms
-
-
-def _wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
-    end = log.log_end_offset
-    last_epoch = log.epochs.epoch_for(end - 1) if end > log.log_start_offset else -1
-    return WantedPartition(
-        partition.topic_partition.partition, partition.leader_epoch, end, last_epoch, log.log_start_offset, max_bytes
-    )

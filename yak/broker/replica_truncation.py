@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
+from yak.protocol.replica_fetch import WantedPartition
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+
+
+def wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
+    """What to ask the leader for: what follows our log, and the epoch of its last record, which tells where the logs part."""
+    end = log.log_end_offset
+    last_epoch = log.epochs.epoch_for(end - 1) if end > log.log_start_offset else -1
+    return WantedPartition(
+        partition.topic_partition.partition, partition.leader_epoch, end, last_epoch, log.log_start_offset, max_bytes
+    )
 
 
 def truncate(broker: Broker, partition: Partition, log: Log, diverging: DivergingEpoch) -> None:

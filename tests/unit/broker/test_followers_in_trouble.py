@@ -206,3 +206,22 @@ def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_aga
     rig.nodes[slow - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert not disk._failures["read"]
+
+
+def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
+    rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
+    rig.create_topic("orders", replication_factor=2, follower_replication_throttled_replicas="*")
+    leader, slow = rig.leader("orders"), followers(rig)[0]
+    rig.nodes[slow - 1].kill()
+    rig.run_until(lambda: rig.info("orders").isr == (leader,))
+    assert rig.produce("orders", [b"x" * 10_000]).error_code == 0
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.nodes[slow - 1].is_ready and rig.replica(slow, "orders").log_end_offset == 1)
+    fetcher = rig.nodes[slow - 1].broker.replication._fetchers[leader]
+    boot_id, peer_id = rig.nodes[leader - 1].boot_id, fetcher._peer_id
+    rig.nodes[leader - 1].crash()
+    rig.run_for(50)
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: rig.nodes[slow - 1].broker.image.brokers[leader].boot_id != boot_id)
+    assert rig.nodes[slow - 1].broker.replication._fetchers[leader] is fetcher
+    assert fetcher._peer_id != peer_id
