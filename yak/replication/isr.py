@@ -58,7 +58,8 @@ def wanted_isr(
         if epoch < 0:
             continue
         is_member = committed.get(node_id) == epoch
-        if not is_member and (replica.broker_epoch != epoch or replica.log_end_offset < joins_at):
+        joins = not replica.has_left and replica.broker_epoch == epoch and replica.log_end_offset >= joins_at
+        if not is_member and not joins:
             continue
         # asked of those that join too: one that stopped fetching would be let out again at the next look, and so on
         if replica.is_caught_up(end, now_ms, lag_max_ms):

@@ -132,6 +132,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = replicas
+        proposed = None if self.pending_isr is None else dict(self.pending_isr.members)
+        left = [each for each in self.isr if each not in isr and (proposed is None or each in proposed)]
         self.isr = isr
         self.elr = elr
         self.isr_epochs = isr_epochs if isr_epochs is not None else (0,) * len(isr)
@@ -139,6 +141,10 @@ class Partition:
         if changed:
             self._begin_epoch()
         self._note_followers(now_ms, anew=changed)
+        for each in left:
+            # not our doing: it left by itself, and would again if it were let in before it fetches
+            if each in self.replica_states:
+                self.replica_states[each].has_left = True
         self.count_quorum()
         if is_leader and self.log is not None:
             self.advance_high_watermark()

@@ -16,6 +16,7 @@ class Replica:
 
     __slots__ = (
         "broker_epoch",
+        "has_left",
         "last_caught_up_ms",
         "last_fetch_end_offset",
         "last_fetch_ms",
@@ -27,6 +28,8 @@ class Replica:
     def __init__(self, node_id: NodeId, now_ms: int) -> None:
         self.node_id = node_id
         self.broker_epoch: BrokerEpoch = -1
+        self.has_left = False
+        """Whether it left the ISR by itself since it last fetched: what it told before says nothing any more."""
         self.log_end_offset: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
         self.last_caught_up_ms = now_ms
@@ -56,6 +59,7 @@ class Replica:
             self.last_caught_up_ms = now_ms
         elif self.last_fetch_end_offset != UNKNOWN_OFFSET and fetch_offset >= self.last_fetch_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.has_left = False
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
         self.last_fetch_end_offset = leader_end_offset
