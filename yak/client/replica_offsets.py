@@ -1,8 +1,8 @@
 """Reads how far each replica is from the brokers themselves, which librdkafka has no call for.
 
-Metadata (key 3) tells leader, leader epoch, replicas and ISR. Then every broker is asked at once, in a thread each, for
-the high watermarks it leads and for the log end offsets of all its replicas: ListOffsets (key 2) with replica id -2,
-Kafka's debugging consumer, is answered by any replica with its own end.
+Metadata (key 3) tells leader, leader epoch, replicas and ISR. Then all brokers are asked at once, in a thread each, for
+the high watermarks they lead, and then for the log end offsets of all their replicas: ListOffsets (key 2) with replica id
+-2, Kafka's debugging consumer, is answered by any replica with its own end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,22 +55,21 @@ def read_cluster(servers: str, *, timeout_s: float, topic: str | None = None) ->
     found = read_metadata(servers, timeout_s=timeout_s)
     if topic is not None:
         found = replace(found, partitions=found.of_topic(topic))
-    wanted = {node: _to_ask(node, found.partitions) for node in found.brokers}
     patience = min(ANSWER_SECONDS, timeout_s)
+    # Watermarks first, from everybody, and then the ends: so no replica in sync seems to be behind the watermark.
     silent: dict[NodeId, str] = {}
-    ends: dict[NodeId, dict[TopicPartition, Offset]] = {}
-    marks: dict[TopicPartition, Offset] = {}
-    asked = [node for node in found.brokers if wanted[node].replicas]
-    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(asked)))) as pool:
-        answers = pool.map(lambda node: _ask_broker(found.brokers[node].address, wanted[node], patience), asked)
-        for node, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, OSError):
-                silent[node] = str(answer) or type(answer).__name__
-                continue
-            marks.update(answer[0])
-            ends[node] = answer[1]
+    leads = {node: _places(each for each in found.partitions if each.leader == node) for node in found.brokers}
+    marks: _Offsets = {}
+    for each in _ask_all(found.brokers, leads, CONSUMER, patience, silent).values():
+        marks |= each
+    has = {
+        node: _places(each for each in found.partitions if node in each.replicas)
+        for node in found.brokers
+        if node not in silent
+    }
+    ends = _ask_all(found.brokers, has, DEBUGGING_CONSUMER, patience, silent)
     partitions = tuple(_with_offsets(each, marks, ends) for each in found.partitions)
-    return replace(found, partitions=partitions, silent=silent)
+    return replace(found, partitions=partitions, silent=dict(sorted(silent.items())))
 
 
 def read_metadata(servers: str, *, timeout_s: float) -> ClusterReplicas:
@@ -155,39 +154,42 @@ def parse_epochs(text: str) -> dict[int, PartitionEpoch]:
     return {int(number): int(epoch) for number, _, epoch in (each.partition(":") for each in text.split(",") if each)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What one broker is asked: the high watermarks it leads, and its ends."""
-
-    leads: tuple[TopicPartition, ...]
-    replicas: tuple[TopicPartition, ...]
-
-
-def _to_ask(node: NodeId, partitions: Iterable[PartitionReplicas]) -> _Wanted:
-    mine = [each for each in partitions if node in each.replicas]
-    return _Wanted(
-        tuple(TopicPartition(each.topic, each.partition) for each in mine if each.leader == node),
-        tuple(TopicPartition(each.topic, each.partition) for each in mine),
-    )
-
-
 _Offsets = dict[TopicPartition, Offset]
 
 
-def _ask_broker(address: str, wanted: _Wanted, timeout_s: float) -> tuple[_Offsets, _Offsets] | OSError:
-    """High watermarks and ends, or why there are none."""
-    try:
-        with RawConnection(address, timeout_s=timeout_s) as connection:
-            marks = _list_offsets(connection, wanted.leads, CONSUMER)
-            return marks, _list_offsets(connection, wanted.replicas, DEBUGGING_CONSUMER)
-    except OSError as error:
-        return error
+def _places(partitions: Iterable[PartitionReplicas]) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def _ask_all(
+    brokers: Mapping[NodeId, Broker],
+    wanted: Mapping[NodeId, Sequence[TopicPartition]],
+    replica_id: int,
+    timeout_s: float,
+    silent: dict[NodeId, str],
+) -> dict[NodeId, _Offsets]:
+    """What each broker says about these partitions, all asked at once; who does not answer goes to `silent`."""
+    asked = [node for node, partitions in wanted.items() if partitions]
+    found: dict[NodeId, _Offsets] = {}
+
+    def ask(node: NodeId) -> _Offsets | OSError:
+        try:
+            with RawConnection(brokers[node].address, timeout_s=timeout_s) as connection:
+                return _list_offsets(connection, wanted[node], replica_id)
+        except OSError as error:
+            return error
+
+    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(asked)))) as pool:
+        for node, answer in zip(asked, pool.map(ask, asked), strict=True):
+            if isinstance(answer, OSError):
+                silent[node] = str(answer) or type(answer).__name__
+            else:
+                found[node] = answer
+    return found
 
 
 def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], replica_id: int) -> _Offsets:
     """The latest offset of each partition that the broker can tell."""
-    if not wanted:
-        return {}
     answer = connection.call(list_offsets_request(wanted, replica_id))
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)

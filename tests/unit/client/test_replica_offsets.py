@@ -2,6 +2,7 @@
 
 import datetime as dt
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,24 @@ def test_only_the_leader_is_asked_for_high_watermarks(cluster):
         for node, broker in cluster.brokers.items()
     }
     assert asked == {1: [-1, -2], 2: [-2]}
+
+
+def test_ends_are_asked_for_after_all_watermarks_so_that_none_seems_to_be_below_one(cluster):
+    order = []
+
+    def slow(request):
+        if request.replica_id == -1:
+            time.sleep(0.2)
+        order.append(request.replica_id)
+        return cluster.offsets(1, request)
+
+    def quick(request):
+        order.append(request.replica_id)
+        return cluster.offsets(2, request)
+
+    cluster.brokers[1].answers[2], cluster.brokers[2].answers[2] = slow, quick
+    read_cluster(cluster.servers, timeout_s=5)
+    assert order == [-1, -2, -2]
 
 
 def test_one_topic_is_asked_for_alone(cluster):
