@@ -15,6 +15,7 @@ from yak.cluster.restore import LOST_EPOCH_JUMP, Fate, merge
 from yak.cluster.restore_brokers import JUMP, StoreBefore
 from yak.cluster.restore_commit import SLICE_ITEMS, SNAPSHOT_CHARACTERS, commit_arguments
 from yak.cluster.restore_offer import LogEnd, Offer, pack, unpack
+from yak.cluster.snapshot import read_snapshot, write_snapshot
 from yak.cluster.trail import TRAIL_RECORDS, Trail
 from yak.seams.metadata_store import TailedRecord
 
@@ -196,7 +197,10 @@ def test_a_broker_with_an_old_disk_did_not_answer():
 
 def test_a_registration_that_only_the_store_has_is_of_a_boot_that_did_not_answer():
     known = image(orders())
-    plan = merged(*everybody(known), before=StoreBefore(55, 1, {1: (53, "boot-53"), 2: (12, "boot-12"), 3: (13, "twin"), 4: (20, "x")}))
+    plan = merged(
+        *everybody(known),
+        before=StoreBefore(55, 1, {1: (53, "boot-53"), 2: (12, "boot-12"), 3: (13, "twin"), 4: (20, "x")}),
+    )
     assert list(plan.missing) == [1, 3, 4]
     assert plan.image.offset == 55 + JUMP
 
@@ -323,3 +327,29 @@ def test_a_trail_remembers_the_newest_records():
     trail.extend([TailedRecord(10**6, "inc-2", "Snapshot", 0)])
     assert trail.holds(10**6, "inc-2")
     assert trail.holds(oldest, chain(oldest)) is None
+
+
+def test_an_image_remembers_what_was_deleted_and_who_was_unregistered(monkeypatch):
+    monkeypatch.setattr("yak.cluster.fold.REMOVED_TOPICS_MAX", 2)
+    ids = [uuid.UUID(int=number) for number in range(4)]
+    payloads = [("RemoveTopic", {"name": "x", "topic_id": str(topic_id)}) for topic_id in ids]
+    payloads += [("UnregisterBroker", {"node_id": node_id, "broker_epoch": 10 + node_id}) for node_id in (2, 3)]
+    back = {
+        "node_id": 3,
+        "broker_epoch": 60,
+        "boot_id": "b",
+        "directories": "d",
+        "host": "h",
+        "port": 1,
+        "role": "leader",
+    }
+    payloads.append(("RegisterBroker", back))
+    known = image(orders())
+    records, previous = [], known.chain_hash
+    for number, (kind, payload) in enumerate(payloads, 51):
+        records.append(TailedRecord(number, chain(number), kind, 0, {"version": 0} | payload, previous))
+        previous = chain(number)
+    after = known.apply_all(records)[0]
+    assert list(after.removed_topics) == ids[2:]
+    assert after.unregistered == {2: 12}
+    assert read_snapshot(write_snapshot(after)) == after

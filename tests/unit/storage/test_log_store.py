@@ -189,6 +189,20 @@ def test_a_deleted_log_leaves_in_two_steps_and_a_restart_finishes_it(node):
     remove()
 
 
+def test_a_log_that_is_let_go_but_kept_is_put_aside_for_good(node):
+    store = node.open()
+    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    store.delete(log, keep=True)()
+    (name,) = [name for name in node.disk.names("/data") if name.startswith("t-0")]
+    assert name.endswith("-stray")
+    node.disk.kill()
+    reopened = node.open()
+    assert reopened.logs == {}
+    for leftover in reopened.report.leftovers:
+        leftover()
+    assert name in node.disk.names("/data")
+
+
 def test_data_of_another_topic_is_kept_aside(node, build):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
