@@ -59,7 +59,9 @@ def plan_moves(
         if each.leader == NO_LEADER:
             refused[key] = "it has no leader to take it from"
             continue
-        chosen = _successor(each, given) if to is None and not only_preferred else (each.replicas[0] if to is None else to)
+        chosen = (
+            _successor(each, given) if to is None and not only_preferred else (each.replicas[0] if to is None else to)
+        )
         if chosen is None:
             refused[key] = f"no other replica is in sync: ISR {','.join(map(str, each.isr))}"
         elif chosen == each.leader:
