@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from support.fault_cluster import FaultCluster, Start
-from support.loads import SteadyLoad, check_complete
+from support.loads import check_complete
 from support.waiting import wait_until
 
 HOUR_MS = 3_600_000
@@ -34,7 +34,7 @@ def first_timestamp_ms(cluster: FaultCluster, topic: str) -> int:
 def test_clocks_an_hour_apart_change_nothing(apart, unique_topic):
     cluster = apart
     cluster.create(unique_topic, [1, 2, 3], [3, 1, 2], message_timestamp_type="LogAppendTime")
-    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=2) as load:
+    with cluster.load(unique_topic, partitions=2) as load:
         load.wait_for(50)
         # The clocks really differ: the leader of partition 0 stamps its records.
         assert first_timestamp_ms(cluster, unique_topic) > time.time_ns() // 1_000_000 + HOUR_MS // 2

@@ -13,7 +13,7 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from support.fault_cluster import NODES, FaultCluster, Node
-from support.loads import SteadyLoad, check_complete
+from support.loads import check_complete
 from support.one_record import wait_written
 from support.proxy import CLIENTS, Flow
 from support.waiting import wait_until
@@ -167,7 +167,7 @@ def test_a_reassignment_goes_on_under_the_next_controller_and_leader(cluster, un
     controller = cluster.controller
     stays, comes = others(controller)
     cluster.create(unique_topic, *[[controller.node_id, stays]] * 4)
-    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=4) as load:
+    with cluster.load(unique_topic, partitions=4) as load:
         load.wait_for(100)
         # The one that is to come cannot copy yet, so all four moves are under way when the controller dies.
         controller.proxy.hold(cluster.nodes[comes].name)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import ElectionType, TopicPartition
 from kio.schema.errors import ErrorCode
 from support.fault_cluster import FaultCluster, Node, Start, empty
-from support.loads import SteadyLoad, check_complete, read_all
+from support.loads import check_complete, read_all
 from support.one_record import wait_refused, wait_written
 from support.raw import RawClient
 from support.waiting import wait_until
@@ -76,7 +76,7 @@ def test_a_follower_whose_disk_is_full_leaves_the_isr_until_there_is_room(cluste
     wait_until(lambda: 4 in cluster.active(), "node 4 is active")
     cluster.create(unique_topic, [1, 2, 4], segment_bytes="1048576")
     mark = node.mark()
-    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+    with cluster.load(unique_topic) as load:
         load.wait_for(50)
         small_disk.fill()
         cluster.wait_isr(unique_topic, 1, 2)
@@ -112,7 +112,7 @@ def test_a_disk_that_hangs_for_two_seconds_costs_no_membership(cluster, unique_t
     first = node.node_id if role == "controller" else others[0]
     cluster.create(unique_topic, [first, *(each for each in (1, 2, 3) if each != first)])
     marks, offset = cluster.marks(), cluster.image.offset
-    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+    with cluster.load(unique_topic) as load:
         load.wait_for(50)
         stall.touch()
         time.sleep(STALL_SECONDS)
@@ -140,7 +140,7 @@ def give_office(cluster: FaultCluster, node: Node) -> None:
 
 def test_brokers_that_are_emptied_one_after_another_refill_and_never_lead_by_old_right(cluster, unique_topic):
     cluster.create(unique_topic, [1, 2, 3], [2, 3, 1])
-    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=2) as load:
+    with cluster.load(unique_topic, partitions=2) as load:
         for node in list(cluster.nodes.values()):
             load.wait_for(50)
             mark, offset = node.mark(), cluster.image.offset

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from support.fault_cluster import NODES, FaultCluster
-from support.loads import SteadyLoad, check_complete, read_all
+from support.loads import check_complete, read_all
 from support.waiting import wait_until
 
 PARTITIONS = ([1, 2, 3], [2, 3, 1], [3, 1, 2])
@@ -20,7 +20,7 @@ def wait_whole(cluster: FaultCluster, topic: str) -> None:
 
 def test_each_broker_killed_in_turn_loses_nothing_doubles_nothing_and_keeps_the_order(cluster, unique_topic):
     cluster.create(unique_topic, *PARTITIONS)
-    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
+    with cluster.load(unique_topic, partitions=3) as load:
         for node_id in NODES:
             load.wait_for(60)
             cluster.nodes[node_id].kill9()
@@ -34,7 +34,7 @@ def test_each_broker_killed_in_turn_loses_nothing_doubles_nothing_and_keeps_the_
 
 def test_all_brokers_killed_at_once_lose_nothing_double_nothing_and_keep_the_order(cluster, unique_topic):
     cluster.create(unique_topic, *PARTITIONS)
-    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
+    with cluster.load(unique_topic, partitions=3) as load:
         for _ in range(2):
             load.wait_for(60)
             for node in cluster.nodes.values():
@@ -118,7 +118,7 @@ def test_a_rolling_restart_is_no_error_for_any_client_that_retries(cluster, uniq
     own = unique_topic + "-confluent"
     cluster.create(own, *PARTITIONS)
     with (
-        SteadyLoad(cluster.bootstrap, own, partitions=3) as load,
+        cluster.load(own, partitions=3) as load,
         KafkaPythonLoad(cluster.bootstrap, unique_topic, "kafka-python") as python,
         AiokafkaLoad(cluster.bootstrap, unique_topic, "aiokafka") as aio,
     ):

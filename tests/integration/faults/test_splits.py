@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from support.fault_cluster import LAG_MS, LEASE_SECONDS, FaultCluster
-from support.loads import SteadyLoad, check_complete, read_all
+from support.loads import check_complete, read_all
 from support.one_record import produce, wait_refused
 from support.waiting import wait_until
 
@@ -100,7 +100,7 @@ def test_a_leader_and_a_follower_without_redis_acknowledge_nothing_that_the_thir
 def test_a_follower_that_reaches_only_redis_leaves_the_isr_and_comes_back(cluster, unique_topic):
     cluster.create(unique_topic, [1, 2, 3])
     marks = cluster.marks()
-    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+    with cluster.load(unique_topic) as load:
         load.wait_for(50)
         began = time.monotonic()
         cluster.isolate([3], from_redis=False)
@@ -120,7 +120,7 @@ def test_a_follower_that_reaches_only_redis_leaves_the_isr_and_comes_back(cluste
 def test_a_leader_that_reaches_only_redis_is_left_alone_and_refuses(cluster, unique_topic):
     cluster.create(unique_topic, [1, 2, 3])
     marks = cluster.marks()
-    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+    with cluster.load(unique_topic) as load:
         load.wait_for(50)
         cluster.isolate([1], from_redis=False)
         cluster.wait_isr(unique_topic, 1)
@@ -141,7 +141,7 @@ def test_a_leader_that_reaches_only_redis_is_left_alone_and_refuses(cluster, uni
 def test_a_connection_that_works_one_way_only_is_none(cluster, unique_topic, direction):
     """What the follower asks does not arrive, or what the leader answers: the leader sees the same."""
     cluster.create(unique_topic, [1, 2, 3])
-    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+    with cluster.load(unique_topic) as load:
         load.wait_for(50)
         getattr(cluster.nodes[1].proxy.route("node-3"), direction).hold()
         cluster.wait_isr(unique_topic, 1, 2)
@@ -159,7 +159,7 @@ def test_a_slow_way_between_all_brokers_slows_and_nothing_else(cluster, unique_t
     for node in cluster.nodes.values():
         for other in cluster.nodes.values():
             node.proxy.route(other.name).to_source.delay_seconds = 0.2
-    with SteadyLoad(cluster.bootstrap, unique_topic) as load:
+    with cluster.load(unique_topic) as load:
         load.wait_for(300)
         load.stop()
     cluster.heal()
@@ -172,7 +172,7 @@ def test_a_slow_way_between_all_brokers_slows_and_nothing_else(cluster, unique_t
 def test_acks_all_is_never_lost_by_a_session_that_ended_in_a_split(cluster, unique_topic):
     """A load goes on through it, over three partitions with a leader each; connections are reset, not only silent."""
     cluster.create(unique_topic, [1, 2, 3], [2, 3, 1], [3, 1, 2])
-    with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
+    with cluster.load(unique_topic, partitions=3) as load:
         load.wait_for(60)
         cluster.isolate([1], from_redis=True, cut=True)
         cluster.wait_leader(unique_topic, 2, 3)

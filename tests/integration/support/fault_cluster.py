@@ -19,6 +19,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.loads import SteadyLoad
 from support.proxy import CLIENTS, Proxy, quiet_port
 from support.raw import RawClient
 from support.waiting import wait_until
@@ -403,6 +404,10 @@ class FaultCluster:
         for node in self.nodes.values():
             node.proxy.heal()
             node.redis.heal()
+
+    def load(self, topic: str, partitions: int = 1) -> SteadyLoad:
+        """A client that keeps writing, no faster than is needed: two hundred records a second."""
+        return SteadyLoad(self.bootstrap, topic, partitions=partitions, pause_seconds=0.005)
 
     def marks(self) -> dict[int, LogMark]:
         """The ends of all logs now."""

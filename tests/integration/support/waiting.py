@@ -13,5 +13,5 @@ def wait_until(condition: Callable[[], _T], what: str, seconds: float = PATIENCE
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not in {seconds:g} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.04)
     return found
