@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.errors import ProtocolViolation
 from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
@@ -29,12 +30,17 @@ def wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
 
 
 def truncate(broker: Broker, partition: Partition, log: Log, diverging: DivergingEpoch) -> None:
-    """Drop what the leader does not have. Raises LogDirectoryFailure."""
+    """Drop what the leader does not have.
+
+    Raises LogDirectoryFailure, and ProtocolViolation for a place that is not in our log: it would be told so for ever.
+    """
     end = log.log_end_offset
     target = min(diverging.end_offset, end)
     epoch, own_end = log.end_offset_for_epoch(diverging.epoch)
     if epoch >= 0:
         target = min(target, own_end)
+    if not 0 <= target < end:
+        raise ProtocolViolation(f"the leader says that the logs part at {diverging.end_offset}, ours ends at {end}")
     before = partition.high_watermark
     log.truncate_to(target)
     if log.log_end_offset < end:

@@ -6,7 +6,10 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.replica_truncation import truncate
+from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
+from yak.protocol.hot import DivergingEpoch
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 
@@ -225,3 +228,13 @@ def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
     rig.run_until(lambda: rig.nodes[slow - 1].broker.image.brokers[leader].boot_id != boot_id)
     assert rig.nodes[slow - 1].broker.replication._fetchers[leader] is fetcher
     assert fetcher._peer_id != peer_id
+
+
+@pytest.mark.parametrize("place", [(-1, -5), (0, -1), (5, -(2**63)), (2**31 - 1, 2**63 - 1), (0, 3)])
+def test_a_place_where_logs_cannot_part_is_refused(rig, place):
+    rig.produce("orders", [b"a", b"b", b"c"])
+    node_id = followers(rig)[0]
+    partition = rig.replica(node_id, "orders")
+    with pytest.raises(ProtocolViolation, match="logs part"):
+        truncate(rig.nodes[node_id - 1].broker, partition, partition.log, DivergingEpoch(*place))
+    assert partition.log_end_offset == 3
