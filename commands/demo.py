@@ -151,7 +151,8 @@ def _failover_times(result: "FailoverDemoResult") -> list[str]:
     times, timeline = result.times, result.failover.timeline
     lines = [f"start {times.start_ms:.0f} ms, Redis included; the whole demo {times.total_ms / 1000.0:.1f} s"]
     if timeline.first_ack_ms is not None:
-        lines.append(f"from the kill of the leader to the next acknowledged write {timeline.first_ack_ms:.0f} ms")
+        first_ms = round(timeline.first_ack_ms, 1)  # as in the time line above it
+        lines.append(f"from the kill of the leader to the next acknowledged write {first_ms:.0f} ms")
     lines.append("kill -9 is not power loss: against that, set flush.messages=1 on a topic")
     return lines
 
