@@ -40,7 +40,8 @@ class Identity:
     """Who this broker is. `cluster_id` is what `meta.properties` says, None when there is none yet.
 
     `boot_id` is new at each start; `directories` are the log directories' ids. `lossy` says that this boot may have lost
-    records that were acknowledged before (a crash of the machine without `flush`).
+    records that were acknowledged before (a crash of the machine without `flush`). `min_isr` is the min.insync.replicas
+    that it was started with, for topics without their own: the store must know the rule by which it commits.
     """
 
     node_id: NodeId
@@ -52,6 +53,7 @@ class Identity:
     role: str = "leader"
     cluster_id: str | None = None
     lossy: bool = False
+    min_isr: int = 1
 
 
 @dataclass(slots=True, frozen=True)

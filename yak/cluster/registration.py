@@ -37,6 +37,7 @@ class Registration:
             "lossy": identity.lossy and not self._link.broker_epoch,
             "last_epoch": self._link.broker_epoch or self._last_epoch,
             "renew": renew,
+            "min_isr": identity.min_isr,
         }
         if self._observed_heartbeat is not None:
             arguments["observed_heartbeat"] = self._observed_heartbeat

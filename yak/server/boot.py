@@ -108,6 +108,7 @@ def make_broker(
         role=options.role,
         cluster_id=opened.log_store.cluster_id,
         lossy=opened.log_store.report.lossy,
+        min_isr=config.min_insync_replicas,
     )
     parts = Parts(
         identity=identity,

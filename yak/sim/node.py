@@ -139,6 +139,7 @@ class SimNode:
             role=self._role,
             cluster_id=log_store.cluster_id,
             lossy=self.is_lossy,
+            min_isr=config.min_insync_replicas,
         )
         self.broker = Broker(
             Parts(

@@ -86,6 +86,7 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "acted_epoch": old["acted_epoch"] if old is not None else 0,
         "fast_fenced_ms": 0,
         "persisted": 0,
+        "min_isr": a.get("min_isr", 1),
     }
     record = named | {"node_id": a["node_id"], "broker_epoch": epoch, "lossy": lossy}
     state.append("RegisterBroker", record, now_ms)

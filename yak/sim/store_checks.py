@@ -91,10 +91,12 @@ def has_node(members: Iterable[IsrMember], node_id: int) -> bool:
 
 
 def min_isr(state: StoreState, topic_id: str, leader: int, replicas: tuple[int, ...]) -> int:
-    """How large an ISR may commit under this leader: the configs in the store, and no more than there are replicas."""
+    """How large an ISR may commit under this leader: the configs in the store, then what the leader was started with; and
+    no more than there are replicas."""
     names = ("topic:" + state.topics[topic_id]["name"], f"broker:{leader}", "broker:")
     set_values = (state.configs.get(name, {}).get(MIN_ISR) for name in names)
-    return min(int(next((value for value in set_values if value), 1)), len(replicas))
+    started_with = state.brokers.get(leader, {}).get("min_isr", 1)
+    return min(int(next((value for value in set_values if value), started_with)), len(replicas))
 
 
 def next_elr(state: StoreState, partition: Mapping[str, Any], isr: Iterable[IsrMember], minimum: int) -> str:

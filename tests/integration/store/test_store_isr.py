@@ -1,3 +1,4 @@
+import pytest
 from support.stores import Caller, brokers, kinds, topic_id_of
 
 
@@ -150,3 +151,10 @@ def test_high_watermarks_never_go_back_and_log_ends_follow_the_newest_leader(one
     one("delete_topic", topic_id=topic_id)
     assert backend.high_watermarks() == {}
     assert backend.log_end_offsets() == {}
+
+
+@pytest.mark.parametrize(("configs", "is_eligible"), [({}, True), ({"min.insync.replicas": "1"}, False)])
+def test_the_minimum_that_a_leader_was_started_with_counts_where_no_config_says_more(backend, configs, is_eligible):
+    one, two = brokers(backend, 2, min_isr=2)
+    one.create("a", replicas=["2,1"], configs=configs)
+    assert two.change_isr(two, min_isr=2)["elr"] == (one.member if is_eligible else "")

@@ -281,3 +281,21 @@ def test_a_broker_without_its_log_is_not_elected_when_all_start_anew(rig):
     rig.run_until(lambda: rig.leader("orders") >= 0 and rig.is_in_sync("orders"))
     assert rig.replica(victim, "orders").log_end_offset == 2
     assert "unclean-election" not in rig.events(1) + rig.events(2) + rig.events(3)
+
+
+def test_the_store_knows_the_minimum_that_brokers_were_started_with():
+    rig = ClusterRig(settings={"min.insync.replicas": "2"})
+    rig.create_topic("orders")
+    rig.produce("orders", [b"a"])
+    leader = rig.leader("orders")
+    others = followers(rig)
+    for node in others:
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.info("orders").isr == (leader,))
+    (eligible,) = rig.info("orders").elr
+    assert eligible in others
+    rig.nodes[leader - 1].kill()
+    for node in others:
+        rig.nodes[node - 1].start()
+    rig.run_until(lambda: rig.leader("orders") == eligible)
+    assert not [event for node in others for event in rig.events(node) if event == "unclean-election"]

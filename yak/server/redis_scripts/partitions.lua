@@ -143,13 +143,16 @@ local function min_isr_set(topic_id, leader)
   local name = topic_id .. ':' .. text(leader)
   if not min_isr_read[name] then
     local topic = redis.call('HGET', topic_key(topic_id), 'name')
+    local broker = cached_broker(leader)
     min_isr_read[name] = tonumber(configs_of('topic:' .. topic)[MIN_ISR]
-      or configs_of('broker:' .. text(leader))[MIN_ISR] or configs_of('broker:')[MIN_ISR] or 1)
+      or configs_of('broker:' .. text(leader))[MIN_ISR] or configs_of('broker:')[MIN_ISR]
+      or broker and broker.min_isr or 1)
   end
   return min_isr_read[name]
 end
 
--- How large an ISR may commit under the leader: the configs in the store, and no more than there are replicas.
+-- How large an ISR may commit under the leader: the configs in the store, then what the leader was started with; and no
+-- more than there are replicas.
 local function min_isr(topic_id, p) return math.min(min_isr_set(topic_id, p.leader), #parse_nodes(p.replicas)) end
 
 -- The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since. `p` still has the

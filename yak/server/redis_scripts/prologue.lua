@@ -106,6 +106,7 @@ local function read_broker(id)
     broker.acted_epoch = tonumber(broker.acted_epoch or 0)
     broker.fast_fenced_ms = tonumber(broker.fast_fenced_ms or 0)
     broker.persisted = tonumber(broker.persisted)
+    broker.min_isr = tonumber(broker.min_isr or 1)
     broker.port = tonumber(broker.port)
   end
   return broker
