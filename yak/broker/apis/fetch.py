@@ -42,13 +42,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Read what is there; wait when that is too little."""
     request = call.request
     replica_id = request.replica_id
+    if replica_id >= 0 and call.version == REPLICA_VERSION:
+        return broker.replication.serving.handle(call)
     by_id = call.version >= _TOPIC_ID_VERSION
     items: list[FetchItem] = []
     for topic in request.topics:
         key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
         items += [FetchItem(key, name, data) for data in topic.partitions]
-    if replica_id >= 0 and call.version == REPLICA_VERSION:
-        return broker.replication.serving.handle(call)
     if replica_id >= 0:
         return _refuse(call, ErrorCode.cluster_authorization_failed, items)
     session: FetchSession | None = None

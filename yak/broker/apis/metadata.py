@@ -60,8 +60,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return Later(waiting)
 
     def is_open() -> bool:
-        topics = broker.image.topics
-        return broker.suspects.lead(topics[name] for name, _topic_id in wanted if name is not None and name in topics)
+        image = broker.image
+        found = (image.topics.get(name or "") if by_id is None else image.topic_by_id(by_id) for name, by_id in wanted)
+        return broker.suspects.lead(topic for topic in found if topic is not None)
 
     if is_open():
         return Later(DecisionWaiting(broker, call, is_open, lambda: build(waiting.results)))
