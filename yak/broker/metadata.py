@@ -276,6 +276,9 @@ class Metadata:
         broker = self._broker
         before, self.image = self.image, image
         self.hosting.drop_removed(before, image, delta)
+        if delta.configs_changed:
+            # first: what the partitions become may have been decided by the new configs
+            self.hosting.apply_configs(delta)
         for name in delta.topics_changed:
             topic = image.topics[name]
             for info in delta.changed_partitions(topic):
@@ -295,8 +298,6 @@ class Metadata:
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()
-        if delta.configs_changed:
-            self.hosting.apply_configs(delta)
         leaderless = any(
             info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
         )
