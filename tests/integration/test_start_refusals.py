@@ -1,19 +1,18 @@
 """What a broker will not start on: it says what, why and how to repair it, ends with the right code, and touches nothing."""
 
-import contextlib
 import fcntl
 import hashlib
 import os
 import re
 import shutil
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from support.client_kinds import Confluent, Message
+from support.waiting import wait_until
 
 from yak.errors import StartRefused
 
@@ -183,17 +182,18 @@ def test_data_without_its_meta_properties(data, serve):
 
 
 def test_no_new_cluster_is_made_under_old_data(data, yak, redis_databases):
-    """An empty store below the data of a known cluster: the broker stays away until its own store is back."""
+    """An empty store below the data of a known cluster: that cluster is restored in it, under its own id."""
     before = fingerprint(data)
-    with redis_databases.borrow() as url:
+    cluster_id = re.search(r"^cluster\.id=(.+)$", (data / "meta.properties").read_text(), re.MULTILINE)[1]
+    with redis_databases.borrow() as url, redis.Redis.from_url(url, decode_responses=True) as client:
         child = yak.start("serve", "--port", "0", "--data-dir", str(data), "--redis-url", url)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(4)
-        with redis.Redis.from_url(url) as client:
-            assert client.keys("*") == []
+        wait_until(lambda: client.hget("{y}:cluster", "state") == "LIVE", "the cluster is restored", 20)
+        held = client.hgetall("{y}:cluster")
+        assert (held["cluster_id"], held["incarnation"]) == (cluster_id, "2")
         child.kill()
+        child.wait(10)
     after = fingerprint(data)
-    assert {name: after.get(name) for name in KEPT} == {name: before[name] for name in KEPT}
+    assert {name: after.get(name) for name in KEPT[1:]} == {name: before[name] for name in KEPT[1:]}
 
 
 def test_the_harness_raises_what_the_broker_printed(data, make_broker, redis_databases, tmp_path):

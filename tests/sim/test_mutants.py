@@ -13,7 +13,7 @@ from yak.storage.log_store import LogStore
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import PendingRead
 
-SEEDS = range(1, 150)
+SEEDS = range(1, 800)
 
 
 def is_caught() -> bool:

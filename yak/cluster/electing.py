@@ -46,14 +46,16 @@ class Electing:
         self._not_before_ms = 0
         self._refused: dict[tuple[uuid.UUID, int], PartitionEpoch] = {}
         self._refused_for: object = None
+        self._is_held = False
         self._detected_ms: int | None = None
         self._done: Counter[Cause] = Counter()
         self._offline = 0
 
     def is_settled(self) -> bool:
-        """Whether no election is under way or waiting for the image."""
+        """Whether no election is under way or waiting for the image. One that is held back is not waited for."""
         image = self._link.image
-        return not self._in_flight and image.offset >= self._since_offset and self._looked_at is image.brokers
+        has_looked = self._is_held or self._looked_at is image.brokers
+        return not self._in_flight and image.offset >= self._since_offset and has_looked
 
     def restart(self, since_offset: MetadataOffset = 0) -> None:
         """Look again, on an image of that offset or later; answers to what is under way are no longer ours."""
@@ -63,6 +65,15 @@ class Electing:
         self._since_offset = since_offset
         self._refused.clear()
         self._forget()
+
+    def hold(self) -> None:
+        """Elect nobody until `release`: it is not known yet who is alive."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """Elect again, what is wanted by now with the next look."""
+        self._is_held = False
+        self._looked_at = None
 
     def look_again(self) -> None:
         """Look at the next image even if no broker changed."""
@@ -76,7 +87,7 @@ class Electing:
     def look(self, now_ms: int) -> None:
         """Elect what the image asks for, if it may ask for more than at the last look."""
         image = self._link.image
-        if self._in_flight or image.offset < self._since_offset or now_ms < self._not_before_ms:
+        if self._is_held or self._in_flight or image.offset < self._since_offset or now_ms < self._not_before_ms:
             return
         if self._looked_at is image.brokers and (
             self._looked_at_topics is image.topics
@@ -91,13 +102,14 @@ class Electing:
 
     def look_ahead(self, image: Image) -> None:
         """Elect on an image as it will be once the store has done what was sent just before."""
-        self._send(needed_elections(image, unclean=self._unclean))
+        if not self._is_held:
+            self._send(needed_elections(image, unclean=self._unclean))
 
     def look_over(self, now_ms: int, *, hand_back: bool) -> None:
         """Look once more for partitions that can have a leader by now; `hand_back`: and for leaderships that can go
         back to preferred leaders, which are alive and in sync again."""
         image = self._link.image
-        if self._in_flight or image.offset < self._since_offset:
+        if self._is_held or self._in_flight or image.offset < self._since_offset:
             return
         self.detected(now_ms)
         self._send(needed_elections(image, unclean=self._unclean))

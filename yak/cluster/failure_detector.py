@@ -19,6 +19,7 @@ class _Seen:
     counter: int
     changed_ms: int
     fenced_counter: int | None = None
+    has_moved: bool = False
 
 
 class FailureDetector:
@@ -45,7 +46,7 @@ class FailureDetector:
             key, counter = (node_id, broker.broker_epoch), counters.get(node_id, 0)
             seen = self._seen[key] = before.get(key) or _Seen(counter, now_ms)
             if seen.counter != counter:
-                seen.counter, seen.changed_ms = counter, now_ms
+                seen.counter, seen.changed_ms, seen.has_moved = counter, now_ms, True
             if broker.state is not BrokerState.FENCED:
                 seen.fenced_counter = None
             elif seen.fenced_counter is None:
@@ -70,6 +71,11 @@ class FailureDetector:
             and (seen := self._of(broker)) is not None
             and now_ms - seen.changed_ms >= self._patience_ms
         ]
+
+    def has_moved(self, broker: BrokerInfo) -> bool:
+        """Whether this boot was seen to count, so that it was alive in our time."""
+        seen = self._of(broker)
+        return seen is not None and seen.has_moved
 
     def _of(self, broker: BrokerInfo) -> _Seen | None:
         return self._seen.get((broker.node_id, broker.broker_epoch))

@@ -6,6 +6,10 @@ still hold the office. Work is looked for when the image changed, or when a brok
 A broker comes in at once when its registration was just seen, and tried again for a moment while it has not written
 that registration to its own disk; any other fenced broker when its heartbeats move. A broker that was fenced and is
 alive registers anew by itself.
+
+A controller that has just booted itself may be the first one back after all went down: the store still calls the others
+ACTIVE. Elected now, a dead one would be the only member of the ISR, and if it comes back with a loss nobody could lead any
+more. So such a controller elects nobody until each of the others beat, came back, or was fenced.
 """
 
 import json
@@ -72,8 +76,12 @@ class Office:
         self._registered: dict[NodeId, BrokerEpoch] = {}
         """Boots that registered in our sight, and were not ACTIVE in it yet: alive, or a moment ago."""
         self._brokers: object = None
+        self._is_wary = False
+        """Whether we do not know yet which of those that the store calls ACTIVE are alive."""
+        self._since_offset: MetadataOffset = 0
+        """The log's end when we took the office."""
         self._taken_at: MetadataOffset | None = None
-        """The log's end when we took the office, until we looked for brokers that were already waiting then."""
+        """The same, until we looked for brokers that were already waiting then."""
         self._looked_over: tuple[object, ...] = ()
         self._look_over_due_ms: int | None = None
         self._look_again_ms: int | None = None
@@ -118,11 +126,14 @@ class Office:
         assert isinstance(epoch, int)
         self.pause()
         self._electing.restart(outcome.offset)
-        self._taken_at = outcome.offset
+        self._taken_at = self._since_offset = outcome.offset
         if epoch != link.controller_epoch:
             link.controller_epoch = epoch
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
             link.say("info", "controller-office-taken", controller_epoch=epoch, **fields)
+            if not self._is_active():
+                self._is_wary = True
+                self._electing.hold()
         self._electing.detected(now_ms if deposed is None else deposed.since_ms)
         if deposed is not None:
             link.say("warning", "broker-fenced", node_id=deposed.node_id, broker_epoch=deposed.broker_epoch)
@@ -140,6 +151,8 @@ class Office:
             return
         brokers = self._link.image.brokers
         self._detector.observe(answer.counters, brokers, now_ms)
+        self._look_who_is_alive()
+        self._electing.look(now_ms)
         for broker in self._detector.to_unfence(brokers):
             if broker.node_id not in self._letting_in:
                 self._letting_in[broker.node_id] = letting = _Letting(broker.broker_epoch, len(UNFENCE_RETRIES_MS))
@@ -164,6 +177,7 @@ class Office:
         if self.held:
             self._link.say("warning", "controller-office-lost", controller_epoch=self._link.controller_epoch)
         self._link.controller_epoch = 0
+        self._trust()
         self.pause()
 
     def on_image(self, now_ms: int, joined_at: MetadataOffset) -> None:
@@ -182,6 +196,7 @@ class Office:
             return
         self._let_in()
         self._look_for_waiting(now_ms)
+        self._look_who_is_alive()
         self._electing.look(now_ms)
         self._unfinished.look(now_ms)
         seen = (image.brokers, image.topics, image.default_broker_configs)
@@ -225,15 +240,38 @@ class Office:
         What we can lead is elected in the same breath.
         """
         link = self._link
-        me = link.image.brokers.get(link.node_id)
-        if me is not None and me.broker_epoch == link.broker_epoch and me.state is not BrokerState.FENCED:
+        if self._is_active():
             return
+        me = link.image.brokers.get(link.node_id)
         self._letting_in[link.node_id] = letting = _Letting(link.broker_epoch, len(UNFENCE_RETRIES_MS))
         self._unfence(link.node_id, letting)
         if me is not None:
             lossy_epoch = link.broker_epoch if link.is_lossy else me.lossy_epoch
             active = replace(me, broker_epoch=link.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
             self._electing.look_ahead(_with_broker(link.image, active))
+
+    def _is_active(self) -> bool:
+        """Whether the image shows us let in already, in this boot."""
+        me = self._link.image.brokers.get(self._link.node_id)
+        return me is not None and me.broker_epoch == self._link.broker_epoch and me.state is not BrokerState.FENCED
+
+    def _look_who_is_alive(self) -> None:
+        """Elect again as soon as nobody is left whom only an old record calls alive."""
+        image = self._link.image
+        if not self._is_wary or image.offset < self._since_offset:
+            return
+        for broker in image.brokers.values():
+            if (
+                broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING)
+                and broker.broker_epoch < self._link.broker_epoch
+                and not self._detector.has_moved(broker)
+            ):
+                return
+        self._trust()
+
+    def _trust(self) -> None:
+        self._is_wary = False
+        self._electing.release()
 
     def _let_in(self) -> None:
         """Begin to unfence who registered in our sight."""

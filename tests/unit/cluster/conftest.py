@@ -163,9 +163,11 @@ class Node:
         self.tail_after: int | None = None
         self.call_ms = 0
 
-    def start(self) -> None:
+    def start(self, *, lossy: bool = False) -> None:
         self.life += 1
-        identity = Identity(self.node_id, f"boot-{self.life}", (f"d{self.node_id}",), "h", 9092, role=self.role)
+        identity = Identity(
+            self.node_id, f"boot-{self.life}", (f"d{self.node_id}",), "h", 9092, role=self.role, lossy=lossy
+        )
         count = iter(range(1, 10**9))
         self.member = Membership(
             identity,

@@ -1,6 +1,7 @@
 """Failovers of the office and of leaderships, with their times: killed, stopped, paused, fenced and back."""
 
 import uuid
+from functools import partial
 
 import pytest
 
@@ -27,6 +28,14 @@ def until(fleet, condition, limit_ms):
 
 def leaders(fleet):
     return [p.leader for topic in fleet.holder().image.topics.values() for p in topic.partitions]
+
+
+def all_active(fleet):
+    return all(node.member.state is MemberState.ACTIVE for node in fleet.nodes.values())
+
+
+def all_led(fleet):
+    return -1 not in leaders(fleet)
 
 
 def controller_id(fleet):
@@ -165,6 +174,30 @@ def test_one_broker_that_comes_back_alone_takes_the_office_of_a_dead_one(make_fl
     alone.start()
     until(fleet, lambda: alone.member.is_controller, 7_000)
     until(fleet, lambda: alone.member.state is MemberState.ACTIVE, 100)
+
+
+def test_after_a_power_loss_of_all_every_partition_is_led_again(make_fleet):
+    """The first one back must not elect one that is dead: only that one would be in the ISR, and lost something too."""
+    for seed in range(10):
+        fleet = make_fleet(ALL, seed).start()
+        fleet.create("t", 6)
+        for node in fleet.nodes.values():
+            fleet.kill(node, noticed=False)
+        for node in fleet.dice.sample(sorted(fleet.nodes.values(), key=lambda n: n.node_id), 3):
+            node.start(lossy=True)
+            fleet.run(fleet.dice.randint(0, 400))
+        until(fleet, partial(all_active, fleet), 9_000)
+        until(fleet, partial(all_led, fleet), 1_000)
+
+
+def test_one_that_comes_back_alone_and_lost_nothing_leads_when_the_others_are_known_to_be_dead(make_fleet):
+    fleet = make_fleet(ALL, 3).start()
+    fleet.create("t", 6)
+    holder = fleet.holder()
+    for node in fleet.nodes.values():
+        fleet.kill(node, noticed=False)
+    holder.start()
+    until(fleet, lambda: holder.member.is_controller and set(leaders(fleet)) == {holder.node_id}, 9_000)
 
 
 def test_a_follower_holds_back_while_a_leader_could_take_the_office(make_fleet):
