@@ -138,6 +138,11 @@ class Proxy:
 
     # ------------------------------------------------------------------------------------------------- the faults
 
+    def connected(self) -> list[str]:
+        """Whose connections there are now."""
+        with self._lock:
+            return sorted(set(self._connections.values()))
+
     def route(self, source: str) -> Route:
         """What goes between this source and the target, to be made worse."""
         with self._lock:
@@ -181,7 +186,7 @@ class Proxy:
             threading.Thread(target=self._serve, args=(source, peer[1]), daemon=True).start()
 
     def _serve(self, source: socket.socket, peer_port: int) -> None:
-        name = name_of(peer_port, self._sources())
+        name = name_of(peer_port, self.port, self._sources())
         path = self.route(name)
         if path.resets:
             _reset(source)
@@ -253,9 +258,12 @@ def quiet_port() -> int:
     return port
 
 
-def name_of(peer_port: int, sources: Mapping[str, int]) -> str:
-    """Whose process holds the socket with this local port on this machine; `CLIENTS` when none of these does."""
-    inode = _inode_of(peer_port)
+def name_of(local_port: int, remote_port: int, sources: Mapping[str, int]) -> str:
+    """Whose process holds this end of a connection on this machine; `CLIENTS` when none of these does.
+
+    Both ports are needed: the kernel gives one local port to several connections that lead to different places.
+    """
+    inode = _inode_of(local_port, remote_port)
     if inode is None:
         return CLIENTS
     wanted = f"socket:[{inode}]"
@@ -268,12 +276,12 @@ def name_of(peer_port: int, sources: Mapping[str, int]) -> str:
     return CLIENTS
 
 
-def _inode_of(local_port: int) -> str | None:
-    """The inode of the established socket at 127.0.0.1 with this local port (proc_net_tcp)."""
-    local = f"0100007F:{local_port:04X}"
+def _inode_of(local_port: int, remote_port: int) -> str | None:
+    """The inode of the established socket of 127.0.0.1 between these ports (proc_net_tcp)."""
+    ends = [f"0100007F:{port:04X}" for port in (local_port, remote_port)]
     with open("/proc/self/net/tcp", encoding="ascii") as table:
         for line in table:
             fields = line.split()
-            if fields[1] == local and fields[3] == "01":
+            if fields[1:3] == ends and fields[3] == "01":
                 return fields[9]
     return None
