@@ -3,6 +3,9 @@
 A client whose leader died asks any other broker who leads now, at once. The answer "the same as before" would send it back to a
 closed port, and it may then wait a second before it asks again (librdkafka does). So the answer waits for the decision, for
 at most `DECISION_MS_MAX`, and then says that there is no leader, which every client takes as "ask again soon".
+
+The kernel of a killed process closes its connections one by one, so a client may ask before ours broke. Whoever asks a second
+time on a connection asks because of something: that question waits `NOTICE_MS` for us to notice it too.
 """
 
 from __future__ import annotations
@@ -10,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.call import Call, Later, Outcome, Waiting
 from yak.cluster.image import TopicInfo
+from yak.cluster.records import NO_LEADER
 from yak.ids import BrokerEpoch, NodeId
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 DECISION_MS_MAX = 300
+NOTICE_MS = 5
+"""Clients were seen to ask up to 2 ms before the brokers noticed, in one of five kills."""
 SUSPECTED_MS_MAX = 2_000
 """A broker that is not fenced by then is left to its session; it may be that only we cannot reach it."""
 
@@ -71,6 +77,47 @@ class Suspects:
     def forget(self, waiting: DecisionWaiting) -> None:
         """It waits no more."""
         self._waiting.pop(waiting, None)
+
+
+def answer_when_decided(
+    broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
+) -> Outcome:
+    """Answer who leads these topics: now, or when it is decided what becomes of a leader that may be dead."""
+
+    def is_open() -> bool:
+        return broker.suspects.lead(topics())
+
+    def decide() -> Outcome:
+        return Later(DecisionWaiting(broker, call, is_open, answer)) if is_open() else answer()
+
+    connection = call.connection
+    is_first, connection.has_asked_for_leaders = not connection.has_asked_for_leaders, True
+    here = (broker.node_id, NO_LEADER)
+    if is_first or is_open() or all(info.leader in here for topic in topics() for info in topic.partitions):
+        return decide()
+    return Later(NoticeWaiting(call, decide))
+
+
+class NoticeWaiting(Waiting):
+    """A question for leaders that gives us a moment to notice what its asker may have noticed."""
+
+    __slots__ = ("_decide",)
+
+    def __init__(self, call: Call, decide: Callable[[], Outcome]) -> None:
+        super().__init__(call, NOTICE_MS)
+        self._decide = decide
+
+    def is_done(self) -> bool:
+        """Only time ends it."""
+        return False
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """What is known now."""
+        return self._decide()
+
+    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """What is known now."""
+        return self._decide()
 
 
 class DecisionWaiting(Waiting):

@@ -6,12 +6,13 @@ authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.liveness import is_serving, serving_brokers
-from yak.broker.suspects import DecisionWaiting
+from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_auto_creation
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import is_internal, validate_topic_name
@@ -59,14 +60,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not waiting.is_done():
         return Later(waiting)
 
-    def is_open() -> bool:
+    def topics() -> Iterator[TopicInfo]:
         image = broker.image
         found = (image.topics.get(name or "") if by_id is None else image.topic_by_id(by_id) for name, by_id in wanted)
-        return broker.suspects.lead(topic for topic in found if topic is not None)
+        return (topic for topic in found if topic is not None)
 
-    if is_open():
-        return Later(DecisionWaiting(broker, call, is_open, lambda: build(waiting.results)))
-    return build(waiting.results)
+    return answer_when_decided(broker, call, topics, lambda: build(waiting.results))
 
 
 def _of_all(broker: Broker, call: Call) -> Outcome:
@@ -74,10 +73,7 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
         topics = broker.image.topics
         return Now(_answer(broker, call, [_topic(broker, call, topics[name]) for name in sorted(topics)]))
 
-    def is_open() -> bool:
-        return broker.suspects.lead(broker.image.topics.values())
-
-    return Later(DecisionWaiting(broker, call, is_open, answer)) if is_open() else answer()
+    return answer_when_decided(broker, call, broker.image.topics.values, answer)
 
 
 def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
