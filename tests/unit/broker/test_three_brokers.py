@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.suspects import DECISION_MS_MAX
 from yak.sim.cluster_rig import ClusterRig
 
 
@@ -158,13 +159,14 @@ def test_a_client_that_says_it_is_a_replica_is_refused(rig):
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
-def test_a_question_for_the_leader_waits_while_it_dies(is_noticed):
+@pytest.mark.parametrize("topics", [[{"name": "orders", "topic_id": None}], None])
+def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics):
     rig = ClusterRig()
     rig.create_topic("orders")
     leader = rig.leader("orders")
     asked = followers(rig)[0]
     fields = {
-        "topics": [{"name": "orders", "topic_id": None}],
+        "topics": topics,
         "allow_auto_topic_creation": False,
         "include_topic_authorized_operations": False,
     }
@@ -173,7 +175,9 @@ def test_a_question_for_the_leader_waits_while_it_dies(is_noticed):
     assert not rig.nodes[asked - 1].broker.suspects.has(leader)
     if is_noticed:
         rig.run_until(lambda: rig.nodes[asked - 1].broker.suspects.has(leader))
+    before_ms = rig.world.now_ms
     answer = rig.ask(asked, 3, 12, **fields)
+    assert rig.world.now_ms - before_ms < DECISION_MS_MAX, "it was told of the decision"
     partition = answer.topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id) == (0, rig.leader("orders"))
     assert partition.leader_id != leader

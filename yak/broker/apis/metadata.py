@@ -6,7 +6,7 @@ authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
@@ -73,7 +73,11 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
         topics = broker.image.topics
         return Now(_answer(broker, call, [_topic(broker, call, topics[name]) for name in sorted(topics)]))
 
-    return answer_when_decided(broker, call, broker.image.topics.values, answer)
+    def topics() -> Iterable[TopicInfo]:
+        # of the image there is then, which may be another when a decision was waited for
+        return broker.image.topics.values()
+
+    return answer_when_decided(broker, call, topics, answer)
 
 
 def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
