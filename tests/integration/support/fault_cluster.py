@@ -308,11 +308,14 @@ class FaultCluster:
         return self.image.topics[topic].partitions[number]
 
     def wait_isr(self, topic: str, *members: int, partition: int = 0) -> PartitionInfo:
-        """Wait until these are the in-sync ones."""
-        wait_until(
-            lambda: sorted(self.partition(topic, partition).isr) == sorted(members),
-            f"{members} in sync for {topic}-{partition}",
-        )
+        """Wait until these are the in-sync ones, each in its present boot: what a killed one was stays named for a moment."""
+
+        def are_in_sync() -> bool:
+            info, brokers = self.partition(topic, partition), self.image.brokers
+            is_present = all(brokers[n].broker_epoch == e for n, e in zip(info.isr, info.isr_epochs, strict=True))
+            return is_present and sorted(info.isr) == sorted(members)
+
+        wait_until(are_in_sync, f"{members} in sync for {topic}-{partition}")
         return self.partition(topic, partition)
 
     def wait_leader(self, topic: str, *candidates: int, partition: int = 0) -> int:
