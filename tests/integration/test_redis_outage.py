@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from support.client_kinds import Confluent, Message
 from support.loads import SteadyLoad, check_complete, read_all
 from support.raw import assert_no_bugs
+from support.waiting import wait_until
 
 from yak.errors import StartRefused
 from yak.local import ports, redis_child
@@ -137,9 +138,7 @@ def check_reads_on(broker: Any, topic: str, load: SteadyLoad) -> None:
 
 def check_frozen(broker: Any, topic: str, load: SteadyLoad, *words: str) -> None:
     """FROZEN with a reason that says so; the data path goes on; changes are refused; the log tells."""
-    reason = wait_for_state(broker, "FROZEN")
-    for word in words:
-        assert word in reason, reason
+    wait_until(lambda: all(word in wait_for_state(broker, "FROZEN") for word in words), f"the reason says {words}", 10)
     load.wait_for(100)
     check_reads_on(broker, topic, load)
     error = refused_creation(broker, topic + "-2")

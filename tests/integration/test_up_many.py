@@ -162,7 +162,8 @@ def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
     assert foreground.returncode == 0, err
     assert all(process is not None and not is_running(process) for process in processes)
     assert "was killed" not in err
-    assert {line.partition(" |")[0] for line in err.splitlines() if " | " in line} >= {"node-1", "node-2"}
+    # The others say something of the restart only when they noticed it in time.
+    assert "node-2" in {line.partition(" |")[0] for line in err.splitlines() if " | " in line}
     assert "stopping followers, then leaders, then Redis" in err
 
 

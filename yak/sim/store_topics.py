@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from yak.sim.store import StoreState
 
 
+_REMOVALS_LOOKED_AT = 1000
+
+
 def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The slice's partitions that are not there yet, checked."""
     check_size(a)
@@ -66,7 +69,7 @@ def _is_abandoned(state: StoreState, topic: dict[str, Any]) -> bool:
 
 
 def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Create a topic with its first partitions; the same id again is a repeat."""
+    """Create a topic with its first partitions; the same id again is a repeat, and brings back no deleted topic."""
     check_broker(state, a)
     held = state.topic_ids.get(a["name"])
     half_made = None
@@ -76,6 +79,14 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         if not _is_abandoned(state, state.topics[held]):
             raise Refused("TOPIC_EXISTS", message=f"topic {a['name']} exists")
         half_made = held
+    newest = state.log[-_REMOVALS_LOOKED_AT:]
+    if any(
+        record.kind == "RemoveTopic"
+        and record.payload["topic_id"] == a["topic_id"]
+        and record.offset > a["broker_epoch"]
+        for record in newest
+    ):
+        raise Refused("NO_TOPIC", message=f"topic {a['name']} was deleted meanwhile")
     new = _new_partitions(state, a)
     if half_made is not None:
         _remove(state, half_made, now_ms)

@@ -111,6 +111,16 @@ def test_what_a_dead_creator_left_half_made_is_undone(backend):
     assert len(one.catch_up().image.topics["a"].partitions) == 2
 
 
+def test_a_creation_that_arrives_again_brings_back_no_deleted_topic(backend):
+    one, other = brokers(backend, 2)
+    assert other.create("a").value == {"created": True}
+    assert one("delete_topic", topic_id=topic_id_of("a")).code == "OK"
+    assert other.create("a").code == "NO_TOPIC"
+    assert "a" not in one.catch_up().image.topics
+    other.register("boot-2")
+    assert other.create("a").value == {"created": True}
+
+
 def test_a_complete_or_unknown_topic_is_not_undone(one):
     one.create("a")
     assert one("undo_half_made", topic_id=topic_id_of("a")).value == {"removed": False}

@@ -1,4 +1,14 @@
--- Create a topic with its first partitions; the same id again is a repeat.
+-- Create a topic with its first partitions; the same id again is a repeat. A repeat that comes when the topic was deleted
+-- since, in the same boot of its creator, must not bring it back: the last removals are looked through for its id.
+local REMOVALS_LOOKED_AT = 1000
+local function was_removed()
+  local newest = redis.call('XREVRANGE', LOG, '+', text(A.broker_epoch + 1) .. '-0', 'COUNT', REMOVALS_LOOKED_AT)
+  for _, entry in ipairs(newest) do
+    if entry[2][2] == 'RemoveTopic' and cjson.decode(entry[2][4]).topic_id == A.topic_id then return true end
+  end
+  return false
+end
+
 local refused = check_broker()
 if refused then return refused end
 local held = redis.call('HGET', key('tn'), A.name)
@@ -10,6 +20,7 @@ if held then
     return refuse('TOPIC_EXISTS', {message = 'topic ' .. A.name .. ' exists'})
   end
 end
+if was_removed() then return refuse('NO_TOPIC', {message = 'topic ' .. A.name .. ' was deleted meanwhile'}) end
 local new, bad = new_partitions()
 if bad then return bad end
 if half_made then remove_topic(held, half_made) end
