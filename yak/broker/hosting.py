@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FEW_LOGS = 8
 """More than so many new logs are made durable all at once, with one sync of the file system instead of three for each."""
+NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, Any]
+"""Partition, topic id and configuration of a log to make."""
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 
@@ -36,8 +38,8 @@ class Hosting:
         self._metadata = metadata
         self._log_store = log_store
 
-    def missing_logs(self, image: Image, delta: Delta) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
-        """Partition, topic id and configuration of each log that `image` gives us and that is not held yet."""
+    def missing_logs(self, image: Image, delta: Delta) -> list[NewLog]:
+        """Each log that `image` gives us and that is not held yet."""
         missing = []
         for name in delta.topics_changed:
             topic = image.topics[name]
@@ -51,9 +53,7 @@ class Hosting:
                     missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
         return missing
 
-    def without_lost(
-        self, records: Sequence[TailedRecord], missing: list[tuple[TopicPartition, uuid.UUID, Any]]
-    ) -> list[tuple[TopicPartition, uuid.UUID, Any]]:
+    def without_lost(self, records: Sequence[TailedRecord], missing: list[NewLog]) -> list[NewLog]:
         """Logs to create, but those that a data directory which is not here may hold."""
         lost = find_lost(self._metadata.image, records, self._broker.identity) if missing else LostDirectories()
         offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
@@ -68,7 +68,7 @@ class Hosting:
         )
         return [new for new in missing if new not in offline]
 
-    def create_all(self, missing: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
+    def create_all(self, missing: Sequence[NewLog]) -> Created:
         """Make these logs, or find them on disk; waits for the device, once where there are many."""
         is_durable = len(missing) <= FEW_LOGS
         created = {tp: self._create(tp, topic_id, config, is_durable=is_durable) for tp, topic_id, config in missing}
@@ -78,7 +78,7 @@ class Hosting:
                     created[topic_partition] = failure
         return created
 
-    def create_anew(self, wanted: Sequence[tuple[TopicPartition, uuid.UUID, Any]]) -> Created:
+    def create_anew(self, wanted: Sequence[NewLog]) -> Created:
         """Begin empty logs in place of those that were lost or damaged; waits for the device."""
         for topic_partition, _topic_id, _config in wanted:
             self._log_store.set_aside(topic_partition)

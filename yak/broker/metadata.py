@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
-from yak.broker.hosting import Created, Hosting
+from yak.broker.hosting import Created, Hosting, NewLog
 from yak.cluster import outputs as out
 from yak.cluster.image import ChainBroken, Delta, Image, TopicInfo
 from yak.cluster.membership import Membership
@@ -30,6 +31,17 @@ if TYPE_CHECKING:
 
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Step:
+    """Records on their way to being acted on: what they make of the image, and the logs that it takes."""
+
+    image: Image
+    delta: Delta
+    replacing: list[NewLog]
+    """Logs to begin in the folders of others."""
+    created: Created
 
 
 class Metadata:
@@ -222,44 +234,66 @@ class Metadata:
         self._queue.clear()
         try:
             image, delta = self.image.apply_all(records)
-            sync = self._image_log.append(records)
-        except (OSError, BadRecord, ChainBroken) as error:
+        except (BadRecord, ChainBroken) as error:
             self._fail(error)
             return
         self._busy = True
         missing = self.hosting.without_lost(records, self.hosting.missing_logs(image, delta))
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
+        if not fresh:
+            self._persist(records, _Step(image, delta, replacing, {}))
+            return
 
-        def work() -> tuple[LogDirectoryFailure | None, Created]:
-            # logs first: what our copy of the metadata names has a folder, so one that is missing at a start was lost
-            created = self.hosting.create_all(fresh)
+        # logs first: what our copy of the metadata names has a folder, so one that is missing at a start was lost
+        def made(created: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                self._persist(records, _Step(image, delta, replacing, created))
+
+        self._broker.jobs.run("image", lambda: self.hosting.create_all(fresh), made)
+
+    def _persist(self, records: Sequence[TailedRecord], step: _Step) -> None:
+        try:
+            sync = self._image_log.append(records)
+        except OSError as error:
+            self._fail(error)
+            return
+
+        def work() -> LogDirectoryFailure | None:
             sync()
-            return self.hosting.mark_directories(image.cluster_id), created
+            return self.hosting.mark_directories(step.image.cluster_id)
 
-        def done(result: Any, error: BaseException | None) -> None:
+        def done(failure: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._fail(error)
                 return
-            failure, created = result
             if failure is not None:
                 self._broker.directory_failed(failure)
-            if not replacing:
-                finish(created, None)
-                return
-            # a topic was deleted and made again: its old logs leave their folders before the new ones take them
-            self.hosting.drop_removed(self.image, image, delta)
-            self._broker.jobs.run("image", lambda: created | self.hosting.create_all(replacing), finish)
-
-        def finish(created: Any, error: BaseException | None) -> None:
-            if error is not None:
-                self._fail(error)
-                return
-            self._busy = False
-            self._act(image, delta, created)
-            self._persist_next()
+            self._replace(step)
 
         self._broker.jobs.run("image", work, done)
+
+    def _replace(self, step: _Step) -> None:
+        """Begin the logs of topics that were deleted and made again: the old ones leave their folders first."""
+        if not step.replacing:
+            self._finish(step, step.created)
+            return
+
+        def made(created: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                self._finish(step, step.created | created)
+
+        self.hosting.drop_removed(self.image, step.image, step.delta)
+        self._broker.jobs.run("image", lambda: self.hosting.create_all(step.replacing), made)
+
+    def _finish(self, step: _Step, created: Created) -> None:
+        self._busy = False
+        self._act(step.image, step.delta, created)
+        self._persist_next()
 
     def _fail(self, error: BaseException) -> None:
         """The copy of the metadata log is of no use any more: nothing new is acted on until a restart, data go on."""

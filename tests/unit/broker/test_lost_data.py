@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.sim.request_fields import create_fields
 from yak.sim.rig import Rig
 
 
@@ -71,3 +72,19 @@ def test_without_its_copy_of_the_metadata_a_broker_finds_its_logs_again(rig):
     restart_without(rig, "/data/__yak_metadata")
     assert rig.fetch("orders", 0).high_watermark == 1
     assert told(rig) == []
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_broker_that_dies_at_any_moment_of_a_creation_has_the_topic_afterwards(power_loss):
+    for events_before in range(0, 60):
+        rig = Rig()
+        rig.begin(19, 5, **create_fields("orders", {}, 1))
+        seen: list[None] = []
+        rig.world.run(lambda: len(seen) > events_before, check=lambda: seen.append(None), events_max=100)
+        rig.restart(power_loss=power_loss)
+        rig.run_for(1_000)
+        assert told(rig) == [], f"after {events_before} events"
+        if rig.node.broker.image.topics:
+            assert rig.produce("orders", [b"a"]).base_offset == 0
+        if events_before == 59:
+            assert rig.node.broker.image.topics
