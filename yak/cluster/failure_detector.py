@@ -1,7 +1,7 @@
 """Who is alive, as the controller sees it: by changes of the heartbeat counters, timed on its own clock.
 
-There are no expiring keys: after an outage of the store all would be expired at once. Every gap in our own view
-restarts all timers, so an outage or a pause of ours fences nobody.
+There are no expiring keys: after an outage of the store all would be expired at once. A gap in our own view restarts all
+timers, so an outage or a pause of ours fences nobody; a store that is slow all the time only makes them run slower.
 """
 
 from collections.abc import Mapping
@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
+from yak.cluster.sight_gaps import SightGaps
 from yak.ids import BrokerEpoch, NodeId
 
 
 @dataclass(slots=True)
 class _Seen:
-    """One boot's counter, when it last changed, and what it was when the broker was first seen FENCED."""
+    """One boot's counter, since when it stands still for us, and what it was when the broker was first seen FENCED."""
 
     counter: int
-    changed_ms: int
+    since_ms: int
     fenced_counter: int | None = None
     has_moved: bool = False
 
@@ -27,26 +28,29 @@ class FailureDetector:
 
     def __init__(self, patience_ms: int, gap_ms: int) -> None:
         self._patience_ms = patience_ms
-        self._gap_ms = gap_ms
+        self._gaps = SightGaps(gap_ms, 2 * patience_ms)
         self._seen: dict[tuple[NodeId, BrokerEpoch], _Seen] = {}
-        self._last_ms: int | None = None
 
     def reset(self) -> None:
         """Start over: we took office, or the store was away."""
         self._seen.clear()
-        self._last_ms = None
+        self._gaps.reset()
 
     def observe(self, counters: Mapping[NodeId, int], brokers: Mapping[NodeId, BrokerInfo], now_ms: int) -> None:
         """Take the counters read at `now_ms`."""
-        if self._last_ms is not None and now_ms - self._last_ms > self._gap_ms:
+        uncounted_ms = self._gaps.uncounted_ms(now_ms)
+        if uncounted_ms is None:
             self._seen.clear()
-        self._last_ms = now_ms
+            uncounted_ms = 0
         before, self._seen = self._seen, {}
         for node_id, broker in brokers.items():
             key, counter = (node_id, broker.broker_epoch), counters.get(node_id, 0)
-            seen = self._seen[key] = before.get(key) or _Seen(counter, now_ms)
+            known = before.get(key)
+            seen = self._seen[key] = known or _Seen(counter, now_ms)
+            if known is not None:
+                seen.since_ms += uncounted_ms
             if seen.counter != counter:
-                seen.counter, seen.changed_ms, seen.has_moved = counter, now_ms, True
+                seen.counter, seen.since_ms, seen.has_moved = counter, now_ms, True
             if broker.state is not BrokerState.FENCED:
                 seen.fenced_counter = None
             elif seen.fenced_counter is None:
@@ -69,7 +73,7 @@ class FailureDetector:
             for broker in brokers.values()
             if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING)
             and (seen := self._of(broker)) is not None
-            and now_ms - seen.changed_ms >= self._patience_ms
+            and now_ms - seen.since_ms >= self._patience_ms
         ]
 
     def has_moved(self, broker: BrokerInfo) -> bool:

@@ -11,6 +11,10 @@ from yak.cluster.link import Link
 from yak.ids import ControllerEpoch, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
+SLOW_MS = 1_000
+"""An answer that takes so long is worth a warning: hung brokers are noticed later, and elections take longer."""
+SAY_AGAIN_MS = 30_000
+
 
 @dataclass(slots=True, frozen=True)
 class HeartbeatAnswer:
@@ -37,6 +41,7 @@ class Heart:
         self._on_answer = on_answer
         self._on_refused = on_refused
         self._outstanding = 0
+        self._said_slow_ms: int | None = None
         self.due_ms: int | None = None
 
     def start(self, now_ms: int) -> None:
@@ -67,12 +72,24 @@ class Heart:
 
         def on_reply(outcome: StoreOutcome, answered_ms: int) -> None:
             self._outstanding -= 1
+            if answered_ms - now_ms >= SLOW_MS:
+                self._say_slow(answered_ms - now_ms, answered_ms)
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
         self._link.send("heartbeat", {"persisted": self._link.image.offset}, on_reply)
+
+    def _say_slow(self, took_ms: int, now_ms: int) -> None:
+        if self._said_slow_ms is None or now_ms - self._said_slow_ms >= SAY_AGAIN_MS:
+            self._said_slow_ms = now_ms
+            self._link.say(
+                "warning",
+                "metadata-store-slow",
+                took_ms=took_ms,
+                what="brokers that hang are noticed later, and metadata changes take longer; produce and fetch go on",
+            )
 
 
 def _read(value: Mapping[str, object], asked_ms: int) -> HeartbeatAnswer:

@@ -15,6 +15,7 @@ from yak.cluster.image import BrokerInfo, Image
 from yak.cluster.link import Link
 from yak.cluster.member_state import MembershipSettings
 from yak.cluster.records import BrokerState
+from yak.cluster.sight_gaps import SightGaps
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
@@ -24,25 +25,27 @@ RETRY_MS = 250
 
 
 class StandstillWatch:
-    """How long a value has been seen to stand still, on our own clock. A gap in what we see starts it anew."""
+    """How long a value has been seen to stand still, on our own clock; gaps in what we see are not held against it."""
 
-    def __init__(self, gap_ms: int) -> None:
-        self._gap_ms = gap_ms
+    def __init__(self, gaps: SightGaps) -> None:
+        self._gaps = gaps
         self._value: tuple[int, int] | None = None
         self._since_ms = 0
-        self._seen_ms = 0
         self._asked_ms = 0
 
     def restart(self) -> None:
         """Forget what was seen."""
         self._value = None
+        self._gaps.reset()
 
     def observe(self, value: tuple[int, int], asked_ms: int, now_ms: int) -> None:
         """The value as answered at `now_ms` to a question of `asked_ms`."""
-        if self._value != value or now_ms - self._seen_ms > self._gap_ms:
+        uncounted_ms = self._gaps.uncounted_ms(now_ms)
+        if self._value != value or uncounted_ms is None:
             self._value = value
             self._since_ms = now_ms
-        self._seen_ms = now_ms
+        else:
+            self._since_ms += uncounted_ms
         self._asked_ms = asked_ms
 
     def still_for_ms(self) -> int:
@@ -87,7 +90,7 @@ class Candidacy:
         self._on_taken = on_taken
         self._on_held = on_held
         self._on_refused = on_refused
-        self._watch = StandstillWatch(settings.gap_ms)
+        self._watch = StandstillWatch(SightGaps(settings.gap_ms, 2 * settings.patience_ms))
         self._suspect: Deposed | None = None
         self._held_at: MetadataOffset = -1
         """The log's end when the store said last that somebody holds the office: our image may be older."""

@@ -52,6 +52,17 @@ def test_a_gap_in_our_own_view_is_held_against_nobody():
     assert it.to_fence(brokers(), now_ms + 20_500) == []
 
 
+def test_a_store_that_is_always_slow_blinds_nobody():
+    it = detector()
+    found = None
+    for now_ms in range(0, 30_000, 1_400):
+        it.observe({2: 1}, brokers(), now_ms)
+        if found is None and it.to_fence(brokers(), now_ms):
+            found = now_ms
+    assert found is not None
+    assert 8_000 < found < 12_000
+
+
 def test_what_a_fenced_broker_counted_before_proves_nothing():
     it = detector()
     now_ms = watch(it, range(5))

@@ -4,12 +4,13 @@ from yak.cluster.heart import Heart
 from yak.cluster.image import Image
 from yak.cluster.lease import StandstillWatch
 from yak.cluster.link import Link
-from yak.cluster.outputs import Call
+from yak.cluster.outputs import Call, Say
+from yak.cluster.sight_gaps import SightGaps
 from yak.seams.metadata_store import StoreOutcome
 
 
 def test_a_value_stands_still_from_its_first_answer_to_the_last_question():
-    watch = StandstillWatch(1_000)
+    watch = StandstillWatch(SightGaps(1_000, 10_000))
     assert watch.still_for_ms() == 0
     watch.observe((1, 7), 0, 40)
     assert watch.still_for_ms() == 0
@@ -22,7 +23,7 @@ def test_a_value_stands_still_from_its_first_answer_to_the_last_question():
 
 
 def test_a_gap_between_answers_and_a_reconnect_start_the_timing_anew():
-    watch = StandstillWatch(1_000)
+    watch = StandstillWatch(SightGaps(1_000, 10_000))
     for now_ms in range(0, 5_000, 500):
         watch.observe((1, 7), now_ms, now_ms)
     assert watch.still_for_ms() == 4_500
@@ -32,6 +33,15 @@ def test_a_gap_between_answers_and_a_reconnect_start_the_timing_anew():
     assert watch.still_for_ms() == 499
     watch.restart()
     assert watch.still_for_ms() == 0
+
+
+def test_a_store_that_is_always_slow_only_makes_the_timing_slower():
+    watch = StandstillWatch(SightGaps(1_000, 10_000))
+    for now_ms in range(0, 6_001, 1_500):
+        watch.observe((1, 7), now_ms, now_ms)
+    assert watch.still_for_ms() == 3_000, "one gap begins anew, and of each of three more a second counts"
+    watch.observe((1, 7), 30_000, 30_000)
+    assert watch.still_for_ms() == 0, "a gap long after the others is an outage again"
 
 
 class Beats:
@@ -88,3 +98,15 @@ def test_a_refused_heartbeat_is_told_and_a_hastened_one_comes_sooner():
     assert beats.heart.due_ms == 1_050
     beats.heart.pause()
     assert beats.heart.due_ms is None
+
+
+def test_a_slow_store_is_warned_of_once_in_a_while():
+    beats = Beats()
+    beats.heart.start(0)
+    said = []
+    for now_ms in range(0, 40_000, 2_000):
+        beats.heart.beat(now_ms)
+        [call] = beats.calls()
+        beats.answer(call, now_ms + (300 if now_ms < 4_000 else 1_500))
+        said += [(now_ms, out.event) for out in beats.link.take_outputs() if isinstance(out, Say)]
+    assert said == [(4_000, "metadata-store-slow"), (34_000, "metadata-store-slow")]

@@ -130,6 +130,21 @@ def test_a_paused_broker_is_fenced_within_the_session(make_fleet, seed):
     assert took_ms >= 4_500
 
 
+@pytest.mark.parametrize("is_controller", [False, True])
+def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fleet, is_controller):
+    fleet = make_fleet(ALL, 11).start()
+    holder = fleet.holder()
+    paused = holder if is_controller else others(fleet, holder.node_id)[0]
+    fleet.delay = lambda: fleet.dice.randint(700, 900)
+    fleet.run(30_000)
+    assert all(node.member.state is MemberState.ACTIVE for node in fleet.nodes.values())
+    assert said(fleet, "metadata-store-slow")
+    paused.is_paused = True
+    until(fleet, lambda: fleet.store.state.brokers[paused.node_id]["state"] == "FENCED", 25_000)
+    fleet.run(10_000)
+    assert [n for n, b in fleet.store.state.brokers.items() if b["state"] == "FENCED"] == [paused.node_id]
+
+
 def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_fleet):
     fleet = make_fleet(ALL, 7).start()
     for paused in (fleet.holder(), others(fleet, controller_id(fleet))[0]):
