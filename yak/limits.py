@@ -40,6 +40,10 @@ REQUEST_MEMORY_BYTES_MIN: Final = REQUEST_BYTES_MAX
 
 # --------------------------------------------------------------------------------------------------- between brokers
 
+PEERS_RESERVED: Final = 32
+"""Connections beyond all bounds, for other brokers: each has two or three here, its fetcher, its watch and a new one of either."""
+PEER_PROOF_MS_MAX: Final = 1_000
+"""Who comes in beyond the bounds says by then that it is a broker: they greet as soon as they are connected."""
 PEER_CONNECT_MS_MAX: Final = 2_000
 """A handshake with another broker takes a round trip; past this the line is broken, and the core shall know."""
 PEER_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX + 8 * MIB

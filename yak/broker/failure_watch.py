@@ -24,7 +24,8 @@ PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
 REFUSALS_MAX = 2
 RECONNECT_MS = 500
 ALIVE = (BrokerState.ACTIVE, BrokerState.STOPPING)
-_API_VERSIONS = struct.pack(">hhih", 18, 0, 0, 9) + b"yak-watch"
+WATCH_CLIENT_ID = b"yak-watch"
+_API_VERSIONS = struct.pack(">hhih", 18, 0, 0, len(WATCH_CLIENT_ID)) + WATCH_CLIENT_ID
 _GREETING = struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS
 """A connection that says nothing is closed after ten seconds; one that said something may then be silent."""
 

@@ -15,6 +15,7 @@ from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
 from yak.server.wrong_protocol import describe_bad_length
 
 if TYPE_CHECKING:
+    from yak.server.peer_reserve import PeerReserve
     from yak.server.shell import Shell
 
 _CHECK_BACKLOG_EVERY: Final = 64
@@ -43,6 +44,7 @@ class Connection(Outgoing):
         "peer",
         "peer_ip",
         "relief",
+        "trial",
     )
 
     def __init__(
@@ -58,6 +60,8 @@ class Connection(Outgoing):
         self.has_sent = False
         self.frame_since_ms = 0
         self.opened_ms = self.last_active_ms = shell.clock.now_ms()
+        self.trial: PeerReserve | None = None
+        """Set while we are over a bound and have to show first that we are another broker."""
         self._shell = shell
         self._scope = trio.CancelScope()
         self.relief: trio.Event | None = None
@@ -145,6 +149,9 @@ class Connection(Outgoing):
         unsent_max = limits.unsent_reply_bytes_max
         start = frames = 0
         try:
+            if self.trial is not None and 4 <= end >= 4 + unpack_length(buffer, 0)[0]:
+                self.trial.judge(self, view[4:end])
+                start = end if self.closing else 0
             while end - start >= 4:
                 length = unpack_length(buffer, start)[0]
                 if length < length_min or length > length_max:

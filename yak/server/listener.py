@@ -12,6 +12,7 @@ import trio
 
 from yak.errors import UsageError
 from yak.server.connection import Connection
+from yak.server.peer_reserve import PeerReserve
 from yak.server.shell import Shell
 
 _BACKLOG: Final = 1024
@@ -100,13 +101,14 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
 
 
 class Listener:
-    """Accepts connections for the shell, within the bounds for each address and in total."""
+    """Accepts connections for the shell: clients within the bounds for each address and in total, other brokers beyond."""
 
     def __init__(self, shell: Shell, sockets: Sequence[socket.socket]) -> None:
         self._shell = shell
         self._sockets = sockets
         self._ids: Iterator[int] = itertools.count(1)
         self._per_ip: dict[str, int] = {}
+        self._peers = PeerReserve(shell)
         self._reserve = _open_reserve()
 
     async def run(self) -> None:
@@ -142,11 +144,14 @@ class Listener:
         shell = self._shell
         ip, port = str(address[0]), address[1]
         count = self._per_ip.get(ip, 0)
+        over = None
         if count >= shell.limits.connections_per_ip_max:
-            self._turn_away(sock, ip, "too-many-connections-of-one-address")
-            return
-        if len(shell.connections) >= shell.limits.connections_max:
-            self._turn_away(sock, ip, "too-many-connections")
+            over = "too-many-connections-of-one-address"
+        elif len(shell.connections) >= shell.limits.connections_max:
+            over = "too-many-connections"
+        if over is not None and not self._peers.has_room():
+            sock.close()
+            self._peers.refused(ip, over)
             return
         try:
             sock.setblocking(False)
@@ -159,22 +164,26 @@ class Listener:
         connection = Connection(shell, sock, next(self._ids), ip, peer)
         shell.connections[connection.connection_id] = connection
         self._per_ip[ip] = count + 1
+        if over is not None:
+            self._peers.admit(connection, over)
         shell.nursery.start_soon(self._serve, connection)
 
     async def _serve(self, connection: Connection) -> None:
         try:
+            if connection.trial is not None:
+                self._shell.nursery.start_soon(self._end_trial, connection)
             await connection.run()
         finally:
+            self._peers.forget(connection)
             left = self._per_ip[connection.peer_ip] - 1
             if left:
                 self._per_ip[connection.peer_ip] = left
             else:
                 del self._per_ip[connection.peer_ip]
 
-    def _turn_away(self, sock: socket.socket, ip: str, kind: str) -> None:
-        sock.close()
-        self._shell.counters.bad(kind)
-        self._shell.rate_limit.write("warning", "connection-refused", {"peer": ip, "kind": kind})
+    async def _end_trial(self, connection: Connection) -> None:
+        await trio.sleep(self._shell.limits.peer_proof_ms_max / 1000)
+        self._peers.expire(connection)
 
     async def _accept_failed(self, listening: socket.socket, error: OSError) -> None:
         """Out of file handles: use the reserve to take and close one, so that the peer is told and the queue moves."""

@@ -90,6 +90,8 @@ class ConnectionLimits:
     idle_ms_max: int = bounds.IDLE_MS_MAX
     connections_max: int = bounds.CONNECTIONS_MAX
     connections_per_ip_max: int = bounds.CONNECTIONS_PER_IP_MAX
+    peers_reserved: int = bounds.PEERS_RESERVED
+    peer_proof_ms_max: int = bounds.PEER_PROOF_MS_MAX
     peer_connect_ms_max: int = bounds.PEER_CONNECT_MS_MAX
     peer_answer_bytes_max: int = bounds.PEER_ANSWER_BYTES_MAX
     memory_bytes_max: int = bounds.REQUEST_MEMORY_BYTES_MIN

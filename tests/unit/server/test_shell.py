@@ -338,6 +338,41 @@ def test_one_address_gets_only_so_many_connections() -> None:
     trio.run(main)
 
 
+def request(client_id: bytes) -> bytes:
+    return struct.pack(">hhih", 18, 0, 7, len(client_id)) + client_id
+
+
+@pytest.mark.parametrize("client_id", [b"yak-watch", b"yak-replica:boot-2"])
+def test_other_brokers_get_in_when_clients_took_all_connections(client_id: bytes) -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(connections_per_ip_max=2, peers_reserved=2, peer_proof_ms_max=300)
+        async with running(limits) as broker:
+            held = [await broker.connect() for _ in range(2)]
+            for stream in held:
+                await ask(stream, b"hello you")
+            client = await broker.connect()
+            await client.send_all(frame(request(b"rdkafka")))
+            assert await is_closed(client)
+            silent = await broker.connect()
+            assert await is_closed(silent)
+            peers = [await broker.connect() for _ in range(2)]
+            for peer in peers:
+                assert await ask(peer, request(client_id)) == request(client_id)
+            none_left = await broker.connect()
+            assert await is_closed(none_left)
+            await peers.pop().aclose()
+            await broker.until(lambda: len(broker.shell.connections) == 3)
+            pushed_out, again = await broker.connect(), await broker.connect()
+            assert await is_closed(pushed_out)
+            assert await ask(again, request(client_id)) == request(client_id)
+            assert broker.shell.counters.bad_requests == {"too-many-connections-of-one-address": 4}
+            for stream in [again, *peers, *held]:
+                await stream.aclose()
+            await broker.until(lambda: not broker.shell.connections)
+
+    trio.run(main)
+
+
 def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -> None:
     async def main() -> None:
         async with running() as broker:
