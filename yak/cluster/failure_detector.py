@@ -57,11 +57,15 @@ class FailureDetector:
                 seen.fenced_counter = counter
 
     def to_unfence(self, brokers: Mapping[NodeId, BrokerInfo]) -> list[BrokerInfo]:
-        """FENCED brokers whose counter moved since they were first seen so: what they counted before proves nothing."""
+        """FENCED brokers whose counter moved since they were first seen so: what they counted before proves nothing.
+
+        One that was let in before and then fenced comes back in another epoch, as the new member that it is.
+        """
         return [
             broker
             for broker in brokers.values()
             if broker.state is BrokerState.FENCED
+            and not broker.must_register_anew
             and (seen := self._of(broker)) is not None
             and seen.fenced_counter not in (None, seen.counter)
         ]

@@ -263,7 +263,9 @@ class Fold:
         """A broker's state moves, unless it has booted again since."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         if old is not None and old.broker_epoch == record.broker_epoch:
-            self._map("brokers")[record.node_id] = replace(old, state=record.state)
+            self._map("brokers")[record.node_id] = replace(
+                old, state=record.state, was_active=old.was_active or record.state is BrokerState.ACTIVE
+            )
             self._brokers_changed[record.node_id] = None
 
     def config(self, record: Config) -> None:

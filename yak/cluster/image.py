@@ -31,7 +31,10 @@ class ChainBroken(Exception):
 
 @dataclass(slots=True, frozen=True)
 class BrokerInfo:
-    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0."""
+    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0.
+
+    `was_active` says that it was let in under this broker epoch: if it is FENCED now, it was fenced, and registers anew.
+    """
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -43,6 +46,12 @@ class BrokerInfo:
     role: str
     state: BrokerState
     lossy_epoch: BrokerEpoch = 0
+    was_active: bool = False
+
+    @property
+    def must_register_anew(self) -> bool:
+        """Whether it was let in and then fenced: others may have decided on what it had in flight."""
+        return self.was_active and self.state is BrokerState.FENCED
 
 
 @dataclass(slots=True, frozen=True)

@@ -188,9 +188,10 @@ class Candidacy:
         return None
 
     def _me(self) -> BrokerInfo | None:
-        """Our registration as the image has it; None while it has another one, or none."""
+        """Our registration as the image has it; None while it has another one, or none, or one that was fenced."""
         me = self._link.image.brokers.get(self._link.node_id)
-        return me if me is not None and me.broker_epoch == self._link.broker_epoch else None
+        is_ours = me is not None and me.broker_epoch == self._link.broker_epoch and not me.must_register_anew
+        return me if is_ours else None
 
     def _is_first(self, broker: BrokerInfo) -> bool:
         return broker.state is BrokerState.ACTIVE and broker.role == "leader"

@@ -333,10 +333,7 @@ class Membership:
         if image.offset < self._target:
             return
         state = broker.state if broker is not None and here else BrokerState.FENCED
-        registration = self._joining.registration
-        if state is BrokerState.ACTIVE:
-            registration.note_active()
-        elif here and state is BrokerState.FENCED and registration.was_active() and not self._is_stopping:
+        if broker is not None and here and broker.must_register_anew and not self._is_stopping:
             self._come_back()
             return
         self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))

@@ -22,7 +22,6 @@ class Registration:
         self._last_epoch: BrokerEpoch = 0 if known is None else known.broker_epoch
         """The newest of our epochs that was on our disk when we last registered."""
         self._observed_heartbeat: int | None = None
-        self._acted_epoch: BrokerEpoch = 0
 
     def arguments(self, *, renew: bool) -> dict[str, object]:
         """For the script `register`. What a boot lost is said once: a renewal loses nothing more."""
@@ -62,11 +61,3 @@ class Registration:
     def is_ours(self, broker: Mapping[str, object]) -> bool:
         """Whether a registration in the store is of this boot, be it in another epoch: a renewal unanswered."""
         return broker.get("boot_id") == self._identity.boot_id
-
-    def note_active(self) -> None:
-        """The image shows us ACTIVE in our present epoch."""
-        self._acted_epoch = self._link.broker_epoch
-
-    def was_active(self) -> bool:
-        """Whether the image showed us ACTIVE in our present epoch before."""
-        return self._acted_epoch == self._link.broker_epoch

@@ -101,6 +101,7 @@ class Brokers:
             lossy_epoch = epoch
         alive = known is not None and offer.broker_epoch != 0 and known.broker_epoch == offer.broker_epoch
         self.acted[node_id] = offer.known_epoch
+        state = known.state if alive and known is not None else BrokerState.FENCED
         self.infos[node_id] = BrokerInfo(
             node_id=node_id,
             broker_epoch=epoch,
@@ -110,8 +111,9 @@ class Brokers:
             port=offer.port,
             rack=offer.rack,
             role=offer.role,
-            state=known.state if alive and known is not None else BrokerState.FENCED,
+            state=state,
             lossy_epoch=lossy_epoch,
+            was_active=state is not BrokerState.FENCED,
         )
 
     def current(self, member: Member) -> Member | None:

@@ -72,6 +72,7 @@ def _write_broker(broker: BrokerInfo) -> dict[str, object]:
         "role": broker.role,
         "state": broker.state.value,
         "lossy_epoch": broker.lossy_epoch,
+        "was_active": broker.was_active,
     }
 
 
@@ -88,6 +89,7 @@ def _read_broker(f: Fields) -> BrokerInfo:
         role=registration.role,
         state=broker_state(f),
         lossy_epoch=f.integer("lossy_epoch"),
+        was_active=f.flag("was_active"),
     )
 
 

@@ -45,7 +45,7 @@ def create(rig, name, *, factor=2, timeout_ms=10_000, assignments=(), client=Non
 
 
 def answered(rig, pending):
-    rig.run_for(50)
+    rig.run_for(100)
     if not pending.is_done:
         return None
     topic = pending.answer.topics[0]

@@ -3,7 +3,7 @@
 import heapq
 import random
 import uuid
-from collections import deque
+from collections import Counter, deque
 
 import pytest
 
@@ -385,6 +385,10 @@ class Fleet:
         self.run(40_000)
 
     def assert_healthy(self) -> None:
+        let_in = Counter(
+            (c["node_id"], c["broker_epoch"]) for c in self.kinds("BrokerChange") if c["state"] == "ACTIVE"
+        )
+        assert max(let_in.values()) == 1, "a broker that was fenced came back in the same epoch"
         holder = self.holder()
         state = self.store.state
         assert state.cluster["ctl_id"] == holder.node_id

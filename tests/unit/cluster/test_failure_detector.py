@@ -1,5 +1,7 @@
 """Counters and clocks: who is taken for dead, and who for alive again."""
 
+from dataclasses import replace
+
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import BrokerInfo
 from yak.cluster.member_state import MembershipSettings
@@ -81,3 +83,15 @@ def test_a_new_boot_begins_anew():
     again = brokers(epoch=9)
     it.observe({2: 1}, again, now_ms + 500)
     assert it.to_fence(again, now_ms + 500) == []
+
+
+def test_one_that_was_let_in_and_then_fenced_is_left_to_register_anew():
+    it = detector()
+    fenced = {2: replace(brokers(BrokerState.FENCED)[2], was_active=True)}
+    for number in range(5):
+        it.observe({2: number}, fenced, number * 500)
+    assert it.to_unfence(fenced) == []
+    fresh = {2: replace(fenced[2], broker_epoch=9, was_active=False)}
+    for number in range(5, 8):
+        it.observe({2: number}, fresh, number * 500)
+    assert [b.broker_epoch for b in it.to_unfence(fresh)] == [9]

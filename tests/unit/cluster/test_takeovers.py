@@ -163,6 +163,23 @@ def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_
     fleet.assert_healthy()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_fenced_broker_whose_heartbeat_is_faster_than_the_news_comes_back_in_another_epoch_too(make_fleet, seed):
+    fleet = make_fleet(ALL, seed).start()
+    paused = others(fleet, controller_id(fleet))[0]
+    paused.is_paused = True
+    fleet.run(8_000)
+    epoch = paused.member.broker_epoch
+    tailing, paused.pump = paused.pump, lambda: None
+    paused.resume()
+    fleet.run(3_000)
+    assert fleet.store.state.brokers[paused.node_id]["state"] == "FENCED"
+    paused.pump = tailing
+    fleet.run(5_000)
+    assert paused.member.broker_epoch > epoch
+    fleet.assert_healthy()
+
+
 def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker(make_fleet):
     fleet = make_fleet(ALL, 8).start()
     paused = others(fleet, controller_id(fleet))[0]
