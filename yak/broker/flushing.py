@@ -39,6 +39,8 @@ class Flusher:
 
     def next_due(self) -> int | None:
         """The earliest promised flush, in ms."""
+        if not self._due_by_interval:
+            return None
         return min((queue[next(iter(queue))] for queue in self._due_by_interval.values() if queue), default=None)
 
     def on_timer(self) -> None:

@@ -70,6 +70,7 @@ def wanted_isr(
 def may_join(partition: Partition, node_id: NodeId) -> bool:
     """Whether a follower outside of the ISR reached what it must have; a cheap look at each of its fetches."""
     replica = partition.replica_states[node_id]
-    if node_id in partition.isr and replica.broker_epoch == dict(partition.isr_members)[node_id]:
+    isr = partition.isr
+    if node_id in isr and replica.broker_epoch == partition.isr_epochs[isr.index(node_id)]:
         return False
     return replica.log_end_offset >= max(partition.high_watermark, partition.epoch_start_offset)

@@ -48,7 +48,10 @@ from yak.server.receive_buffer import Memory, SharedBuffer
 SLOW_TURN_MS: Final = 200
 """A turn that takes longer held up every connection: it is worth a line."""
 _RETRY_AFTER_BUG_SECONDS: Final = 1.0
-_LOOK_AGAIN_SECONDS: Final = 0.002
+_LOOK_EVERY_MS: Final = 4
+"""To ask the core when it wants to be woken costs as much as a small request: turns that follow one another ask no more often,
+and what they want sooner is that much late."""
+_LOOK_AGAIN_SECONDS: Final = _LOOK_EVERY_MS / 1000
 
 
 class Core(Protocol):
@@ -290,9 +293,9 @@ class Shell:
         self.touched.pop(connection, None)
 
     def _arm_timer(self) -> None:
-        """Have the timer's task wake when the core wants it; of many turns in one millisecond only the first looks."""
+        """Have the timer's task wake when the core wants it; of many turns in a few milliseconds only the first looks."""
         scope = self._timer_scope
-        if self.turn_ms == self._looked_ms:
+        if 0 <= self.turn_ms - self._looked_ms < _LOOK_EVERY_MS:
             if scope is not None and not self._must_look:
                 self._must_look = True
                 scope.deadline = min(scope.deadline, trio.current_time() + _LOOK_AGAIN_SECONDS)
