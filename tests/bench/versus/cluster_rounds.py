@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from versus.prepared import run_prepared
 from versus.table import AT_MOST_KAFKA, Goal, Table
 
 from yak.client.admin import Admin
+from yak.client.bench.topics import fresh_topic
 from yak.local.bench.failover import run_failover
 from yak.local.bench.failover_result import FailoverResult, FailoverSettings, add_results, summary
 from yak.local.bench.fleet import Fleet
@@ -44,6 +46,7 @@ class ClusterPlan:
 
     rounds: int
     shapes: tuple[Shape, ...]
+    prepared: tuple[Shape, ...]
     ack_s: float
     idle_partitions: int
     idle_s: float
@@ -89,6 +92,8 @@ class ReplicationRounds:
         self._turns.take(self._acks)
         for shape in self._plan.shapes:
             self._turns.take(partial(self._produce, shape))
+        for shape in self._plan.prepared:
+            self._turns.take(partial(self._prepared, shape))
 
     def _topic(self) -> str:
         self._made += 1
@@ -110,6 +115,17 @@ class ReplicationRounds:
         name, limited = f"produce {shape.name}", measured.client_limited
         self.table.add(name, "records/s", RATE_GOAL, side.name, measured.per_s, client_limited=limited)
         self.table.add(f"{name}: CPU of all brokers", "s/GB", AT_MOST_KAFKA, side.name, measured.cpu_s_per_gb)
+        clients_s = sum(each.cpu_s for each in measured.result.clients)
+        self.table.add(f"{name}: CPU of the clients", "s/GB", None, side.name, clients_s / measured.gigabytes)
+
+    def _prepared(self, shape: Shape, side: Side) -> None:
+        os.sync()
+        admin, topic = self._admins[side.name], self._topic()
+        with fresh_topic(admin, topic, shape.partitions, replication_factor=3, configs=CONFIGS):
+            found = run_prepared(side.bootstrap, topic, shape.size_bytes, shape.records, side.cpu_seconds)
+        name = f"prepared batches, {shape.load}"
+        self.table.add(name, "records/s", RATE_GOAL, side.name, found.per_s)
+        self.table.add(f"{name}: CPU of all brokers", "s/GB", AT_MOST_KAFKA, side.name, found.cpu_s_per_gb)
 
     def _idle(self, side: Side) -> None:
         count = self._plan.idle_partitions

@@ -82,6 +82,10 @@ no rates that a cluster of three machines would have: they say what replication 
 - **ack**: one producer sends 500 records a second to one partition, linger 0; from the produce call to the
   acknowledgement, which two brokers or all three have stored by then.
 - **produce**: records acknowledged a second over all clients.
+- **CPU of the clients**: of librdkafka and the Python around it. Where it is more than that of the brokers, the row of
+  the rate says more of the clients than of the brokers, for all share the cores.
+- **prepared batches**: the brokers as the limit. Here one batch of a megabyte, encoded once, is sent
+  again and again over plain sockets, five in flight to each leader.
 - **CPU of all brokers**: the sum over the three brokers (and Redis) for a gigabyte of values, or for a record.
 - **idle partitions**: per cent of a core while nothing happens, 3 s after the topic was made; one sample.
 """,

@@ -60,9 +60,13 @@ class Shape:
     @property
     def name(self) -> str:
         """For a table."""
+        return f"{self.load}, {self.clients} client{'s' if self.clients > 1 else ''}"
+
+    @property
+    def load(self) -> str:
+        """The name without the clients."""
         size = SIZES.get(self.size_bytes, f"{self.size_bytes} B")
-        partitions = f"{self.partitions} partition{'s' if self.partitions > 1 else ''}"
-        return f"{size}, {partitions}, {self.clients} client{'s' if self.clients > 1 else ''}"
+        return f"{size}, {self.partitions} partition{'s' if self.partitions > 1 else ''}"
 
 
 @dataclass(frozen=True, slots=True)
