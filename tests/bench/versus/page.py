@@ -111,7 +111,8 @@ refused connections.
 - **writes to what it followed**: to the other two partitions. With acks=all they wait until the dead follower has left
   the ISR.
 - **writes while it came back**: the longest pause from its start until the next kill, over all partitions; the
-  leadership goes back to it in that time.
+  leadership goes back to it in that time. Pauses of a second are librdkafka's: it forgets a broker that is gone, and when
+  it hears of it again with the new leader, it may take a second to connect.
 - Medians over all kills; p99 is by nearest rank, so with few kills it is the longest.
 """,
     ),
