@@ -9,7 +9,8 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `leader.imbalance.check.interval.seconds` is 5 (Kafka: 300): a leader that came back is handed its partitions soon, and a
   check that finds nothing costs nothing.
 - `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
-- `replica.fetch.response.max.bytes` is 2 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
+- `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits its turn behind
+  the clients. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
@@ -133,11 +134,11 @@ _REPLICATION: Final = (
     _static(
         "replica.lag.time.max.ms", _LONG, 10000, "How long a follower may lag before it leaves the ISR.", at_least(1)
     ),
-    _static("replica.fetch.max.bytes", _INT, 1048576, "Bytes a follower asks for of one partition.", at_least(0)),
+    _static("replica.fetch.max.bytes", _INT, 4194304, "Bytes a follower asks for of one partition.", at_least(0)),
     _static(
         "replica.fetch.response.max.bytes",
         _INT,
-        2097152,
+        5242880,
         "Bytes a follower asks for of all partitions of one leader together.",
         at_least(0),
     ),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from yak.client.admin import Admin
 from yak.client.bench.cpu import used_between
+from yak.client.metadata import ClusterMetadata
 from yak.errors import YakError
 from yak.sim.wire import record_batch
 
@@ -129,7 +130,7 @@ def run_prepared(
     bootstrap: str, topic: str, size_bytes: int, records: int, cpu_seconds: Callable[[], Mapping[str, float]]
 ) -> PreparedResult:
     """Write at least `records` records of `size_bytes` to an existing topic with acks=all. Raises YakError, OSError."""
-    metadata = Admin(bootstrap).metadata()
+    metadata = _metadata_with(Admin(bootstrap), topic)
     frames = _Frames(topic, size_bytes)
     led: dict[int, list[int]] = {}
     for partition in metadata.require_topic(topic).partitions:
@@ -151,6 +152,19 @@ def run_prepared(
             leader.socket.close()
     done = batches * frames.records
     return PreparedResult(done, done * size_bytes / 1e9, seconds, used)
+
+
+def _metadata_with(admin: Admin, topic: str) -> ClusterMetadata:
+    """The metadata when every partition of a new topic has a leader; a broker may be a moment behind another."""
+    deadline_s = time.monotonic() + 10.0
+    while True:
+        metadata = admin.metadata()
+        found = metadata.topics.get(topic)
+        if found is not None and all(each.leader >= 0 for each in found.partitions):
+            return metadata
+        if time.monotonic() > deadline_s:
+            raise YakError("bench-topic", f"topic {topic} has no leaders")
+        time.sleep(0.05)
 
 
 def _send(leaders: list[_Leader], batches: int, *, is_new: bool) -> None:
