@@ -164,7 +164,7 @@ def _readable(broker: Broker, item: FetchItem, reader: Reader) -> Partition:
     if (
         partition is None
         or partition.log is None
-        or not (partition.is_leader or reader.takes_follower)
+        or not (partition.is_leader or (reader.takes_follower and partition.is_follower))
         or broker.maintenance.is_stopping
     ):
         partition = broker.leader_of(TopicPartition(item.name, item.index))
@@ -218,6 +218,9 @@ def _read(
     answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
     if offset >= high_watermark or offset < log.log_start_offset:
         if offset < log.log_start_offset or offset > log.log_end_offset:
+            if item.current_leader_epoch < 0 and partition.is_follower:
+                # Who does not say which epoch it believes in may take us for the leader, and would begin anew somewhere.
+                raise PeerError(ErrorCode.not_leader_or_follower)
             raise PeerError(ErrorCode.offset_out_of_range)
         return answer
     at_least_one = reading.bytes_count == 0

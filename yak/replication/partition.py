@@ -174,6 +174,15 @@ class Partition:
             if node_id != self.node_id
         }
 
+    @property
+    def is_follower(self) -> bool:
+        """Whether this replica may stand in for its leader towards readers.
+
+        One that leads by the metadata, but in a boot of this broker that is over, is neither leader nor follower until another
+        is elected: it may have lost what it led with.
+        """
+        return not self.is_leader and self.leader_id != self.node_id
+
     # -------------------------------------------------------------------------------------------- the in-sync set
 
     @property

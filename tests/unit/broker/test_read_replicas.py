@@ -32,6 +32,12 @@ def fetch(rig, *, rack="", version=12, offset=0, max_wait_ms=0, **session):
     return answer.responses[0].partitions[0] if answer.responses else None
 
 
+def fetch_in_epoch(rig, offset, epoch):
+    fields = fetch_fields("orders", offset)
+    fields["topics"][0]["partitions"][0]["current_leader_epoch"] = epoch
+    return rig.ask(1, 12, **fields).responses[0].partitions[0]
+
+
 def replicate(rig, *nodes: tuple[int, str | None, int], isr=None):
     """Followers `(node id, rack, log end offset)`, all caught up at the same time."""
     for node_id, rack, _end in nodes:
@@ -110,7 +116,8 @@ def test_a_follower_serves_what_is_committed_and_no_more(rig):
     assert (at_end.error_code, at_end.records, at_end.high_watermark) == (0, b"", 1)
     # between the watermark and the end there is nothing yet; beyond the end it asks the leader again
     assert fetch(rig, offset=2).error_code == 0
-    assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range
+    assert fetch_in_epoch(rig, 3, partition.leader_epoch).error_code == ErrorCode.offset_out_of_range
+    assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower, "it may take us for the leader"
     partition.high_watermark = 2
     assert fetch(rig, offset=0).records
     assert fetch(rig, offset=0, version=11).records
@@ -121,9 +128,26 @@ def test_a_follower_refuses_those_who_know_only_of_leaders_and_those_with_anothe
     answer = rig.ask(1, 10, **of_version(10, fetch_fields("orders", 0))).responses[0].partitions[0]
     assert answer.error_code == ErrorCode.not_leader_or_follower
     for epoch, code in ((0, ErrorCode.fenced_leader_epoch), (2, ErrorCode.unknown_leader_epoch)):
-        fields = fetch_fields("orders", 0)
-        fields["topics"][0]["partitions"][0]["current_leader_epoch"] = epoch
-        assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == code
+        assert fetch_in_epoch(rig, 0, epoch).error_code == code
+
+
+def test_who_led_in_a_boot_that_is_over_is_no_follower(rig):
+    """It may have lost its disk: "out of range" would send a consumer that read further back to the beginning."""
+    partition = set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1, 2))
+    partition.become(
+        node_id=1,
+        leader_id=1,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        replicas=(1, 2),
+        isr=(1, 2),
+        isr_epochs=(1, 1),
+        now_ms=rig.world.now_ms,
+        may_lead=False,
+    )
+    assert not partition.is_leader
+    for offset in (0, 2, 5):
+        assert fetch_in_epoch(rig, offset, partition.leader_epoch).error_code == ErrorCode.not_leader_or_follower
 
 
 def test_a_consumer_that_waits_at_a_follower_is_woken_when_the_watermark_moves(rig):

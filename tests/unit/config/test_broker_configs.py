@@ -29,8 +29,8 @@ def test_replication_has_kafkas_defaults_but_for_those_that_say_so():
     assert config.controlled_shutdown_enable is config.auto_leader_rebalance_enable is True
     assert config.leader_imbalance_check_interval_seconds == 5
     assert config.replica_lag_time_max_ms == 10_000
-    assert config.replica_fetch_max_bytes == 1_048_576
-    assert config.replica_fetch_response_max_bytes == 2_097_152
+    assert config.replica_fetch_max_bytes == 4 * 1024 * 1024
+    assert config.replica_fetch_response_max_bytes == 5 * 1024 * 1024
     assert (config.replica_fetch_min_bytes, config.replica_fetch_wait_max_ms) == (1, 500)
     assert config.replica_fetch_backoff_ms == 100
     assert config.leader_replication_throttled_rate == config.follower_replication_throttled_rate == 2**63 - 1
