@@ -23,6 +23,8 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
     }
     reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
+    if outcome.code == "TRIMMED":
+        return f"{reason}. Stop the broker, move its __yak_metadata aside, and start it again: it keeps its logs"
     meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
     return f"{reason}. {meanwhile}"
 

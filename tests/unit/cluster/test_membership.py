@@ -3,7 +3,9 @@ import uuid
 import pytest
 
 from yak.cluster.controller import NewTopic, plan_create_topic, plan_producer_ids
+from yak.cluster.image import Image
 from yak.cluster.membership import MemberState
+from yak.cluster.refusals import frozen
 from yak.errors import ErrorCode, PeerError
 from yak.seams.metadata_store import StoreOutcome
 
@@ -263,3 +265,9 @@ def test_an_unsafe_store_is_said_and_refused_when_asked(store, make_driver, make
     strict = make_driver(store, make_identity(2), refuse_unsafe_store=True).connect((words,)).run()
     assert strict.refused is not None
     assert strict.refused.why == words
+
+
+def test_a_broker_whose_place_was_trimmed_is_told_what_to_do():
+    words = frozen(StoreOutcome("TRIMMED", 9, ""), Image(), is_serving=False)
+    assert "__yak_metadata" in words
+    assert "before that history is back" not in words
