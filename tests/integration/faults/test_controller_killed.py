@@ -60,6 +60,7 @@ def others(node: Node) -> tuple[int, ...]:
 
 def wait_next_controller(cluster: FaultCluster, killed: Node) -> Node:
     wait_until(lambda: cluster.image.controller_id != killed.node_id, "another has the office")
+    cluster.wait_known_controller()
     return cluster.controller
 
 

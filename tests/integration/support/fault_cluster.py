@@ -364,6 +364,20 @@ class FaultCluster:
             sorted(each.isr_nodes) == sorted(self.partition(topic, each.partition_index).isr) for each in found
         )
 
+    def wait_known_controller(self) -> None:
+        """Wait until every broker that runs names the present controller: a client told of a dead one waits for that."""
+        running = [node for node in self.nodes.values() if node.is_running]
+        wait_until(
+            lambda: all(self._controller_by(node) == self.image.controller_id for node in running),
+            "all know the controller",
+        )
+
+    def _controller_by(self, node: Node) -> int:
+        with RawClient(node.proxy.port) as client:
+            asked = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+            answer = client.ask(3, 9, topics=(), include_cluster_authorized_operations=False, **asked)
+        return int(answer.controller_id)
+
     def _create(self, new: NewTopic) -> None:
         deadline = time.monotonic() + 30.0
         while True:
