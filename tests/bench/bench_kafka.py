@@ -79,7 +79,7 @@ def make_cluster_plan(options: argparse.Namespace) -> ClusterPlan:
     return ClusterPlan(
         rounds=options.rounds or (1 if quick else ROUNDS_MIN),
         shapes=shapes(0.1 if quick else 1.0, clients=(1,) if quick else (1, 4)),
-        prepared=shapes(0.25 if quick else 2.0),
+        prepared=shapes(0.25 if quick else 1.0),
         ack_s=2.0 if quick else 6.0,
         idle_partitions=0 if quick else 1000,
         idle_s=10.0,
