@@ -5,7 +5,6 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker.apis.metadata import controller_for_clients
 from yak.broker.suspects import DECISION_MS_MAX
 from yak.sim.cluster_rig import ClusterRig
 
@@ -182,27 +181,6 @@ def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics):
     partition = answer.topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id) == (0, rig.leader("orders"))
     assert partition.leader_id != leader
-
-
-def test_a_broker_names_itself_while_the_controller_seems_to_be_dead():
-    rig = ClusterRig()
-    rig.create_topic("orders")
-    controller = rig.nodes[0].broker.image.controller_id
-    asked, *_ = [node.node_id for node in rig.nodes if node.node_id != controller]
-    versions = {
-        (3, 12): {"topics": [], "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
-    }
-    versions[60, 0] = {"include_cluster_authorized_operations": False}
-    for (api_key, version), fields in versions.items():
-        assert rig.ask(asked, api_key, version, **fields).controller_id == controller
-    rig.nodes[controller - 1].kill()
-    broker = rig.nodes[asked - 1].broker
-    rig.run_until(lambda: broker.suspects.has(controller))
-    assert broker.image.controller_id == controller
-    assert {controller_for_clients(broker), broker.node_id} == {asked}
-    rig.run_until(lambda: broker.image.controller_id != controller)
-    for (api_key, version), fields in versions.items():
-        assert rig.ask(asked, api_key, version, **fields).controller_id == broker.image.controller_id
 
 
 def test_a_throttled_replica_catches_up_slowly():

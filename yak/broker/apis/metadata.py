@@ -19,7 +19,7 @@ from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.cluster.image import TopicInfo
+    from yak.cluster.image import Image, TopicInfo
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
 ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
@@ -91,7 +91,7 @@ def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
             for info in serving_brokers(image)
         ],
         "cluster_id": image.cluster_id,
-        "controller_id": controller_for_clients(broker),
+        "controller_id": controller_of(image),
         "topics": topics,
         "cluster_authorized_operations": operations,
         "error_code": ErrorCode.none,
@@ -108,17 +108,9 @@ def _refused(wanted: list[tuple[str | None, Any]]) -> Fields:
     }
 
 
-def controller_for_clients(broker: Broker) -> int:
-    """Where to send what Kafka's clients send to the controller; -1 before there was one.
-
-    It is we while the controller seems to be dead, as in KRaft, where any broker is named: every broker makes such changes,
-    and librdkafka, told of a dead controller, waits for that one and asks nobody else.
-    """
-    controller_id = broker.image.controller_id
-    if controller_id < 0:
-        return -1
-    is_there = is_serving(broker.image.brokers.get(controller_id)) and not broker.suspects.has(controller_id)
-    return controller_id if is_there else broker.node_id
+def controller_of(image: Image) -> int:
+    """The controller's node id if it is alive, else -1."""
+    return image.controller_id if is_serving(image.brokers.get(image.controller_id)) else -1
 
 
 def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: dict[Any, PeerError | None]) -> Fields:
