@@ -1,7 +1,7 @@
 """How the cluster's metadata reach this broker, and how its changes reach the cluster.
 
 Records of the metadata log are made durable here before anything acts on them (persist before act): they are appended to
-the image log and synced in a job, the logs of new partitions are created in the same job, and only then the image
+the image log and synced in a job, after the logs of new partitions were created in another, and only then the image
 is replaced and partitions take their new state. One such batch is under way at a time, in order.
 """
 

@@ -28,7 +28,7 @@ class FailureDetector:
 
     def __init__(self, patience_ms: int, gap_ms: int) -> None:
         self._patience_ms = patience_ms
-        self._gaps = SightGaps(gap_ms, 2 * patience_ms)
+        self._gaps = SightGaps(gap_ms, patience_ms)
         self._seen: dict[tuple[NodeId, BrokerEpoch], _Seen] = {}
 
     def reset(self) -> None:

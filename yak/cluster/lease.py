@@ -90,7 +90,7 @@ class Candidacy:
         self._on_taken = on_taken
         self._on_held = on_held
         self._on_refused = on_refused
-        self._watch = StandstillWatch(SightGaps(settings.gap_ms, 2 * settings.patience_ms))
+        self._watch = StandstillWatch(SightGaps(settings.gap_ms, settings.patience_ms))
         self._suspect: Deposed | None = None
         self._held_at: MetadataOffset = -1
         """The log's end when the store said last that somebody holds the office: our image may be older."""

@@ -6,11 +6,14 @@ at all. A store that is slow all the time would blind us for good that way: ther
 
 
 class SightGaps:
-    """Fed with the time of each look. A hole that ends within `memory_ms` of another's end is slowness, not an outage."""
+    """Fed with the time of each look.
 
-    def __init__(self, gap_ms: int, memory_ms: int) -> None:
+    Two holes (looks more than `gap_ms` apart) that end within twice the `patience_ms` of who looks are slowness, not an outage.
+    """
+
+    def __init__(self, gap_ms: int, patience_ms: int) -> None:
         self._gap_ms = gap_ms
-        self._memory_ms = memory_ms
+        self._memory_ms = 2 * patience_ms
         self._last_ms: int | None = None
         self._hole_ms: int | None = None
 
