@@ -75,6 +75,17 @@ TOPICS_PER_CREATE_MAX: Final = 1_000
 CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
 """Bytes of one config value: it is stored, logged and sent whole."""
 
+# ------------------------------------------------------------------------------------------------------------- groups
+
+GROUP_STRING_BYTES_MAX: Final = 32_000
+"""Group, member and instance ids, names of strategies: the records of `__consumer_offsets` have 16-bit lengths."""
+OFFSET_METADATA_BYTES_MAX: Final = 32_000
+"""The same, for what `offset.metadata.max.bytes` may be set to."""
+GROUP_METADATA_BYTES_MAX: Final = 64 * MIB
+"""What the members of one group may say about themselves, all together: ten thousand consumers of a hundred topics fit twice."""
+GROUP_PENDING_MEMBERS_MAX: Final = 10_000
+"""Ids that were given out and not joined with yet; the oldest is forgotten for the next."""
+
 # --------------------------------------------------------------------------------------------------------- fetch side
 
 FETCH_BYTES_MAX: Final = 55 * MIB

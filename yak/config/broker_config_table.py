@@ -11,6 +11,8 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
 - `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits its turn behind
   the clients. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
+- `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and the rest is what a coordinator
+  reads record by record before it serves its groups.
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
@@ -36,6 +38,8 @@ from yak.limits import (
     FETCH_BYTES_MAX,
     FETCH_SESSIONS_MAX,
     IDLE_MS_MAX,
+    MIB,
+    OFFSET_METADATA_BYTES_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REQUEST_BYTES_MAX,
 )
@@ -172,6 +176,51 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches of throttled replicas it follows.",
     ),
+    _static(
+        "group.initial.rebalance.delay.ms", _INT, 3000, "How long a new group waits for more members.", at_least(0)
+    ),
+    _static(
+        "group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)
+    ),
+    _static("group.max.size", _INT, INT_MAX, "Members of one group.", at_least(1)),
+    _static("group.min.session.timeout.ms", _INT, 6000, "Shortest session timeout a member may ask for.", at_least(1)),
+    _static(
+        "offset.metadata.max.bytes",
+        _INT,
+        4096,
+        "Metadata with one committed offset.",
+        between(0, OFFSET_METADATA_BYTES_MAX),
+    ),
+    _static("offsets.commit.timeout.ms", _INT, 5000, "How long a commit waits for the replicas.", at_least(1)),
+    _static(
+        "offsets.retention.check.interval.ms",
+        _LONG,
+        600000,
+        "How often old committed offsets are looked for.",
+        at_least(1),
+    ),
+    _static("offsets.retention.minutes", _INT, 10080, "How long offsets of an empty group are kept.", at_least(1)),
+    _static(
+        "offsets.topic.num.partitions",
+        _INT,
+        50,
+        "Partitions of the topic of committed offsets; as it was when the topic was made.",
+        between(1, PARTITIONS_PER_TOPIC_MAX),
+    ),
+    _static(
+        "offsets.topic.replication.factor",
+        _SHORT,
+        3,
+        "Replicas of the topic of committed offsets; fewer where there are fewer brokers.",
+        at_least(1),
+    ),
+    _static(
+        "offsets.topic.segment.bytes",
+        _INT,
+        16 * MIB,
+        "Size of its segments: what is in the newest is read whole when a coordinator starts.",
+        at_least(14),
+    ),
 )
 
 
@@ -197,10 +246,6 @@ _WITHOUT_EFFECT: Final = (
     _inert(
         "group.consumer.session.timeout.ms", _INT, 45000, "Silence after which such a member is expelled.", at_least(1)
     ),
-    _inert("group.initial.rebalance.delay.ms", _INT, 3000, "How long a new group waits for more members.", at_least(0)),
-    _inert("group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)),
-    _inert("group.max.size", _INT, INT_MAX, "Members of one group.", at_least(1)),
-    _inert("group.min.session.timeout.ms", _INT, 6000, "Shortest session timeout a member may ask for.", at_least(1)),
     _inert("log.cleaner.enable", _BOOLEAN, "true", "Whether compaction runs; no topic can be compacted yet."),
     _inert(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -226,17 +271,6 @@ _WITHOUT_EFFECT: Final = (
         "Threads that copy from each leader; YAK has one connection to it.",
         at_least(1),
     ),
-    _inert("offset.metadata.max.bytes", _INT, 4096, "Metadata with one committed offset.", at_least(0)),
-    _inert(
-        "offsets.retention.check.interval.ms",
-        _LONG,
-        600000,
-        "How often old committed offsets are looked for.",
-        at_least(1),
-    ),
-    _inert("offsets.retention.minutes", _INT, 10080, "How long offsets of an empty group are kept.", at_least(1)),
-    _inert("offsets.topic.num.partitions", _INT, 50, "Partitions of the topic of committed offsets.", at_least(1)),
-    _inert("offsets.topic.replication.factor", _SHORT, 3, "Replicas of the topic of committed offsets.", at_least(1)),
     _inert(
         "queued.max.requests", _INT, 500, "Requests that wait for a thread; YAK steps them as they come.", at_least(1)
     ),

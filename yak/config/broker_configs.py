@@ -52,6 +52,17 @@ class BrokerConfig:
     leader_replication_throttled_rate: int
     """Bytes a second, as set at the start; `dynamic_value` gives the rate in force."""
     follower_replication_throttled_rate: int
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
     static: Mapping[str, str] = field(default_factory=dict)
     """The settings as they were given, as strings: what DescribeConfigs calls STATIC_BROKER."""
 
@@ -104,6 +115,17 @@ _PLAIN_FIELDS: Final = (
     "replica_fetch_backoff_ms",
     "leader_replication_throttled_rate",
     "follower_replication_throttled_rate",
+    "group_initial_rebalance_delay_ms",
+    "group_max_session_timeout_ms",
+    "group_max_size",
+    "group_min_session_timeout_ms",
+    "offset_metadata_max_bytes",
+    "offsets_commit_timeout_ms",
+    "offsets_retention_check_interval_ms",
+    "offsets_retention_minutes",
+    "offsets_topic_num_partitions",
+    "offsets_topic_replication_factor",
+    "offsets_topic_segment_bytes",
 )
 _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
 

@@ -1,0 +1,92 @@
+"""JoinGroup (key 11, v0-9): come into a group, or come again; answered when all its members have.
+
+v1: a rebalance time-out of its own. v4: a new member is given an id first (KIP-394). v5: static members (KIP-345). v6: flexible.
+v7: the protocol type in the answer. v8: a reason. v9: a static leader may be told to keep its assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import MemberWaiting
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import refused_join
+from yak.groups.classic.joining import Join, check_timeouts, join
+from yak.limits import GROUP_METADATA_BYTES_MAX, GROUP_STRING_BYTES_MAX
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 11, "JoinGroup", range(10)
+ABSENT: tuple[str, ...] = ()
+
+_ASKS_TWICE_VERSION = 4
+_NULL_PROTOCOL_VERSION = 7
+_SKIPS_VERSION = 9
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Check what can be checked without the group, then let the group decide."""
+    request = call.request
+    try:
+        asked = _join_of(call)
+        held = broker.coordinator.of(request.group_id)
+        config = broker.config
+        check_timeouts(
+            config.group_min_session_timeout_ms, config.group_max_session_timeout_ms, asked.session_timeout_ms
+        )
+        group = held.shard.groups.get(request.group_id)
+        if group is None:
+            if asked.member_id:
+                raise PeerError(ErrorCode.unknown_member_id)
+            group = held.shard.ensure(request.group_id)
+        present = sum(len(data) for each in group.members.members.values() for _name, data in each.protocols)
+        if present + sum(len(data) for _name, data in asked.protocols) > GROUP_METADATA_BYTES_MAX:
+            raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
+    except PeerError as refusal:
+        return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
+    waiting = MemberWaiting(
+        broker,
+        call,
+        group.members,
+        lambda fields: _shape(call, fields),
+        refused_join(request.member_id, ErrorCode.rebalance_in_progress),
+    )
+    join(group.members, asked, waiting, broker.now_ms)
+    held.shard.drop_if_void(group)
+    return Later(waiting)
+
+
+def _join_of(call: Call) -> Join:
+    request = call.request
+    session_timeout_ms = int(request.session_timeout.total_seconds() * 1000)
+    rebalance_timeout = getattr(request, "rebalance_timeout", None)
+    protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+    instance_id = getattr(request, "group_instance_id", None)
+    for text in (request.member_id, instance_id or "", request.protocol_type, *(name for name, _data in protocols)):
+        if len(text.encode()) > GROUP_STRING_BYTES_MAX:
+            raise PeerError(ErrorCode.invalid_request, "a name of more than 32,000 bytes")
+    return Join(
+        request.member_id,
+        instance_id,
+        call.client_id or "",
+        client_host(call),
+        session_timeout_ms if rebalance_timeout is None else max(0, int(rebalance_timeout.total_seconds() * 1000)),
+        session_timeout_ms,
+        request.protocol_type,
+        protocols,
+        must_ask_twice=call.version >= _ASKS_TWICE_VERSION,
+        skips_assignment=call.version >= _SKIPS_VERSION,
+    )
+
+
+def client_host(call: Call) -> str:
+    """Where the client is, as Kafka shows it: a slash and the address."""
+    return "/" + call.connection.peer.rpartition(":")[0].strip("[]")
+
+
+def _shape(call: Call, fields: Fields) -> Fields:
+    if fields["protocol_name"] is None and call.version < _NULL_PROTOCOL_VERSION:
+        return fields | {"protocol_name": ""}
+    return fields

@@ -1,0 +1,49 @@
+"""SyncGroup (key 14, v0-5): the leader brings the assignment, everybody takes its own part.
+
+v3: static members (KIP-345). v4: flexible. v5: protocol type and name, to find clients that confuse groups. The answer leaves when the
+assignment is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Later, Now, Outcome
+from yak.broker.coordinator.tickets import MemberWaiting
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import refused_sync
+from yak.groups.classic.syncing import Sync, sync
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 14, "SyncGroup", range(6)
+ABSENT: tuple[str, ...] = ()
+
+_PROTOCOL_VERSION = 5
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Hand it to the group."""
+    request = call.request
+    try:
+        if call.version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
+            raise PeerError(ErrorCode.inconsistent_group_protocol)
+        group = broker.coordinator.of(request.group_id).shard.groups.get(request.group_id)
+        if group is None:
+            raise PeerError(ErrorCode.unknown_member_id)
+    except PeerError as refusal:
+        return Now(refused_sync(refusal.error_code))
+    waiting = MemberWaiting(
+        broker, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
+    )
+    asked = Sync(
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        request.generation_id,
+        getattr(request, "protocol_type", None),
+        getattr(request, "protocol_name", None),
+        {each.member_id: bytes(each.assignment) for each in request.assignments},
+    )
+    sync(group.members, asked, waiting, broker.now_ms)
+    return Later(waiting)
