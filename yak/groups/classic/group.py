@@ -30,7 +30,7 @@ NO_GENERATION = -1
 class ClassicSettings:
     """Kafka's configs `group.initial.rebalance.delay.ms` and so on."""
 
-    initial_rebalance_delay_ms: int = 3_000
+    initial_rebalance_delay_ms: int = 500
     max_size: int = 2**31 - 1
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
