@@ -222,9 +222,9 @@ class ClassicGroup:
             self._complete_join(now_ms)
 
     def _joining_is_over(self, now_ms: int) -> None:
-        if self.is_initial and self.must_wait_longer and self.initial_left_ms:
+        delay_ms = min(self.settings.initial_rebalance_delay_ms, self.initial_left_ms)
+        if self.is_initial and self.must_wait_longer and delay_ms:
             self.must_wait_longer = False
-            delay_ms = min(self.settings.initial_rebalance_delay_ms, self.initial_left_ms)
             self.initial_left_ms -= delay_ms
             self._wait_for_joins(now_ms + delay_ms)
         else:

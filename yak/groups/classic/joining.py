@@ -18,6 +18,7 @@ from yak.groups.classic.group import (
 from yak.groups.classic.member import Member, Protocols, Ticket
 from yak.groups.classic.states import ClassicState
 from yak.groups.classic.subscription import subscribed_topics
+from yak.limits import GROUP_PENDING_MEMBERS_MAX
 
 _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
 
@@ -97,6 +98,8 @@ def _join_unknown(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: in
         return
     member_id = group.port.new_member_id(request.client_id)
     if request.must_ask_twice:
+        if len(group.pending) >= GROUP_PENDING_MEMBERS_MAX:
+            del group.pending[next(iter(group.pending))]
         group.pending[member_id] = now_ms + request.session_timeout_ms
         group.port.schedule(group, group.pending[member_id])
         ticket.reply(refused_join(member_id, ErrorCode.member_id_required))
