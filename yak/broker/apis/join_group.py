@@ -6,6 +6,7 @@ v7: the protocol type in the answer. v8: a reason. v9: a static leader may be to
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
@@ -24,6 +25,7 @@ ABSENT: tuple[str, ...] = ()
 _ASKS_TWICE_VERSION = 4
 _NULL_PROTOCOL_VERSION = 7
 _SKIPS_VERSION = 9
+_MS = dt.timedelta(milliseconds=1)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -60,7 +62,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _join_of(call: Call) -> Join:
     request = call.request
-    session_timeout_ms = int(request.session_timeout.total_seconds() * 1000)
+    session_timeout_ms = request.session_timeout // _MS
     rebalance_timeout = getattr(request, "rebalance_timeout", None)
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     instance_id = getattr(request, "group_instance_id", None)
@@ -72,7 +74,7 @@ def _join_of(call: Call) -> Join:
         instance_id,
         call.client_id or "",
         client_host(call),
-        session_timeout_ms if rebalance_timeout is None else max(0, int(rebalance_timeout.total_seconds() * 1000)),
+        session_timeout_ms if rebalance_timeout is None else max(0, rebalance_timeout // _MS),
         session_timeout_ms,
         request.protocol_type,
         protocols,

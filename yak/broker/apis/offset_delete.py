@@ -21,7 +21,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Each partition by itself; one of which nothing is committed is no error."""
     request = call.request
     try:
-        held = broker.coordinator.of(request.group_id, may_be_empty=True)
+        held = broker.coordinator.of(request.group_id)
         group = held.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.group_id_not_found)

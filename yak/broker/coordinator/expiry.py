@@ -1,7 +1,8 @@
 """Committed offsets that nobody needs any more: of groups that are empty for long, and of topics that are gone.
 
 The rules are those of KIP-211 (ClassicGroup.offsetExpirationCondition): the time of a group without members counts from when the last one
-left; that of one which never had any, or of a topic that no member consumes, from the commit.
+left; that of one which never had any, or of a topic that no member consumes, from the commit. What was committed of a topic that is gone
+is forgotten at once, or with the next round.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ class OffsetExpiry:
             self._remove(held, group, expired)
 
     def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
+        if topic not in self._broker.image.topics:
+            # deleted while its tombstones could not be written, or while the group was being read
+            return True
         now_ms, members = self._broker.now_ms, group.members
         since_ms = committed.commit_ms
         if members.protocol_type is not None:
