@@ -1,16 +1,17 @@
 """Kafka clusters for tests: a pytest plugin (`yak.testing.plugin`), and `run_cluster` for everybody else.
 
 plugin          what pytest sees: fixtures, options, the marker, the brokers' logs in a failing test's report
-requests        which cluster and topic a test asks for
+asked_for       which cluster and topic a test asks for
 session         the clusters of one run: lent to one test at a time, looked over before the next one
 cluster         one cluster, as a test holds it
+shape           what a cluster is made of: clusters of one shape can stand in for each other
 checking        what each broker says of the cluster, and whether they agree
 broker_logs     what the brokers printed since a test began
 workspace       the folder and the metadata store under all of it
 guardian        a process that cleans up when the test run was killed
 
 pytest imports the plugin at every start where YAK is installed, so nothing of the rest is loaded before a test asks for a
-cluster, and nothing but `plugin` and `requests` imports pytest.
+cluster, and nothing but `plugin` and `asked_for` imports pytest.
 """
 
 from typing import TYPE_CHECKING, Any

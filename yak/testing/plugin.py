@@ -1,21 +1,25 @@
-"""The pytest plugin: fixtures, options, the marker, and the brokers' logs in the report of a test that fails."""
+"""The pytest plugin: fixtures, options, the marker, and the brokers' logs in the report of a test that fails.
+
+pytest imports this file at every start, so it imports nothing of ours before something of it is used.
+"""
 
 import contextlib
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from yak.testing import requests
-
 if TYPE_CHECKING:
+    from yak.testing.asked_for import WantedCluster
     from yak.testing.cluster import Cluster
     from yak.testing.session import Session
 
-
-_CLUSTERS: "pytest.StashKey[list[Cluster]]" = pytest.StashKey()
-_LOG_LINES = 40
+_MARKER = (
+    "yak(brokers=1, configs={}, fresh=False, partitions=1, replication_factor=None, topic_configs={}): "
+    "the Kafka cluster and topic of a test (yak_cluster, yak_topic)"
+)
+_NAMES = ("yak_brokers", "yak_configs", "yak_fresh", "yak_log_lines")
+_CLUSTER: "pytest.StashKey[Cluster]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,19 +40,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--yak-log-lines",
         dest="yak_log_lines",
         metavar="N",
-        help=f"lines of each broker's log that a failing test shows [{_LOG_LINES}]",
+        help="lines of each broker's log that a failing test shows; 0 for none [40]",
     )
-    parser.addini("yak_brokers", "brokers of a test's cluster", default="1")
-    parser.addini("yak_configs", "broker configs, a NAME=VALUE on each line", type="linelist")
+    parser.addini("yak_brokers", "brokers of a test's cluster", default="")
+    parser.addini("yak_configs", "broker configs, a NAME=VALUE on each line", type="linelist", default=[])
     parser.addini("yak_fresh", "a new cluster for each test", type="bool", default=False)
-    parser.addini("yak_log_lines", "lines of each broker's log that a failing test shows", default=str(_LOG_LINES))
+    parser.addini("yak_log_lines", "lines of each broker's log that a failing test shows", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Say what the marker is, and refuse options that make no sense before any test runs."""
-    config.addinivalue_line("markers", requests.MARKER_LINE)
-    requests.Defaults.of(config)
-    requests.log_lines(config)
+    config.addinivalue_line("markers", _MARKER)
+    if any(config.getoption(name) is not None or config.getini(name) for name in _NAMES):
+        from yak.testing.asked_for import Defaults
+
+        Defaults.of(config)
 
 
 @pytest.fixture(scope="session")
@@ -66,9 +72,11 @@ def _yak_session() -> Iterator["Session"]:
 @pytest.fixture
 def yak_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iterator["Cluster"]:
     """A Kafka cluster without topics: real brokers on 127.0.0.1. `yak_cluster.bootstrap` is its address."""
-    wanted = requests.wanted_cluster(request)
+    from yak.testing.asked_for import wanted_cluster
+
+    wanted = wanted_cluster(request)
     cluster = _lend(_yak_session, wanted)
-    request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
+    request.node.stash[_CLUSTER] = cluster
     try:
         yield cluster
     finally:
@@ -78,7 +86,9 @@ def yak_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iter
 @pytest.fixture(scope="session")
 def yak_session_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iterator["Cluster"]:
     """A cluster of its own for the whole session, as the options say: for what is set up once. Nothing is undone in it."""
-    cluster = _lend(_yak_session, replace(requests.wanted_cluster(request), fresh=True))
+    from yak.testing.asked_for import wanted_cluster
+
+    cluster = _lend(_yak_session, wanted_cluster(request, fresh=True))
     try:
         yield cluster
     finally:
@@ -94,8 +104,9 @@ def yak_bootstrap(yak_cluster: "Cluster") -> str:
 @pytest.fixture
 def yak_topic(request: pytest.FixtureRequest, yak_cluster: "Cluster") -> str:
     """The name of a new topic in `yak_cluster`: one partition, or as the marker says."""
-    wanted = requests.wanted_topic(request)
-    name = requests.topic_name(request.node)
+    from yak.testing.asked_for import topic_name, wanted_topic
+
+    wanted, name = wanted_topic(request), topic_name(request.node)
     with _told_plainly():
         yak_cluster.create_topic(name, wanted.partitions, wanted.replication_factor, wanted.configs)
     return name
@@ -105,15 +116,16 @@ def yak_topic(request: pytest.FixtureRequest, yak_cluster: "Cluster") -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add what the brokers printed since the test began to the report of a test that failed."""
     report = yield
-    lines_max = requests.log_lines(item.config) if report.failed and _CLUSTERS in item.stash else 0
-    if lines_max:
-        for cluster in item.stash[_CLUSTERS]:
-            for node_id, text in cluster.log_tails(lines_max).items():
-                report.sections.append((f"yak node-{node_id} log", text or "(nothing since the test began)"))
+    if report.failed and _CLUSTER in item.stash:
+        from yak.testing.asked_for import Defaults
+
+        lines_max = Defaults.of(item.config).log_lines
+        for node_id, text in item.stash[_CLUSTER].log_tails(lines_max).items() if lines_max else ():
+            report.sections.append((f"yak node-{node_id} log", text or "(nothing since the test began)"))
     return report
 
 
-def _lend(session: "Session", wanted: requests.WantedCluster) -> "Cluster":
+def _lend(session: "Session", wanted: "WantedCluster") -> "Cluster":
     with _told_plainly():
         return session.lend(wanted.shape, fresh=wanted.fresh)
 

@@ -1,6 +1,8 @@
 """The clusters of one test run: started when a test asks for one, lent to one test at a time, ended with the run."""
 
 import contextlib
+import importlib
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -59,12 +61,19 @@ class Session:
     def _start(self, shape: Shape) -> Cluster:
         if self._workspace is None:
             self._workspace = Workspace()
-        cluster = Cluster(shape, self._workspace.new_folder(), self._workspace.lend_database())
+        workspace = self._workspace
+        cluster = Cluster(shape, workspace.new_folder(), workspace.lend_database())
+        warm_up = threading.Thread(target=_import_clients, args=(shape.brokers > 1,), daemon=True)
+        warm_up.start()
         try:
             cluster.start()
+            workspace.wait_for_server()
         except BaseException:
             self._end(cluster)
+            workspace.wait_for_server()  # where that did not start, it is the better reason
             raise
+        finally:
+            warm_up.join()
         return cluster
 
     def _empty_one(self, shape: Shape) -> Cluster | None:
@@ -85,6 +94,16 @@ class Session:
     def _delete_ended(self) -> None:
         while self._ended:
             self._ended.pop().delete()
+
+
+def _import_clients(several: bool) -> None:
+    """What the test's first topic will need, while the brokers load."""
+    for name in ("yak.client.admin", "confluent_kafka.admin", *(("yak.testing.checking",) if several else ())):
+        importlib.import_module(name)
+    if several:
+        from yak.protocol.lean_imports import import_kio
+
+        import_kio()
 
 
 @contextlib.contextmanager

@@ -7,15 +7,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from yak.errors import StartRefused
-from yak.local import ports
+from yak.errors import YakError
+from yak.local import ports, redis_child
 from yak.local.redis_server import EmbeddedRedis
 from yak.testing.guardian import ALL_CLEAN
 
 _DATABASES: Final = 16
 """What a Redis server has when nothing else is said."""
+_SOCKET_URL_BYTES_MAX: Final = 100
+"""Unix socket paths end near 104 bytes (macOS) or 108 (Linux); then a TCP port has to do."""
 _GUARDIAN_SECONDS: Final = 5.0
 
 
@@ -30,6 +33,8 @@ class Workspace:
         # The real path: the kernel tells the guardian no other.
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="yak-testing-"))
         self._servers: list[EmbeddedRedis] = []
+        self._starting = ThreadPoolExecutor(1, "yak-testing-redis")
+        self._start: Future[EmbeddedRedis] | None = None
         self._free: list[str] = []
         self._used: list[str] = []
         self._clusters = 0
@@ -47,13 +52,28 @@ class Workspace:
         return os.path.join(self.folder, f"cluster-{self._clusters}")
 
     def lend_database(self) -> str:
-        """The address of an empty database that nobody else has. Raises YakError when no server can be started."""
+        """The address of an empty database that nobody else has. Its server may be starting; see `wait_for_server`.
+
+        Raises UsageError (`no-redis-server`).
+        """
         if not self._free and self._used:
             self._free, self._used = self._used, []
             _make_empty(self._free)
         if not self._free:
-            self._free = self._database_urls(self._start_server())
+            self._free = self._new_databases()
         return self._free.pop(0)
+
+    def wait_for_server(self) -> None:
+        """Wait until the newest server answers. Raises YakError with the reason when it did not start."""
+        if self._start is None:
+            return
+        try:
+            self._start.result()
+        except YakError:
+            gone = self._servers[-1].url.removesuffix("/0")
+            self._free = []
+            self._used = [url for url in self._used if not url.startswith(gone)]
+            raise
 
     def give_back_database(self, url: str) -> None:
         """Its cluster's brokers are gone. It is emptied when there is no other one."""
@@ -61,6 +81,7 @@ class Workspace:
 
     def close(self) -> None:
         """End the servers, delete the folder, and let the guardian go."""
+        self._starting.shutdown()
         for server in self._servers:
             server.kill()
         self._servers, self._free, self._used = [], [], []
@@ -72,18 +93,17 @@ class Workspace:
         self._guardian.stdin.close()
         self._guardian.wait(_GUARDIAN_SECONDS)
 
-    def _start_server(self) -> EmbeddedRedis:
-        folder = os.path.join(self.folder, f"redis-{len(self._servers) + 1}")
-        try:
-            server = EmbeddedRedis(folder).start()
-        except StartRefused as refused:
-            if refused.code != "redis-socket-path":
-                raise
-            server = EmbeddedRedis(folder, port=ports.find_free("127.0.0.1")).start()
-        self._servers.append(server)
-        return server
+    def _new_databases(self) -> list[str]:
+        """Start one more server, in a thread: brokers take longer to load than it takes to answer, and wait for it.
 
-    def _database_urls(self, server: EmbeddedRedis) -> list[str]:
+        Raises UsageError (`no-redis-server`) at once where there is no program to start.
+        """
+        redis_child.find_server()
+        server = EmbeddedRedis(os.path.join(self.folder, f"redis-{len(self._servers) + 1}"))
+        if len(os.fsencode(server.url)) > _SOCKET_URL_BYTES_MAX:
+            server = EmbeddedRedis(os.path.dirname(server.log_path), port=ports.find_free("127.0.0.1"))
+        self._servers.append(server)
+        self._start = self._starting.submit(server.start)
         if server.url.startswith("unix:"):
             return [f"{server.url}?db={number}" for number in range(_DATABASES)]
         return [f"{server.url.removesuffix('/0')}/{number}" for number in range(_DATABASES)]

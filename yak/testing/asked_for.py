@@ -15,10 +15,8 @@ import pytest
 from yak.testing.shape import Shape
 
 MARKER: Final = "yak"
-MARKER_LINE: Final = (
-    "yak(brokers=1, configs={}, fresh=False, partitions=1, replication_factor=None, topic_configs={}): "
-    "the Kafka cluster and topic of a test (yak_cluster, yak_topic)"
-)
+_BROKERS: Final = 1
+_LOG_LINES: Final = 40
 _CLUSTER_WORDS: Final = ("brokers", "configs", "fresh")
 _TOPIC_WORDS: Final = ("partitions", "replication_factor", "topic_configs")
 _MERGED: Final = ("configs", "topic_configs")
@@ -31,18 +29,21 @@ _NAME_LENGTH_MAX: Final = 100
 class Defaults:
     """What holds for tests that say nothing."""
 
-    brokers: int = 1
+    brokers: int = _BROKERS
     configs: tuple[tuple[str, str], ...] = ()
     fresh: bool = False
+    log_lines: int = _LOG_LINES
+    """Of each broker's log, in the report of a test that failed."""
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Defaults":
         """From the command line and the ini file. Raises UsageError of pytest."""
         pairs = [*config.getini("yak_configs"), *(config.getoption("yak_configs") or [])]
         found = cls(
-            brokers=_number(config, "yak_brokers", 1),
+            brokers=_number(config, "yak_brokers", _BROKERS, least=1),
             configs=tuple(map(_pair, pairs)),
             fresh=bool(config.getoption("yak_fresh") or config.getini("yak_fresh")),
+            log_lines=_number(config, "yak_log_lines", _LOG_LINES, least=0),
         )
         try:
             Shape.of(found.brokers)
@@ -68,15 +69,15 @@ class WantedTopic:
     configs: Mapping[str, object]
 
 
-def wanted_cluster(request: pytest.FixtureRequest) -> WantedCluster:
-    """The cluster of a test; fails the test for words that are none."""
+def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> WantedCluster:
+    """The cluster of a test, and in any case a new one if `fresh`; fails the test for words that are none."""
     words = _words(request, _CLUSTER_WORDS, "brokers")
     defaults = Defaults.of(request.config)
     try:
         shape = Shape.of(words.get("brokers", defaults.brokers), {**dict(defaults.configs), **words.get("configs", {})})
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
-    return WantedCluster(shape, bool(words.get("fresh", defaults.fresh)))
+    return WantedCluster(shape, fresh or bool(words.get("fresh", defaults.fresh)))
 
 
 def wanted_topic(request: pytest.FixtureRequest) -> WantedTopic:
@@ -92,11 +93,6 @@ def topic_name(node: pytest.Item) -> str:
     """
     readable = _NOT_IN_A_NAME.sub("-", node.name).strip("-")[:_NAME_LENGTH_MAX]
     return f"{readable or 'test'}-{uuid.uuid4().hex[:12]}"
-
-
-def log_lines(config: pytest.Config) -> int:
-    """How many lines of each broker's log a failing test shows."""
-    return _number(config, "yak_log_lines", 0)
 
 
 def _words(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: str) -> dict[str, Any]:
@@ -125,9 +121,9 @@ def _take(found: dict[str, Any], args: tuple[object, ...], given: Mapping[str, A
         found[word] = value
 
 
-def _number(config: pytest.Config, name: str, least: int) -> int:
+def _number(config: pytest.Config, name: str, default: int, *, least: int) -> int:
     given = config.getoption(name)
-    text = str(config.getini(name) if given is None else given)
+    text = str(config.getini(name) or default if given is None else given)
     if not (text.isascii() and text.isdigit() and int(text) >= least):
         option = f"--{name.replace('_', '-')} or {name}"
         raise pytest.UsageError(f"{option}: {text!r} is not a number from {least} on")
