@@ -31,6 +31,7 @@ from yak.config.definitions import (
     at_least,
     between,
     one_of,
+    subset_of,
     table_of,
 )
 from yak.config.topic_config_table import TOPIC_CONFIGS
@@ -178,6 +179,38 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches of throttled replicas it follows.",
     ),
+    _static(
+        "group.consumer.assignors",
+        _LIST,
+        "uniform,range",
+        "Strategies that the coordinator has for groups of the consumer protocol; the first where no member asks for one.",
+        subset_of("uniform", "range"),
+    ),
+    _static(
+        "group.consumer.heartbeat.interval.ms",
+        _INT,
+        5000,
+        "How often members of groups of the consumer protocol (KIP-848) are to say that they are alive.",
+        at_least(1),
+    ),
+    _static("group.consumer.max.size", _INT, INT_MAX, "Members of one such group.", at_least(1)),
+    _static(
+        "group.consumer.migration.policy",
+        _STRING,
+        "bidirectional",
+        "Which way a group that has members may change its protocol.",
+        one_of("disabled", "upgrade", "downgrade", "bidirectional"),
+    ),
+    _static(
+        "group.consumer.regex.refresh.interval.ms",
+        _INT,
+        600000,
+        "How often the expressions of such groups are compared with all topics, whether or not these changed.",
+        at_least(10000),
+    ),
+    _static(
+        "group.consumer.session.timeout.ms", _INT, 45000, "Silence after which such a member is expelled.", at_least(1)
+    ),
     _static("group.initial.rebalance.delay.ms", _INT, 500, "How long a new group waits for more members.", at_least(0)),
     _static(
         "group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)
@@ -235,16 +268,6 @@ _WITHOUT_EFFECT: Final = (
         10,
         "Threads for background work; YAK has one pool for each kind of job.",
         at_least(1),
-    ),
-    _inert(
-        "group.consumer.heartbeat.interval.ms",
-        _INT,
-        5000,
-        "Heartbeats of members of consumer groups (KIP-848).",
-        at_least(1),
-    ),
-    _inert(
-        "group.consumer.session.timeout.ms", _INT, 45000, "Silence after which such a member is expelled.", at_least(1)
     ),
     _inert("log.cleaner.enable", _BOOLEAN, "true", "Whether compaction runs; no topic can be compacted yet."),
     _inert(

@@ -52,6 +52,12 @@ class BrokerConfig:
     leader_replication_throttled_rate: int
     """Bytes a second, as set at the start; `dynamic_value` gives the rate in force."""
     follower_replication_throttled_rate: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -81,6 +87,7 @@ class BrokerConfig:
             listeners=listeners,
             advertised_listeners=_list(static, "advertised.listeners") or listeners,
             log_dirs=log_dirs,
+            group_consumer_assignors=_list(static, "group.consumer.assignors"),
             static=static,
             **values,
         )
@@ -115,6 +122,11 @@ _PLAIN_FIELDS: Final = (
     "replica_fetch_backoff_ms",
     "leader_replication_throttled_rate",
     "follower_replication_throttled_rate",
+    "group_consumer_heartbeat_interval_ms",
+    "group_consumer_max_size",
+    "group_consumer_migration_policy",
+    "group_consumer_regex_refresh_interval_ms",
+    "group_consumer_session_timeout_ms",
     "group_initial_rebalance_delay_ms",
     "group_max_session_timeout_ms",
     "group_max_size",

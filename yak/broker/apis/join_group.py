@@ -10,14 +10,18 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.coordinator.tickets import MemberWaiting
+from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import refused_join
 from yak.groups.classic.joining import Join, check_timeouts, join
+from yak.groups.consumer.classic_members import ClassicJoin
 from yak.limits import GROUP_METADATA_BYTES_MAX, GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Led
+    from yak.broker.coordinator.writing import Then
+    from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 11, "JoinGroup", range(10)
 ABSENT: tuple[str, ...] = ()
@@ -43,6 +47,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
             if asked.member_id:
                 raise PeerError(ErrorCode.unknown_member_id)
             group = held.shard.ensure(request.group_id)
+        if group.consumer is not None and group.consumer.is_empty:
+            broker.coordinator.consumers.make_room(held, group)
+        if group.consumer is not None:
+            return _join_consumer_group(broker, call, held, group, asked)
         present = sum(len(data) for each in group.members.members.values() for _name, data in each.protocols)
         if present + sum(len(data) for _name, data in asked.protocols) > GROUP_METADATA_BYTES_MAX:
             raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
@@ -81,6 +89,31 @@ def _join_of(call: Call) -> Join:
         must_ask_twice=call.version >= _ASKS_TWICE_VERSION,
         skips_assignment=call.version >= _SKIPS_VERSION,
     )
+
+
+def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, asked: Join) -> Outcome:
+    """A member that speaks the classic protocol comes into a group of the other one: nobody is waited for."""
+    request = ClassicJoin(
+        asked.member_id,
+        asked.instance_id,
+        asked.client_id,
+        asked.client_host,
+        asked.rebalance_timeout_ms,
+        asked.session_timeout_ms,
+        asked.protocol_type,
+        asked.protocols,
+        broker.coordinator.new_member_id(asked.instance_id or asked.client_id),
+        needs_known_id=asked.must_ask_twice,
+    )
+
+    def refused(error_code: ErrorCode) -> Fields:
+        return _shape(call, refused_join(asked.member_id, error_code))
+
+    def operation(then: Then) -> Fields:
+        answer = broker.coordinator.consumers.join_classic(held, group, request, then)
+        return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
+
+    return answer_when_safe(broker, call, operation, refused)
 
 
 def client_host(call: Call) -> str:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.coordinator.tickets import GroupWaiting
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.checks import check_commit
 from yak.groups.offsets import NO_EXPIRY, Committed, offset_record
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.coordinator.coordinator import Led
-    from yak.groups.shard import Group
+    from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
 ABSENT: tuple[str, ...] = ()
@@ -78,12 +77,12 @@ def _group_of(broker: Broker, call: Call) -> tuple[Led, Group]:
                 ErrorCode.group_id_not_found if call.version >= _GROUP_UNKNOWN_VERSION else ErrorCode.illegal_generation
             )
         return held, held.shard.ensure(request.group_id)
-    check_commit(
-        group.members,
+    group.check_commit(
         request.member_id,
         getattr(request, "group_instance_id", None),
         generation,
-        broker.now_ms,
+        api_version=call.version,
+        now_ms=broker.now_ms,
     )
     return held, group
 

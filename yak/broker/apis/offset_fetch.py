@@ -17,7 +17,7 @@ from yak.groups.offsets import Committed
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.coordinator.coordinator import Led
-    from yak.groups.shard import Group
+    from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
 ABSENT: tuple[str, ...] = ()
@@ -42,6 +42,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
             refusals[index] = refusal.error_code
             continue
         group = held.shard.groups.get(each.group_id)
+        try:
+            _check(each, group)
+        except PeerError as refusal:
+            refusals[index] = refusal.error_code
+            continue
         if group is not None:
             found.append((held, group))
 
@@ -76,6 +81,15 @@ def handle(broker: Broker, call: Call) -> Outcome:
     for held, group in found:
         broker.coordinator.when_committed(held, group, then)
     return Later(waiting)
+
+
+def _check(asked: Any, group: Group | None) -> None:
+    """Whether this one may ask; who says that it is a member must be one (v9, KIP-848)."""
+    member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+    if group is not None:
+        group.check_fetch(member_id, member_epoch)
+    elif member_id is not None and member_epoch >= 0:
+        raise PeerError(ErrorCode.group_id_not_found)
 
 
 def _as_fetch(error_code: ErrorCode) -> ErrorCode:

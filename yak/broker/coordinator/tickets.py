@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, Fields, Now, Outcome, Waiting
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.coordinator.writing import Then
     from yak.groups.classic.group import ClassicGroup
 
 AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
@@ -45,6 +47,33 @@ class GroupWaiting(Waiting):
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """It took too long."""
         return Now(self.late())
+
+
+def answer_when_safe(
+    broker: Broker, call: Call, operation: Callable[[Then], Fields], refused: Callable[[ErrorCode], Fields]
+) -> Outcome:
+    """Do something that gives its answer at once and says later, through `then`, whether that is committed."""
+    waiting = GroupWaiting(
+        broker,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        lambda: refused(ErrorCode.coordinator_not_available),
+    )
+    codes: list[ErrorCode] = []
+    answers: list[Fields] = []
+
+    def then(error_code: ErrorCode) -> None:
+        codes.append(error_code)
+        if answers:
+            settle()
+
+    def settle() -> None:
+        waiting.complete(answers[0] if codes[0] == ErrorCode.none else refused(codes[0]))
+
+    answers.append(operation(then))
+    if codes:
+        settle()
+    return Later(waiting)
 
 
 class MemberWaiting(GroupWaiting):

@@ -34,9 +34,3 @@ def check_deletion_of_offsets(group: ClassicGroup) -> None:
     """Raise NON_EMPTY_GROUP where members are there that are no consumers (validateOffsetDelete)."""
     if group.members and group.protocol_type != CONSUMER_PROTOCOL:
         raise PeerError(ErrorCode.non_empty_group)
-
-
-def check_deletion(group: ClassicGroup) -> None:
-    """Raise NON_EMPTY_GROUP unless the group may be deleted."""
-    if group.state is not ClassicState.EMPTY:
-        raise PeerError(ErrorCode.non_empty_group)
