@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.coordinator.tickets import MemberWaiting
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import refused_join
+from yak.groups.classic.answers import refused_join
 from yak.groups.classic.joining import Join, check_timeouts, join
-from yak.limits import GROUP_METADATA_BYTES_MAX, GROUP_STRING_BYTES_MAX
+from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -43,9 +43,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
             if asked.member_id:
                 raise PeerError(ErrorCode.unknown_member_id)
             group = held.shard.ensure(request.group_id)
-        present = sum(len(data) for each in group.members.members.values() for _name, data in each.protocols)
-        if present + sum(len(data) for _name, data in asked.protocols) > GROUP_METADATA_BYTES_MAX:
-            raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
     except PeerError as refusal:
         return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
     waiting = MemberWaiting(

@@ -17,7 +17,10 @@ def rig() -> GroupsRig:
 
 
 def test_what_was_committed_is_fetched_with_its_metadata_and_epoch(rig):
-    assert rig.commit({("orders", 0): (7, "words"), ("orders", 1): (8, "")}) == {("orders", 0): NONE, ("orders", 1): NONE}
+    assert rig.commit({("orders", 0): (7, "words"), ("orders", 1): (8, "")}) == {
+        ("orders", 0): NONE,
+        ("orders", 1): NONE,
+    }
     (found,) = rig.fetch_groups(("g", {"orders": [0, 1, 2]}))
     assert [
         (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code)
