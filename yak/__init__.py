@@ -14,6 +14,7 @@ The map, from the ground up; imports point down only:
 - `yak.sim`: the same broker under a simulated clock, disk, network and store
 - `yak.client`: the Kafka client side, over librdkafka
 - `yak.local`: clusters on this machine, with their own Redis
+- `yak.testing`: a pytest plugin that gives tests such clusters
 - `yak.commands`: the `yak` command line
 """
 

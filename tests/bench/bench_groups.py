@@ -41,7 +41,7 @@ SESSION_MS = 6_000
 
 def start(folder: Path, redis_url: str, port: int = 0) -> ReadyBroker:
     """One broker on the folder's data."""
-    configs = ("group.initial.rebalance.delay.ms=0",)
+    configs = ("max.connections.per.ip=2000",)
     spec = BrokerSpec(1, "127.0.0.1", port, str(folder / "data"), redis_url, configs)
     starting = StartingBroker(spec, log_path=str(folder / "log"), ready_file=str(folder / "ready"))
     return starting.wait_ready(60)
@@ -118,7 +118,14 @@ def bench_settle(bootstrap: str, figures: Figures, count: int = 100) -> None:
 LONER = """
 import sys
 from confluent_kafka import Consumer
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "death", "session.timeout.ms": int(sys.argv[2])})
+consumer = Consumer(
+    {
+        "bootstrap.servers": sys.argv[1],
+        "group.id": "death",
+        "session.timeout.ms": int(sys.argv[2]),
+        "heartbeat.interval.ms": 500,
+    }
+)
 consumer.subscribe(["shared"], on_assign=lambda _c, found: print("assigned", len(found), flush=True))
 while True:
     consumer.poll(0.1)
@@ -180,14 +187,18 @@ def commit_frame(group: str, offset: int, partitions: int = 1) -> bytes:
 def ask(sock: socket.socket, frame: bytes) -> bytes:
     """Send a whole request and give its answer, with its length prefix."""
     sock.sendall(frame)
-    head = b""
-    while len(head) < 4:
-        head += sock.recv(4 - len(head))
-    (size,) = struct.unpack(">i", head)
-    body = b""
-    while len(body) < size:
-        body += sock.recv(size - len(body))
-    return head + body
+    head = receive(sock, 4)
+    return head + receive(sock, struct.unpack(">i", head)[0])
+
+
+def receive(sock: socket.socket, size: int) -> bytes:
+    """That many bytes."""
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        assert part, "the broker closed the connection"
+        data += part
+    return data
 
 
 def connect(broker: ReadyBroker) -> socket.socket:
@@ -290,7 +301,7 @@ def served(folder: Path) -> Iterator[str]:
     try:
         yield redis.url
     finally:
-        stop(redis.process)
+        stop(redis.process, patience_seconds=5)
 
 
 def main() -> int:

@@ -26,7 +26,6 @@ from yak.protocol.record_batch import (
     read_header,
 )
 from yak.protocol.record_check import check_records
-from yak.protocol.topic_names import INTERNAL_TOPICS
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ def append_batch(
     if log is None:
         raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
     config = log.config
-    if partition.topic_partition.topic in INTERNAL_TOPICS:
-        raise PeerError(ErrorCode.invalid_topic_exception, "only the cluster itself writes to an internal topic")
     header = check_batch(records, version, config.max_message_bytes)
     assert records is not None
     if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):

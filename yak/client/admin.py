@@ -105,9 +105,20 @@ class Admin:
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic."""
-        what = f'topic "{name}" was not deleted'
-        futures = self._ask(what, self._client.delete_topics, [name], operation_timeout=self.timeout_s)
-        self._wait(futures[name], what)
+        self.delete_topics([name])
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics with one request. Raises YakError for the first that was not deleted; the others are."""
+        if not names:
+            return
+        futures = self._ask(
+            f"topics were not deleted: {', '.join(names)}",
+            self._client.delete_topics,
+            list(names),
+            operation_timeout=self.timeout_s,
+        )
+        for name, future in futures.items():
+            self._wait(future, f'topic "{name}" was not deleted')
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Grow a topic to `total` partitions."""

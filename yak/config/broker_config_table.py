@@ -11,6 +11,8 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
 - `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits its turn behind
   the clients. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
+- `group.initial.rebalance.delay.ms` is 500 (Kafka: 3,000): the members of a new group on one machine or in one room come within
+  that, and each that comes prolongs it.
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and the rest is what a coordinator
   reads record by record before it serves its groups.
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
@@ -176,9 +178,7 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches of throttled replicas it follows.",
     ),
-    _static(
-        "group.initial.rebalance.delay.ms", _INT, 3000, "How long a new group waits for more members.", at_least(0)
-    ),
+    _static("group.initial.rebalance.delay.ms", _INT, 500, "How long a new group waits for more members.", at_least(0)),
     _static(
         "group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)
     ),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from yak.errors import ErrorCode, PeerError
+from yak import errors  # its ErrorCode is looked up when used: to read the tables nobody needs kio
+from yak.errors import PeerError
 from yak.limits import CONFIG_VALUE_LENGTH_MAX
 
 INT_MAX: Final = 2**31 - 1
@@ -200,10 +201,12 @@ def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> No
     """Raise PeerError(INVALID_CONFIG) with words unless `value` may be set for `name`."""
     definition = table.get(name)
     if definition is None:
-        raise PeerError(ErrorCode.invalid_config, f"Unknown config name: {name}")
+        raise PeerError(errors.ErrorCode.invalid_config, f"Unknown config name: {name}")
     if value is None:
-        raise PeerError(ErrorCode.invalid_config, f"Null value not supported for config: {name}")
+        raise PeerError(errors.ErrorCode.invalid_config, f"Null value not supported for config: {name}")
     try:
         definition.accept(value)
     except ValueError as error:
-        raise PeerError(ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}") from None
+        raise PeerError(
+            errors.ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}"
+        ) from None

@@ -32,7 +32,7 @@ MEMBERS_A_MS = 100
 class ClassicSettings:
     """Kafka's configs `group.initial.rebalance.delay.ms` and so on."""
 
-    initial_rebalance_delay_ms: int = 3_000
+    initial_rebalance_delay_ms: int = 500
     max_size: int = 2**31 - 1
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
