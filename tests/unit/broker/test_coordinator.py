@@ -371,6 +371,7 @@ def test_no_answer_leaves_before_what_it_rests_on_is_committed() -> None:
     assert not reading.is_done
     rig.run_for(1_100)
     assert waiting.answer.topics[0].partitions[0].error_code == ErrorCode.coordinator_not_available
+    # consumers before 3.9 do not know the same code of a fetch (GroupCoordinatorService.handleOffsetFetchException)
     assert reading.answer.groups[0].error_code == ErrorCode.not_coordinator
 
 

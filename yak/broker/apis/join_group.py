@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import refused_join
+from yak.groups.classic.answers import refused_join
 from yak.groups.classic.joining import Join, check_timeouts, join
 from yak.groups.consumer.classic_members import ClassicJoin
-from yak.limits import GROUP_METADATA_BYTES_MAX, GROUP_STRING_BYTES_MAX
+from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -51,9 +51,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
             broker.coordinator.consumers.make_room(held, group)
         if group.consumer is not None:
             return _join_consumer_group(broker, call, held, group, asked)
-        present = sum(len(data) for each in group.members.members.values() for _name, data in each.protocols)
-        if present + sum(len(data) for _name, data in asked.protocols) > GROUP_METADATA_BYTES_MAX:
-            raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
     except PeerError as refusal:
         return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
     waiting = MemberWaiting(

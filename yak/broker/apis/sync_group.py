@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import refused_sync
+from yak.groups.classic.answers import refused_sync
 from yak.groups.classic.syncing import Sync, sync
 
 if TYPE_CHECKING:

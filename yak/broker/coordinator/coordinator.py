@@ -225,8 +225,8 @@ class Coordinator:
 
     def new_member_id(self, prefix: str) -> str:
         """The client's name and something random, as Kafka's are."""
-        text = prefix.encode()[:GROUP_STRING_BYTES_MAX].decode(errors="ignore")
-        return f"{text}-{self._broker.dice.uuid4()}"
+        unique = f"-{self._broker.dice.uuid4()}"
+        return prefix.encode()[: GROUP_STRING_BYTES_MAX - len(unique)].decode(errors="ignore") + unique
 
     @property
     def now_ms(self) -> int:

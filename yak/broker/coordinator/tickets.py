@@ -95,7 +95,6 @@ class MemberWaiting(GroupWaiting):
     def leave(self, broker: Broker) -> None:
         """The request is over; one that was not answered has lost its connection, or its patience."""
         if self.fields is None:
-            for member in list(self.group.members.values()):
-                if member.joining is self or member.syncing is self:
-                    self.group.ticket_lost(member, self, broker.now_ms)
-                    return
+            member = self.group.holder_of(self)
+            if member is not None:
+                self.group.ticket_lost(member, self, broker.now_ms)
