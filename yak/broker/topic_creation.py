@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import PeerError
+from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
             new,
             broker.dice.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            validate_config=validate_topic_config,
+            validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None

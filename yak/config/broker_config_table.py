@@ -11,6 +11,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
 - `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits its turn behind
   the clients. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
+- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes a key (Kafka: 24).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
@@ -31,6 +32,7 @@ from yak.config.definitions import (
 )
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
+    COMPACTION_MAP_BYTES,
     CONNECTIONS_MAX,
     CONNECTIONS_PER_IP_MAX,
     FETCH_BYTES_MAX,
@@ -81,6 +83,21 @@ _WITH_EFFECT: Final = (
         FETCH_SESSIONS_MAX,
         "Fetch sessions that are remembered (KIP-227).",
         at_least(0),
+    ),
+    _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
+    _static(
+        "log.cleaner.backoff.ms",
+        _LONG,
+        15000,
+        "How long a log that may be worth compacting waits until it is looked at.",
+        at_least(0),
+    ),
+    _static(
+        "log.cleaner.dedupe.buffer.size",
+        _LONG,
+        COMPACTION_MAP_BYTES,
+        "Memory for the keys of a log that is being compacted, about 200 bytes each; a log with more of them takes more rounds.",
+        at_least(1024),
     ),
     _static(
         "connections.max.idle.ms", _LONG, IDLE_MS_MAX, "A connection that is silent for longer is closed.", at_least(1)
@@ -201,7 +218,6 @@ _WITHOUT_EFFECT: Final = (
     _inert("group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)),
     _inert("group.max.size", _INT, INT_MAX, "Members of one group.", at_least(1)),
     _inert("group.min.session.timeout.ms", _INT, 6000, "Shortest session timeout a member may ask for.", at_least(1)),
-    _inert("log.cleaner.enable", _BOOLEAN, "true", "Whether compaction runs; no topic can be compacted yet."),
     _inert(
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
@@ -294,6 +310,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
                 topic_config.check if synonym.factor == 1 else at_least(-1),
                 has_effect=topic_config.has_effect,
                 update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
+                served=topic_config.served,
             )
     return tuple(found.values())
 
