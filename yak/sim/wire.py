@@ -6,6 +6,7 @@ import dataclasses
 import io
 import struct
 import typing
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -69,10 +70,19 @@ def read_answer(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
 
 
 def record_batch(
-    values: list[bytes], timestamp_ms: int, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1
+    values: Sequence[bytes | None],
+    timestamp_ms: int,
+    *,
+    keys: Sequence[bytes | None] = (),
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
 ) -> bytes:
-    """One uncompressed batch of records without keys."""
-    records = b"".join(_record(index, value) for index, value in enumerate(values))
+    """One uncompressed batch of records, without keys unless some are given."""
+    records = b"".join(
+        _record(index, key, value)
+        for index, (key, value) in enumerate(zip(keys or [None] * len(values), values, strict=True))
+    )
     header = HEADER.pack(
         0,
         49 + len(records),
@@ -103,6 +113,10 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _record(offset_delta: int, value: bytes) -> bytes:
-    body = b"\0" + _varint(0) + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+def _record(offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
+    body = b"\0" + _varint(0) + _varint(offset_delta) + _nullable(key) + _nullable(value) + _varint(0)
     return _varint(len(body)) + body
+
+
+def _nullable(data: bytes | None) -> bytes:
+    return _varint(-1) if data is None else _varint(len(data)) + data
