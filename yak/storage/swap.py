@@ -39,6 +39,7 @@ def replace(log: Log, segments: Sequence[Segment], cleaned: Segment) -> Callable
     removed: list[str] = []
     try:
         for segment in segments:
+            # a thread that is about to open one by its name finds it open
             segment.open()
         cleaned.set_aside(SWAP_SUFFIX)
         for segment in segments:
