@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.broker.coordinator.offsets_topic import plan_offsets_topic
@@ -10,6 +11,7 @@ from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_crea
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import PeerError
 from yak.groups.placement import OFFSETS_TOPIC
+from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
             new,
             broker.dice.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            validate_config=validate_topic_config,
+            validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None

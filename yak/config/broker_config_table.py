@@ -15,6 +15,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
   that, and each that comes prolongs it.
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and the rest is what a coordinator
   reads record by record before it serves its groups.
+- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes a key (Kafka: 24).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
@@ -36,6 +37,7 @@ from yak.config.definitions import (
 )
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
+    COMPACTION_MAP_BYTES,
     CONNECTIONS_MAX,
     CONNECTIONS_PER_IP_MAX,
     FETCH_BYTES_MAX,
@@ -88,6 +90,21 @@ _WITH_EFFECT: Final = (
         FETCH_SESSIONS_MAX,
         "Fetch sessions that are remembered (KIP-227).",
         at_least(0),
+    ),
+    _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
+    _static(
+        "log.cleaner.backoff.ms",
+        _LONG,
+        15000,
+        "How long a log that may be worth compacting waits until it is looked at.",
+        at_least(0),
+    ),
+    _static(
+        "log.cleaner.dedupe.buffer.size",
+        _LONG,
+        COMPACTION_MAP_BYTES,
+        "Memory for the keys of a log that is being compacted, about 200 bytes each; a log with more of them takes more rounds.",
+        at_least(1024),
     ),
     _static(
         "connections.max.idle.ms", _LONG, IDLE_MS_MAX, "A connection that is silent for longer is closed.", at_least(1)
@@ -269,7 +286,6 @@ _WITHOUT_EFFECT: Final = (
         "Threads for background work; YAK has one pool for each kind of job.",
         at_least(1),
     ),
-    _inert("log.cleaner.enable", _BOOLEAN, "true", "Whether compaction runs; no topic can be compacted yet."),
     _inert(
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
@@ -351,6 +367,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
                 topic_config.check if synonym.factor == 1 else at_least(-1),
                 has_effect=topic_config.has_effect,
                 update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
+                served=topic_config.served,
             )
     return tuple(found.values())
 

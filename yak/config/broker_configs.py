@@ -36,6 +36,9 @@ class BrokerConfig:
     """-1: a quarter of the machine's memory (`limits.request_memory_bytes_max`)."""
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
     producer_id_expiration_ms: int
     broker_rack: str | None
     controlled_shutdown_enable: bool
@@ -109,6 +112,9 @@ _PLAIN_FIELDS: Final = (
     "queued_max_request_bytes",
     "log_retention_check_interval_ms",
     "log_flush_offset_checkpoint_interval_ms",
+    "log_cleaner_enable",
+    "log_cleaner_backoff_ms",
+    "log_cleaner_dedupe_buffer_size",
     "producer_id_expiration_ms",
     "controlled_shutdown_enable",
     "auto_leader_rebalance_enable",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.admission import append_batch
 from yak.broker.appending import Appended
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.keyed_records import record_errors_of
 from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.hot import ProducePartitionAnswer, produce_response
@@ -100,7 +101,7 @@ def _answer(
 
 def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
     """The answer of a partition whose batch was not appended."""
-    return ProducePartitionAnswer(index, error.error_code, -1, -1, -1, (), error.message or None)
+    return ProducePartitionAnswer(index, error.error_code, -1, -1, -1, record_errors_of(error), error.message or None)
 
 
 def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
