@@ -164,7 +164,8 @@ def member(
 ) -> None:
     """Be one of the consumers of `yak demo groups`.
 
-    Prints a line of JSON for each thing that happens to it, and ends when its standard input is closed.
+    Joins when it gets a line on its standard input, prints a line of JSON for each thing that happens to it, and leaves
+    when its standard input is closed.
     """
     import sys
 
@@ -229,7 +230,7 @@ def _session_ms(session_timeout: str | None, *, fast: bool) -> int:
         raise UsageError(
             "demo-session",
             f"--session-timeout {session_timeout} cannot be used" + (" with --fast" if fast else ""),
-            why="--fast has a session of its own" if fast else "a session here is 1.5 s, five heartbeats, to 2 min",
+            why="--fast has a session of its own" if fast else "a session of the demo is 1.5 s to 2 min",
             try_=("yak demo groups --session-timeout 6s",),
         )
     return session_ms

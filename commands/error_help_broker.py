@@ -222,7 +222,7 @@ BROKER: dict[str, Explanation] = {
     ),
     "demo-session": explain(
         "The demo's session time-out cannot be used.",
-        "Its consumers send a heartbeat every 300 ms; a session takes five of them, and 2 min at most.",
+        "It can be 1.5 s, which is several heartbeats of its consumers, to 2 min.",
         "yak demo groups --session-timeout 6s",
     ),
     "ephemeral-data-dir": explain(

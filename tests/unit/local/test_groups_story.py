@@ -1,11 +1,13 @@
 """The parts of the groups demo that need no cluster."""
 
+import socket
 from dataclasses import replace
 
-from yak.client.replication import PartitionReplicas
-from yak.groups.placement import OFFSETS_TOPIC, partition_of
+import pytest
+
+from yak.errors import NothingInTime
 from yak.local.demo.group_ledger import Hold, PartitionVerdict
-from yak.local.demo.group_state import offsets_partition
+from yak.local.demo.group_state import coordinator_of
 from yak.local.demo.groups_result import (
     GroupsDemoResult,
     GroupsDemoSettings,
@@ -83,8 +85,9 @@ def test_a_partition_goes_to_the_first_that_read_it():
     assert [each.again for each in handovers(dead, later, {0: 7, 1: 4})] == [2, 0]
 
 
-def test_the_groups_partition_of_the_offsets_is_the_one_that_the_brokers_take():
-    offsets = [PartitionReplicas(OFFSETS_TOPIC, each, 2, 0, 0, (1, 2), (1, 2), None, {}) for each in range(50)]
-    found = offsets_partition([replace(offsets[0], topic="demo"), *offsets], "demo")
-    assert found is offsets[partition_of("demo", 50)]
-    assert offsets_partition([replace(offsets[0], topic="demo")], "demo") is None
+def test_a_group_whose_brokers_are_all_gone_has_no_coordinator():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(NothingInTime) as caught:
+        coordinator_of(f"{address},{address}", "g", timeout_seconds=0.1)
+    assert (caught.value.code, caught.value.why) == ("demo-group", "no broker answered")

@@ -9,7 +9,7 @@ import pytest
 from yak.errors import YakError
 from yak.local import processes
 from yak.local.demo import member_process
-from yak.local.demo.group_events import Began, Read
+from yak.local.demo.group_events import Began, Given, Read
 from yak.local.demo.group_member import MemberSettings
 from yak.local.demo.member_process import MemberProcess
 
@@ -29,6 +29,8 @@ if how == "half":
     sys.stdout.write('{"event":"read","at":3.0,')
     sys.stdout.flush()
     time.sleep(60)
+if sys.stdin.readline():
+    print('{"event":"given","at":3.0,"partitions":[0]}', flush=True)
 sys.stdin.read()
 print('{"event":"read","at":4.0,"partition":0,"offset":8,"checksum":9}', flush=True)
 """
@@ -69,6 +71,12 @@ def test_what_it_tells_arrives_with_its_name(start):
     member.check()
 
 
+def test_it_joins_when_it_is_told_to(start):
+    member, told, _ = start("runs")
+    member.join()
+    assert told.get(timeout=20) == ("m", Given(3.0, (0,)))
+
+
 def test_it_ends_in_order_when_it_is_asked_to_and_is_heard_to_the_end(start):
     member, told, _ = start("runs")
     member.ask_to_end()
@@ -91,6 +99,7 @@ def test_one_that_ends_by_itself_gives_its_own_error(start):
     with pytest.raises(YakError) as caught:
         wait_for_its_end(member)
     assert (caught.value.code, caught.value.why, caught.value.exit_code) == ("unreachable", "nobody listens", 3)
+    member.join()  # what ended needs no more words
 
 
 def test_one_that_crashes_is_an_error_with_its_last_line(start):

@@ -12,7 +12,7 @@ from yak.ids import Offset
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The member's own process, which in the one-file executable is not the one that was started."""
+    """The member is ready to join. `pid` is its own, which in the one-file executable is not of what was started."""
 
     at: float
     pid: int

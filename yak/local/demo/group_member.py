@@ -1,5 +1,7 @@
 """One member of the demo's group: reads what it is given, tells of each record, and commits four times a second.
 
+What it has read it commits explicitly, while it goes on reading; before it gives a partition away it waits for that.
+
 It runs in a process of its own (`yak demo member`), so that it can be killed as any consumer can.
 """
 
@@ -16,7 +18,8 @@ from yak.client.errors import from_kafka, name_of
 from yak.ids import Offset
 from yak.local.demo.group_events import Began, Committed, Event, Given, NotCommitted, Read, Taken, to_line
 
-HEARTBEAT_MS: Final = 300
+HEARTBEAT_MS: Final = 200
+"""Less than between two commits: librdkafka's main thread, which looks whether one is due, mostly wakes up for those."""
 COMMIT_SECONDS: Final = 0.25
 ASSIGNOR: Final = "cooperative-sticky"
 _POLL_SECONDS: Final = 0.05
@@ -55,12 +58,16 @@ def consumer_config(settings: MemberSettings) -> dict[str, Any]:
 class GroupMember:
     """A consumer that tells what it does. `positions` has the next offset of each of its partitions with a record read."""
 
-    def __init__(self, settings: MemberSettings, consumer: Any, tell: Callable[[Event], None]) -> None:
+    def __init__(
+        self, settings: MemberSettings, make_consumer: Callable[[dict[str, Any]], Any], tell: Callable[[Event], None]
+    ) -> None:
         self._topic = settings.topic
-        self._consumer = consumer
+        self._consumer = make_consumer({**consumer_config(settings), "on_commit": self._on_commit})
         self._tell = tell
         self.positions: dict[int, Offset] = {}
         self._committed: dict[int, Offset] = {}
+        self._asked_at: float | None = None
+        """When the commit that is on its way was sent."""
 
     def run(self, enough: Callable[[], bool]) -> None:
         """Read until that is true, commit, and leave the group. Raises YakError for an error that will not heal."""
@@ -90,36 +97,50 @@ class GroupMember:
         self._tell(Read(time.monotonic(), partition, offset, checksum))
         self.positions[partition] = offset + 1
 
-    def commit(self, *, partitions: tuple[int, ...] | None = None) -> None:
-        """Commit what was read since the last commit, and wait for the coordinator's answer.
+    def commit(self) -> None:
+        """Commit what was read since the last commit, and go on reading: during a rebalance the answer takes a while.
 
         One at a time: an earlier one that was tried again after a later one would take the group back.
         """
-        from confluent_kafka import KafkaException, TopicPartition
+        wanted = self._uncommitted(tuple(self.positions))
+        if self._asked_at is None and wanted:
+            self._asked_at = time.monotonic()
+            self._consumer.commit(offsets=wanted, asynchronous=True)
 
-        wanted = {
-            partition: offset
-            for partition, offset in self.positions.items()
-            if offset != self._committed.get(partition) and (partitions is None or partition in partitions)
-        }
+    def _commit_and_wait(self, partitions: tuple[int, ...]) -> None:
+        from confluent_kafka import KafkaException
+
+        wanted = self._uncommitted(partitions)
         if not wanted:
             return
         asked_at = time.monotonic()
         try:
-            answers = self._consumer.commit(
-                offsets=[TopicPartition(self._topic, *each) for each in wanted.items()], asynchronous=False
-            )
+            self._answered(asked_at, None, self._consumer.commit(offsets=wanted, asynchronous=False))
         except KafkaException as error:
-            self._tell(NotCommitted(time.monotonic(), str(error.args[0])))
-            return
+            self._answered(asked_at, error.args[0], wanted)
+
+    def _uncommitted(self, partitions: tuple[int, ...]) -> list[Any]:
+        from confluent_kafka import TopicPartition
+
+        return [
+            TopicPartition(self._topic, partition, offset)
+            for partition, offset in self.positions.items()
+            if partition in partitions and offset != self._committed.get(partition)
+        ]
+
+    def _on_commit(self, error: Any, partitions: list[Any]) -> None:
+        asked_at, self._asked_at = self._asked_at, None
+        assert asked_at is not None, "this commit was sent"
+        self._answered(asked_at, error, partitions)
+
+    def _answered(self, asked_at: float, error: Any, partitions: list[Any]) -> None:
         at = time.monotonic()
-        done = {int(each.partition): int(each.offset) for each in answers if each.error is None}
-        self._committed |= done
+        done = {int(each.partition): int(each.offset) for each in partitions if error is None and each.error is None}
+        self._committed |= {partition: offset for partition, offset in done.items() if partition in self.positions}
         if done:
             self._tell(Committed(at, asked_at, tuple(sorted(done.items()))))
-        for each in answers:
-            if each.error is not None:
-                self._tell(NotCommitted(at, str(each.error)))
+        for each in dict.fromkeys(str(error or each.error) for each in partitions if error or each.error):
+            self._tell(NotCommitted(at, each))
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         # Told before it asks for the committed offsets: what is committed by now, it must not read again.
@@ -127,8 +148,7 @@ class GroupMember:
         consumer.incremental_assign(partitions)
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
-        numbers = _numbers(partitions)
-        self.commit(partitions=numbers)
+        self._commit_and_wait(_numbers(partitions))
         self._let_go(consumer, partitions, in_order=True)
 
     def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
@@ -148,9 +168,10 @@ def _numbers(partitions: list[Any]) -> tuple[int, ...]:
 
 
 def run_member(settings: MemberSettings, *, stdin: int, stdout: BinaryIO) -> None:
-    """Be a member until `stdin` is closed, with a line on `stdout` for each event. Raises YakError.
+    """Join when something comes on `stdin`, and be a member until that is closed; a line on `stdout` for each event.
 
-    Whoever started it holds the other end of `stdin`: if that process ends, however it ends, so does the member.
+    So members that are started together can join together, however long each of them takes to start. Whoever started it
+    holds the other end of `stdin`: if that process ends, however it ends, so does the member. Raises YakError.
     """
     from confluent_kafka import Consumer
 
@@ -158,7 +179,6 @@ def run_member(settings: MemberSettings, *, stdin: int, stdout: BinaryIO) -> Non
         stdout.write(to_line(event).encode() + b"\n")
         stdout.flush()
 
-    tell(Began(time.monotonic(), os.getpid()))
     enough = threading.Event()
 
     def watch() -> None:
@@ -166,5 +186,8 @@ def run_member(settings: MemberSettings, *, stdin: int, stdout: BinaryIO) -> Non
             pass
         enough.set()
 
-    threading.Thread(target=watch, name="until-stdin-closes", daemon=True).start()
-    GroupMember(settings, Consumer(consumer_config(settings)), tell).run(enough.is_set)
+    member = GroupMember(settings, Consumer, tell)
+    tell(Began(time.monotonic(), os.getpid()))
+    if os.read(stdin, 1):
+        threading.Thread(target=watch, name="until-stdin-closes", daemon=True).start()
+        member.run(enough.is_set)

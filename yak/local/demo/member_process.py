@@ -1,5 +1,6 @@
 """A member of the demo's group as a child process: started, heard, killed, or told to end."""
 
+import contextlib
 import queue
 import subprocess
 import threading
@@ -64,6 +65,14 @@ class MemberProcess:
         """Its pid, as soon as it has begun."""
         return None if self.process is None else self.process.pid
 
+    def join(self) -> None:
+        """Have it join the group; it has begun."""
+        assert self._child is not None, "start it first"
+        assert self._child.stdin is not None, "asked for at the start"
+        with contextlib.suppress(BrokenPipeError):  # it ended: `check` says why
+            self._child.stdin.write(b"\n")
+            self._child.stdin.flush()
+
     def check(self) -> None:
         """Raises the YakError with which it ended, where it should run."""
         assert self._child is not None, "start it first"
@@ -90,8 +99,7 @@ class MemberProcess:
         """Have it commit and leave the group."""
         assert self._child is not None, "start it first"
         self.is_ended = True
-        if self._child.stdin is not None:
-            self._child.stdin.close()
+        self._close_stdin(self._child)
 
     def wait_end(self, timeout_seconds: float) -> None:
         """Raises the YakError with which it ended; one that does not end in time is killed."""
@@ -123,6 +131,11 @@ class MemberProcess:
         assert self._child is not None, "start it first"
         assert self._reader is not None, "start it first"
         self._child.wait(_PATIENCE_SECONDS)
-        if self._child.stdin is not None:
-            self._child.stdin.close()
+        self._close_stdin(self._child)
         self._reader.join(_PATIENCE_SECONDS)
+
+    @staticmethod
+    def _close_stdin(child: subprocess.Popen[bytes]) -> None:
+        assert child.stdin is not None, "asked for at the start"
+        with contextlib.suppress(BrokenPipeError):  # what was not sent yet is for nobody any more
+            child.stdin.close()

@@ -11,12 +11,12 @@ from yak.ids import Offset
 from yak.local.demo.group_events import Committed, Event, Given
 from yak.local.demo.group_ledger import GroupLedger, Hold
 from yak.local.demo.group_member import MemberSettings
-from yak.local.demo.group_state import committed_offsets
+from yak.local.demo.group_state import committed_offsets, coordinator_of
 from yak.local.demo.groups_result import GROUP_ID, MEMBERS, TOPIC, MemberRow
 from yak.local.demo.member_process import MemberProcess, Told
 
 PATIENCE_SECONDS: Final = 30.0
-REQUEST_SECONDS: Final = 5.0
+REQUEST_SECONDS: Final = 10.0
 _UNCOMMITTED_WANTED: Final = 5
 _UNCOMMITTED_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.02
@@ -47,9 +47,14 @@ class WatchedGroup:
         return [member for member in self.members.values() if not member.is_ended]
 
     def start(self) -> None:
-        """Start all of them at the same time."""
+        """Start all of them, and have them join when the last of them is ready. Raises YakError."""
         for member in self.members.values():
             member.start()
+        # Whoever asks for a coordinator first waits for the topic of commits to be made; let that not be one of them.
+        coordinator_of(self._bootstrap, GROUP_ID, timeout_seconds=PATIENCE_SECONDS)
+        self.wait("the members start", lambda: all(member.pid is not None for member in self.members.values()))
+        for member in self.members.values():
+            member.join()
 
     def hear(self) -> None:
         """Take in what the members told. Raises the YakError of one that ended by itself."""
