@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from yak.client.connection import base_config, check_reachable
+from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.errors import YakError
@@ -54,13 +54,28 @@ def _library() -> Any:
 
 
 class Admin:
-    """One admin connection. Construction checks that a broker answers. Raises YakError from every method."""
+    """One admin connection. Construction checks that a broker answers. Raises YakError from every method.
 
-    def __init__(self, servers: str, *, timeout_ms: int = 10_000, verbose: int = 0) -> None:
+    `extra` are librdkafka settings; with them connections may be encrypted, and then nothing is checked at construction.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        *,
+        timeout_ms: int = 10_000,
+        verbose: int = 0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         self.servers = servers
         self.timeout_s = timeout_ms / 1000
-        self.answered = check_reachable(servers, timeout_ms)
-        self._client: Any = _library().AdminClient(base_config(servers, verbose=verbose))
+        given = dict(extra or {})
+        self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
+        config = base_config(servers, verbose=verbose) | given
+        try:
+            self._client: Any = _library().AdminClient(config)
+        except kafka_exceptions() as error:
+            raise from_exception(error, "the connection's settings are refused") from None
 
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
