@@ -58,7 +58,24 @@ _SLUGS = {
     "_ALL_BROKERS_DOWN": "unreachable",
     "_RESOLVE": "unreachable",
     "_INVALID_ARG": "usage",
-    "COORDINATOR_NOT_AVAILABLE": "not-supported",
+    "COORDINATOR_NOT_AVAILABLE": "no-coordinator",
+    "COORDINATOR_LOAD_IN_PROGRESS": "no-coordinator",
+    "NOT_COORDINATOR": "no-coordinator",
+    "_WAIT_COORD": "no-coordinator",
+    "GROUP_ID_NOT_FOUND": "unknown-group",
+    "INVALID_GROUP_ID": "bad-group-id",
+    "NON_EMPTY_GROUP": "group-active",
+    "UNKNOWN_MEMBER_ID": "group-moved-on",
+    "ILLEGAL_GENERATION": "group-moved-on",
+    "STALE_MEMBER_EPOCH": "group-moved-on",
+    "FENCED_MEMBER_EPOCH": "group-moved-on",
+    "REBALANCE_IN_PROGRESS": "group-moved-on",
+    "_ASSIGNMENT_LOST": "group-moved-on",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "group-subscribed",
+    "GROUP_MAX_SIZE_REACHED": "group-full",
+    "INCONSISTENT_GROUP_PROTOCOL": "group-protocol",
+    "FENCED_INSTANCE_ID": "instance-taken",
+    "UNRELEASED_INSTANCE_ID": "instance-taken",
 }
 
 _TRY = {
@@ -69,6 +86,14 @@ _TRY = {
     "unknown-topic": ("yak topics list",),
     "topic-exists": ("yak topics describe TOPIC", "add --if-not-exists"),
     "no-leader": ("yak topics list --unavailable-partitions",),
+    "no-coordinator": ("yak isr __consumer_offsets --unavailable", "give it more time with --timeout 30s"),
+    "unknown-group": ("yak groups list",),
+    "group-active": ("stop its members, and try again", "yak groups members GROUP"),
+    "group-moved-on": ("try again",),
+    "group-subscribed": ("stop the members that read the topic, and try again", "yak groups members GROUP -o wide"),
+    "group-full": ("yak brokers describe ID --all-configs", "stop a member"),
+    "group-protocol": ("yak groups describe GROUP", "use another group"),
+    "bad-group-id": ("yak groups list",),
 }
 
 
