@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.consume import PartitionReader, Window
     from yak.client.filters import Filter
-    from yak.client.groups.reading import GroupReader
+    from yak.client.groups.reading import CommitEvery, GroupReader
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Range
     from yak.client.received import Received
@@ -120,6 +120,7 @@ def run(g: "Globals", request: Request) -> int:
     from yak.commands.record_output import Decoder, RecordPrinter
 
     request.check()
+    every = _commits(g, request)
     wanted = _range(g, request)
     filters = [parse_filter(text) for text in request.filters]
     printer = RecordPrinter(
@@ -133,7 +134,7 @@ def run(g: "Globals", request: Request) -> int:
     if request.group is not None:
         from yak.commands.consuming_group import Member, run_member
 
-        member = Member(g, request, admin, [topic.name for topic in topics], windows, _until_ms(wanted))
+        member = Member(g, request, admin, [topic.name for topic in topics], windows, _until_ms(wanted), every)
         return run_member(member, printer, filters, decoder)
     reader = PartitionReader(g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.verbose)
     reading = Reading(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
@@ -141,6 +142,16 @@ def run(g: "Globals", request: Request) -> int:
         return reading.run()
     finally:
         reader.close()
+
+
+def _commits(g: "Globals", request: Request) -> "CommitEvery | None":
+    """When to commit; None for never."""
+    if request.group is None:
+        return None
+    from yak.commands.consuming_group import COMMIT_EVERY, parse_commit_every
+
+    g.must_not_be_readonly(f'joining group "{request.group}"')
+    return None if request.no_commit else parse_commit_every(request.commit_every or COMMIT_EVERY)
 
 
 def _range(g: "Globals", request: Request) -> "Range":

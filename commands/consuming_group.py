@@ -53,7 +53,7 @@ def parse_commit_every(text: str) -> "CommitEvery":
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What one `yak consume --group` is to read: `windows` of all partitions of its topics."""
+    """What one `yak consume --group` is to read: `windows` of all partitions of its topics; `every` None commits nothing."""
 
     g: "Globals"
     request: Request
@@ -61,6 +61,7 @@ class Member:
     topics: "Sequence[str]"
     windows: "dict[TopicPartition, Window]"
     until_ms: int | None
+    every: "CommitEvery | None"
 
 
 def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]", decoder: "Decoder | None") -> int:
@@ -70,8 +71,6 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
 
     g, request = member.g, member.request
     assert request.group is not None
-    every = None if request.no_commit else parse_commit_every(request.commit_every or COMMIT_EVERY)
-    g.must_not_be_readonly(f'joining group "{request.group}"')
     with GroupBrokers(member.admin) as brokers:
         brokers.coordinators([request.group])
 
@@ -81,7 +80,7 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
     with interrupts.held() as held:
         reader = GroupReader(
             g.bootstrap_servers, request.group, member.topics, member.windows,
-            marks=marks, flush=printer.flush, every=every, warn=g.out.warn, until_ms=member.until_ms,
+            marks=marks, flush=printer.flush, every=member.every, warn=g.out.warn, until_ms=member.until_ms,
             tell=lambda started: tell_start(g, request, started), timeout_s=g.timeout_ms / 1000,
             read_committed=request.read_committed, verbose=g.verbose,
         )  # fmt: skip
@@ -117,7 +116,9 @@ class GroupReading(Reading):
                 self._joining_since = now
             elif 0 < self._joining_since < now - WAITING_S:
                 self._joining_since = 0.0
-                self._g.out.note(f'waiting for group "{reader.group}": it lets members in when all have joined anew')
+                self._g.out.note(
+                    f'waiting for group "{reader.group}": its other members must join anew, or be given up after their session'
+                )
             return True
         self._joining_since = None
         return super()._more()

@@ -255,7 +255,12 @@ def _reset_result(step: "Step", results: Mapping[TopicPartition, YakError | None
     else:
         error = results.get(step.partition)
         words = "set" if error is None else f"failed: {error.code}"
-    return f"{words} ({step.note})" if step.note else words
+    return words
+
+
+def with_notes(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same for people and csv: the note, where there is one, behind the result."""
+    return [{**row, "result": f"{row['result']} ({row['note']})" if row["note"] else row["result"]} for row in rows]
 
 
 def time_text(zone: Any) -> Callable[[int], str]:

@@ -43,6 +43,8 @@ def delete(
         there, rows, errors = _look(brokers, names, with_members=topic is not None, if_exists=if_exists)
         if errors and len(rows) == len(errors) == 1 and not there:
             raise errors[0]
+        for error in errors:
+            g.out.error(error)
         if topic is None:
             if there:
                 g.confirm(f"Delete {_named(there)} and all committed offsets?")
@@ -52,7 +54,7 @@ def delete(
             if any(places.values()):
                 g.confirm(f"Delete committed offsets of {_named(there)} for {', '.join(topic)}?")
             done, failed = _delete_offsets(brokers, places)
-    _report(g, [*rows, *done], [*errors, *failed])
+    _report(g, [*rows, *done], failed)
     return 1 if errors or failed else 0
 
 

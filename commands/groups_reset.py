@@ -174,12 +174,13 @@ def _show(
     *,
     is_new: bool,
 ) -> int | None:
-    from yak.commands.group_views import RESET_COLUMNS, reset_rows
+    from yak.commands.group_views import RESET_COLUMNS, reset_rows, with_notes
     from yak.commands.units import counted
 
     out = g.out
     columns = RESET_COLUMNS if out.format != "csv" else ("group", *RESET_COLUMNS)
-    out.table(reset_rows(name, steps, results), columns)
+    rows = reset_rows(name, steps, results)
+    out.table(rows if out.format in ("json", "yaml") else with_notes(rows), columns)
     out.stdout.flush()
     if is_new:
         out.note(f'there is no group "{name}" yet{": it was made" if results else ", it will be made"}')

@@ -6,7 +6,7 @@ what members subscribed to. Kafka's brokers from 4.0 on have all the versions us
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 
 from yak.client.admin import Admin
 from yak.client.errors import from_kafka
@@ -22,7 +22,11 @@ RETRIED: Final = frozenset({LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COO
 """Codes that a coordinator gives while it moves to another broker, or has not read all of its groups yet."""
 PAUSE_S: Final = 0.1
 ANSWER_S: Final = 5.0
+GROUPS_AT_ONCE: Final = 500
+"""In one request: what is answered about them fits a broker's limits also where groups are large."""
 _GROUP_KEY: Final = 0
+_UNKNOWN: Final = -1
+"""UNKNOWN_SERVER_ERROR, for a group that an answer leaves out."""
 
 Answer = TypeVar("Answer")
 Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[int, Answer]]]
@@ -57,10 +61,9 @@ class GroupBrokers:
 
     def every(self, ask: Callable[[RawConnection], tuple[int, Any]]) -> tuple[dict[Broker, Any], dict[Broker, str]]:
         """What each broker answers, and who gave no answer within the time-out and why."""
-        self.brokers = self.admin.metadata().brokers
         answers: dict[Broker, Any] = {}
         deadline = time.monotonic() + self.admin.timeout_s
-        left = dict.fromkeys(self.brokers.values(), "")
+        left = self._all_brokers()
         while True:
             for broker in list(left):
                 try:
@@ -79,6 +82,14 @@ class GroupBrokers:
             if not left or time.monotonic() >= deadline:
                 return answers, left
             time.sleep(PAUSE_S)
+            there = self._all_brokers()
+            if any(broker not in there for broker in left):
+                # What a dead broker had is another's now, which may have answered before it knew.
+                answers, left = {}, there
+
+    def _all_brokers(self) -> dict[Broker, str]:
+        self.brokers = self.admin.metadata().brokers
+        return dict.fromkeys(self.brokers.values(), "")
 
     def ask(self, groups: Sequence[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
         """What the coordinator of each group answers; `what` is the message of an error, with `{}` for the group's name.
@@ -86,8 +97,14 @@ class GroupBrokers:
         A coordinator that moves, loads or hangs up is looked for and asked again until the time-out. So `call` must be one that
         can be repeated.
         """
+        wanted = list(dict.fromkeys(groups))
         results: dict[str, Answer | YakError] = {}
-        pending = list(dict.fromkeys(groups))
+        for start in range(0, len(wanted), GROUPS_AT_ONCE):
+            results |= self._ask(wanted[start : start + GROUPS_AT_ONCE], what, call)
+        return results
+
+    def _ask(self, pending: list[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
+        results: dict[str, Answer | YakError] = {}
         reasons: dict[str, YakError] = {}
         deadline = time.monotonic() + self.admin.timeout_s
         while pending:
@@ -101,11 +118,11 @@ class GroupBrokers:
                     reasons |= {name: _silent(address, error, what.format(name)) for name in names}
                     continue
                 for name in names:
-                    code, answer = answered[name]
+                    code, answer = answered.get(name, (_UNKNOWN, None))
                     if code in RETRIED:
                         reasons[name] = failure(code, what.format(name))
                     else:
-                        results[name] = failure(code, what.format(name)) if code else answer
+                        results[name] = failure(code, what.format(name)) if code else cast("Answer", answer)
             pending = [name for name in pending if name not in results]
             if pending and time.monotonic() >= deadline:
                 return results | {name: reasons[name] for name in pending}
