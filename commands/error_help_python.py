@@ -1,33 +1,12 @@
-"""What the errors of the Python API and of members of consumer groups mean. Alphabetical."""
+"""What the errors of the Python API mean, and those of a member of a group. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 
 PYTHON: dict[str, Explanation] = {
-    "bad-group": explain(
-        "The name of a consumer group cannot be.",
-        "A group's name has at least one character.",
-        'yak.Consumer(group_id="billing")',
-    ),
     "closed": explain(
         "A producer, consumer or client was used after its end.",
         "close() was called, or its with block is over.",
         "make a new one, or move the call into the with block",
-    ),
-    "group-full": explain(
-        "The consumer group has as many members as it may have.",
-        "The broker's group.max.size limits a group.",
-        "stop members that are not needed: more members than partitions have nothing to do",
-    ),
-    "group-mixed": explain(
-        "The members of a consumer group do not agree on how partitions are assigned.",
-        "Each member names the assignors that it knows, and there must be one that all of them know; a group of the "
-        "consumer protocol (KIP-848) and a member of the classic one may not fit either.",
-        'yak.Consumer(group_id="billing", assignor="range")   which most clients know',
-    ),
-    "instance-fenced": explain(
-        "Another member took this static member's place.",
-        "Two running consumers have the same group_instance_id, and the later one counts (KIP-345).",
-        "give each consumer a group_instance_id of its own",
     ),
     "left-group": explain(
         "This consumer is no longer a member of its group, or its partitions were given to others.",
@@ -35,13 +14,6 @@ PYTHON: dict[str, Explanation] = {
         "What it had not committed is read again by others, so a commit now is refused.",
         "poll() again: the consumer joins anew, and reads on from what was committed",
         "take fewer messages at a time: consumer.poll(max_messages=50)",
-    ),
-    "no-coordinator": explain(
-        "No broker looks after the consumer group at the moment.",
-        "The broker that does has failed or is starting, and the next one is still reading the group's offsets; or the "
-        "broker has no consumer groups.",
-        "try again in a moment",
-        "yak topics describe __consumer_offsets",
     ),
     "no-group": explain(
         "A call needs a consumer group, and the consumer has none.",

@@ -70,11 +70,15 @@ _SLUGS = {
     "FENCED_MEMBER_EPOCH": "left-group",
     "_ASSIGNMENT_LOST": "left-group",
     "_MAX_POLL_EXCEEDED": "left-group",
-    "FENCED_INSTANCE_ID": "instance-fenced",
-    "_FENCED": "instance-fenced",
-    "INVALID_GROUP_ID": "bad-group",
+    "FENCED_INSTANCE_ID": "instance-taken",
+    "UNRELEASED_INSTANCE_ID": "instance-taken",
+    "_FENCED": "instance-taken",
+    "INVALID_GROUP_ID": "bad-group-id",
+    "GROUP_ID_NOT_FOUND": "unknown-group",
+    "NON_EMPTY_GROUP": "group-active",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "group-subscribed",
     "GROUP_MAX_SIZE_REACHED": "group-full",
-    "INCONSISTENT_GROUP_PROTOCOL": "group-mixed",
+    "INCONSISTENT_GROUP_PROTOCOL": "group-protocol",
     "OFFSET_METADATA_TOO_LARGE": "refused-by-broker",
 }
 
@@ -86,6 +90,14 @@ _TRY = {
     "unknown-topic": ("yak topics list",),
     "topic-exists": ("yak topics describe TOPIC", "add --if-not-exists"),
     "no-leader": ("yak topics list --unavailable-partitions",),
+    "no-coordinator": ("yak isr __consumer_offsets --unavailable", "give it more time with --timeout 30s"),
+    "unknown-group": ("yak groups list",),
+    "group-active": ("stop its members, and try again", "yak groups members GROUP"),
+    "group-moved-on": ("try again",),
+    "group-subscribed": ("stop the members that read the topic, and try again", "yak groups members GROUP -o wide"),
+    "group-full": ("yak brokers describe ID --all-configs", "stop a member"),
+    "group-protocol": ("yak groups describe GROUP", "use another group"),
+    "bad-group-id": ("yak groups list",),
 }
 
 

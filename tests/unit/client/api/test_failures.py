@@ -43,7 +43,7 @@ def test_somebody_elses_error_is_not_touched():
         (KafkaError._INVALID_ARG, UsageError, "usage"),
         (KafkaError.REBALANCE_IN_PROGRESS, YakError, "rebalance-in-progress"),
         (KafkaError._MAX_POLL_EXCEEDED, YakError, "left-group"),
-        (KafkaError.FENCED_INSTANCE_ID, YakError, "instance-fenced"),
+        (KafkaError.FENCED_INSTANCE_ID, YakError, "instance-taken"),
         (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, YakError, "no-coordinator"),
         (KafkaError._AUTO_OFFSET_RESET, YakError, "offset-out-of-range"),
     ],
