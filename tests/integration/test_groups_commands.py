@@ -160,7 +160,7 @@ def test_two_consumers_share_the_partitions_and_are_seen(kafka: Any, printing: A
          and all(each["assignment"] for each in rows))  # fmt: skip
     rows = kafka("groups", "members", topic, "-o", "json").json
     parts = [sorted(place["partition"] for place in each["assignment"]) for each in rows]
-    assert sorted(sum(parts, [])) == [0, 1, 2]
+    assert sorted(number for part in parts for number in part) == [0, 1, 2]
     assert {each["subscription"][0] for each in rows} == {topic}
 
     lines = fill(kafka, tmp_path, topic, 0, 3000)
