@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 from support.client_kinds import Confluent, Message
 from support.group_processes import Group
-from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "tests/bench"))
@@ -92,31 +92,25 @@ def consume_all(broker: Any, group: str, topic: str) -> None:
 
 
 def test_it_lists_describes_resets_and_deletes(groups, group_broker, left_behind, topic):
-    (state,) = [row for row in rows(groups("--list", "--state", "Empty")) if row["GROUP"] == left_behind]
-    assert state["STATE"] == "Empty"
-    reset = ("--group", left_behind, "--topic", topic, "--reset-offsets", "--shift-by", "-5")
-    assert {row["NEW-OFFSET"] for row in rows(groups(*reset, "--execute"))} == {"15"}
-    groups("--delete-offsets", "--group", left_behind, "--topic", f"{topic}:0")
-    described = rows(groups("--describe", "--group", left_behind, "--offsets"))
-    assert {(row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in described} == {("15", "20", "5")}
-    assert sorted(row["PARTITION"] for row in described) == list("12345")
-    assert "was successful" in groups("--delete", "--group", left_behind)
-    assert "not found" in groups("--describe", "--group", left_behind, fails=True)
-
-
-def test_it_sees_members_and_leaves_them_alone(groups, group_broker, topic):
-    fill(group_broker, topic)
-    with Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
+    with Group(group_broker.bootstrap, f"full-{topic}", topic) as group:
         members = [group.start("confluent-kafka", instance=f"i{number}") for number in range(2)]
         group.wait_shared(6, *members)
-        wait_until(lambda: sum(group.committed().values()) >= RECORDS, "all is committed")
-        out = groups("--describe", "--group", group.name, "--members", "--verbose")
-        found = rows(out)
+        states = {row["GROUP"]: row["STATE"] for row in rows(groups("--list", "--state"))}
+        assert (states[left_behind], states[group.name]) == ("Empty", "Stable")
+        reset = ("--group", left_behind, "--topic", topic, "--reset-offsets", "--shift-by", "-5", "--execute")
+        assert {row["NEW-OFFSET"] for row in rows(groups(*reset))} == {"15"}
+        described = rows(groups("--describe", "--group", left_behind, "--offsets"))
+        assert {(row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in described} == {("15", "20", "5")}
+        assert sorted(row["PARTITION"] for row in described) == list("012345")
+        found = rows(groups("--describe", "--group", group.name, "--members", "--verbose"))
         assert sorted(row["GROUP-INSTANCE-ID"] for row in found) == ["i0", "i1"]
         assert [row["#PARTITIONS"] for row in found] == ["3", "3"]
-        assert "GroupNotEmpty" in groups("--delete", "--group", group.name, fails=True)
-        subscribed = groups("--delete-offsets", "--group", group.name, "--topic", topic, fails=True)
-        assert "subscribed" in subscribed
+        assert "subscribed" in groups("--delete-offsets", "--group", group.name, "--topic", topic, fails=True)
+        deleted = groups("--delete", "--group", left_behind, "--group", group.name, fails=True)
+        assert "GroupNotEmpty" in deleted
+        admin = AdminClient({"bootstrap.servers": group_broker.bootstrap, "log_level": 0})
+        left = {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+        assert (left_behind in left, group.name in left) == (False, True)
 
 
 class Verifiable:

@@ -21,7 +21,7 @@ from support.loads import SteadyLoad
 from support.waiting import wait_until
 
 MEMBER = str(Path(__file__).with_name("group_member.py"))
-SESSION_MS = 3_000
+SESSION_MS = 2_000
 Place = tuple[str, int]
 KCAT = "kcat"
 PYTHON_KINDS = ("confluent-kafka", "aiokafka", "kafka-python")
