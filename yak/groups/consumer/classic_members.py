@@ -130,13 +130,14 @@ def sync(
     }
 
 
-def heartbeat(state: GroupState, member: Member, generation_id: int) -> ErrorCode:
-    """REBALANCE_IN_PROGRESS when rejoining brings the member on: the group went on, it has something to give back, or
-    what it waited for is free. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
+def heartbeat(state: GroupState, member: Member, generation_id: int, *, is_behind: bool) -> ErrorCode:
+    """REBALANCE_IN_PROGRESS when rejoining brings the member on: the group went on, it has something to give back, what it
+    waited for is free, or, which Kafka leaves to members of the consumer protocol, the group's topics changed. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
     """
     _classic_of(member, generation_id)
     must_rejoin = (
-        member.epoch < state.epoch
+        is_behind
+        or member.epoch < state.epoch
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _is_waiting(state, member))
     )

@@ -28,7 +28,7 @@ from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
 from yak.groups.consumer.records import Change, Kind, encode
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
-from yak.groups.consumer.subscriptions import Seen, World
+from yak.groups.consumer.subscriptions import Seen, World, is_behind
 from yak.groups.consumer.topics import TopicsView
 from yak.groups.record import Record
 
@@ -149,11 +149,13 @@ class ConsumerGroup:
         generation_id: int,
         *,
         now_ms: int,
+        topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> ErrorCode:
         """The code to answer a Heartbeat with. Raises PeerError: see `classic_members.heartbeat`."""
         member = checks.known_member(self.state, member_id, instance_id)
-        code = classic_members.heartbeat(self.state, member, generation_id)
+        behind = is_behind(self.state, topics, self.seen)
+        code = classic_members.heartbeat(self.state, member, generation_id, is_behind=behind)
         self._arm_session(member, now_ms, settings)
         if code is ErrorCode.rebalance_in_progress:
             self._expect_join(member, now_ms)

@@ -8,7 +8,7 @@ from yak.errors import PeerError
 from yak.groups.consumer.records import GroupValue, Kind, RegexValue
 from yak.groups.consumer.regexes import compiled, matching
 from yak.groups.consumer.settings import ConsumerGroupSettings
-from yak.groups.consumer.state import Draft
+from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
 
 REGEX_REFRESH_MS_MIN = 10_000
@@ -90,3 +90,8 @@ def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> 
     if state.has_partition_metadata:
         draft.put(Kind.PARTITION_METADATA, "", None)
     return Seen(topics.version, seen.regexes_version, seen.regexes_ms)
+
+
+def is_behind(state: GroupState, topics: TopicsView, seen: Seen) -> bool:
+    """Whether the topics that the group reads are not what its epoch was begun with."""
+    return seen.topics_version != topics.version and metadata_hash(state.topic_names(), topics) != state.metadata_hash

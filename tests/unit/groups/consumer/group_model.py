@@ -35,6 +35,7 @@ class Topics:
         self.version = 1
         self.ids = {name: topic_id(name) for name in sizes}
         self.sizes = {self.ids[name]: size for name, size in sizes.items()}
+        self.removed = 0
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         return self.ids.get(name)
@@ -49,13 +50,15 @@ class Topics:
         return list(self.ids)
 
     def put(self, name: str, size: int) -> None:
-        self.ids.setdefault(name, topic_id(name))
+        self.ids.setdefault(name, topic_id(f"{name}#{self.removed}" if self.removed else name))
         self.sizes[self.ids[name]] = size
         self.version += 1
 
     def remove(self, name: str) -> None:
+        """What is made again under its name is another topic."""
         del self.sizes[self.ids.pop(name)]
         self.version += 1
+        self.removed += 1
 
 
 def parts(name: str, *partitions: int) -> Partitions:

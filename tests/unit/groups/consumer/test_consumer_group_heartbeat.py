@@ -1,6 +1,10 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -576,3 +580,26 @@ def test_what_a_group_is_subscribed_to(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t", regex="u")
     assert [name for name in ("t", "u", "v") if one.group.is_subscribed_to(name)] == ["t", "u"]
+
+
+def test_records_do_not_depend_on_the_order_of_sets() -> None:
+    """The same requests give the same bytes in every process, or no seed of the simulator would mean anything."""
+    program = (
+        "from tests.unit.groups.consumer.group_model import *\n"
+        "one = Coordinator(Topics(**{f't{number}': 5 for number in range(9)}))\n"
+        "for name in 'abcdef': one.join(name, 't1', 't2', name, regex='t[3-9]' if name > 'c' else None)\n"
+        "one.pass_time(60_000)\n"
+        "print([(record.key, record.value) for record in one.log])"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).resolve().parents[4],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]
+    assert len(printed[0]) > 1_000
+    assert printed[0] == printed[1] == printed[2]
