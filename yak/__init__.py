@@ -8,11 +8,7 @@ The map, from the ground up; imports point down only:
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
 - `yak.replication`: one partition's leader, epochs and high watermark
 - `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions
-<<<<<<< HEAD
-- `yak.groups`: groups of consumers: who is in one, what it has committed
-=======
-- `yak.groups`: groups of consumers: their protocols and records
->>>>>>> kip848
+- `yak.groups`: groups of consumers: who is in one, what it has committed, their protocols and records
 - `yak.broker`: the pure broker: `step(event, now_ms)` gives effects; one file for each Kafka API
 - `yak.server`: the Trio shell around it: sockets, threads, Redis
 - `yak.sim`: the same broker under a simulated clock, disk, network and store
