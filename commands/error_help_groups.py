@@ -21,13 +21,6 @@ GROUPS: dict[str, Explanation] = {
         "yak groups members GROUP",
         "stop a member, or raise group.max.size",
     ),
-    "group-moved-on": explain(
-        "The group shared its partitions out anew meanwhile, so what was asked in the old order is void.",
-        "A member joined, left, or was silent for longer than its session. Members join again by themselves; what was "
-        "not committed comes again, with whoever has the partition now.",
-        "try again",
-        "yak groups members GROUP",
-    ),
     "group-protocol": explain(
         "The group's members have no assignment strategy in common with this one, or are no consumers.",
         "All members must support one and the same strategy. yak consume has range and roundrobin; a group may also "

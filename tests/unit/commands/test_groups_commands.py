@@ -253,10 +253,10 @@ def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
 
 
 def test_a_partition_that_could_not_be_moved_is_shown_and_returns_1(yak, world):
-    world.errors[O0] = YakError("group-moved-on", "no", why="it has members now")
+    world.errors[O0] = YakError("left-group", "no", why="it has members now")
     ran = yak("groups", "reset", "billing", "-t", "orders", "--to-latest", "--execute")
     assert ran.code == 1
-    assert "failed: group-moved-on" in ran.out
+    assert "failed: left-group" in ran.out
     assert "2 partitions of group" in ran.err
 
 

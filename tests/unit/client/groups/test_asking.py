@@ -196,7 +196,7 @@ def test_a_coordinator_that_is_gone_is_unreachable(cluster, brokers):
 def test_what_is_wrong_with_the_group_is_told_of_every_partition_of_a_commit(cluster, brokers):
     cluster.codes["audit"] = [ErrorCode.unknown_member_id]
     error = commit_offsets(brokers, "audit", {ORDERS: 4})[ORDERS]
-    assert error.code == "group-moved-on"
+    assert error.code == "left-group"
     cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     assert commit_offsets(brokers, "audit", {ORDERS: 4}) == {ORDERS: None}
     request = cluster.asked(1, 8)[-1]

@@ -328,3 +328,56 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any) -> None:
         assert json.loads(run("groups", "describe", "audit", "-o", "json").out)[0]["lag"] == 0
     finally:
         cluster.discard()
+
+
+def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka: Any, topic: str, servers: str) -> None:
+    kafka("produce", topic, "-p", "1", *(word for n in range(5) for word in ("-m", f"m{n}")))
+    new = Consumer(
+        {
+            "bootstrap.servers": servers, "group.id": topic, "client.id": "modern", "group.protocol": "consumer",
+            "auto.offset.reset": "earliest", "enable.auto.commit": False,
+        }
+    )  # fmt: skip
+    new.subscribe([topic])
+    got: list[Any] = []
+
+    def read() -> bool:
+        message = new.poll(0.1)
+        if message is not None and message.error() is None:
+            got.append(message)
+        return len(got) == 5
+
+    wait(read)
+    new.commit(got[2], asynchronous=False)
+    listed = {each["group"]: each for each in kafka("groups", "list", "--type", "consumer", "-o", "json").json}
+    assert (listed[topic]["state"], listed[topic]["members"], listed[topic]["lag"]) == ("Stable", 1, 2)
+    (member,) = kafka("groups", "members", topic, "-o", "json").json
+    assert (member["client_id"], member["subscription"], member["assignor"]) == ("modern", [topic], "uniform")
+    assert member["member_epoch"] > 0
+    assert [each["partition"] for each in member["assignment"]] == [0, 1, 2]
+    found = described(kafka, topic)
+    assert (found["type"], found["epoch"], found["lag"]) == ("consumer", member["member_epoch"], 2)
+    assert {each["client_id"] for each in found["partitions"]} == {"modern"}
+    assert "error[group-active]" in kafka("groups", "delete", topic, "--yes", code=1).err
+    new.close()
+    wait(lambda: described(kafka, topic)["state"] == "Empty")
+    kafka("groups", "reset", topic, "--all-topics", "--to-earliest", "--execute")
+    assert described(kafka, topic)["lag"] == 5
+    kafka("groups", "delete", topic, "--yes")
+    assert not known(kafka, topic)
+
+
+def test_it_joins_a_group_of_the_new_protocol(kafka: Any, printing: Any, topic: str, servers: str) -> None:
+    new = Consumer(
+        {"bootstrap.servers": servers, "group.id": topic, "client.id": "modern", "group.protocol": "consumer"}
+    )
+    new.subscribe([topic])
+    wait(lambda: new.poll(0.1) is None and len(new.assignment()) == 3, "the assignment")
+    ours = printing(topic, "-g", topic, "--from-beginning", "--format", "%v\\n")
+    wait(lambda: new.poll(0.1) is None and len(new.assignment()) in (1, 2) and "partition" in ours.err, "the sharing")
+    rows = kafka("groups", "members", topic, "-o", "json").json
+    assert {each["client_id"] for each in rows} == {"modern", "yak"}
+    new.close()
+    kafka("produce", topic, "--key-separator", "=", *(word for n in range(30) for word in ("-m", f"k{n}=v{n}")))
+    wait(lambda: len(ours.lines) == 30)
+    assert ours.end(signal.SIGINT) == 130, ours.err
