@@ -117,7 +117,8 @@ class GroupReading(Reading):
             elif 0 < self._joining_since < now - WAITING_S:
                 self._joining_since = 0.0
                 self._g.out.note(
-                    f'waiting for group "{reader.group}": its other members must join anew, or be given up after their session'
+                    f'waiting for group "{reader.group}": it is gathering its members; '
+                    "one that was killed is given up after its session"
                 )
             return True
         self._joining_since = None

@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import Consumer
 
 from yak.client.admin import Admin
-from yak.local import processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.spawn import yak_argv
 
@@ -265,12 +264,12 @@ def test_it_shares_a_group_with_another_client(kafka: Any, printing: Any, topic:
         return len(other.assignment()) in (1, 2) and "from" in ours.err
 
     wait(both, "the rebalance")
-    kafka("produce", topic, *(word for n in range(60) for word in ("-k", f"k{n}", "-m", f"v{n}")))
+    kafka("produce", topic, "--key-separator", "=", *(word for n in range(60) for word in ("-m", f"k{n}=v{n}")))
     wait(lambda: both() and len(got) + len(ours.lines) >= 60)
     other.close()
     assert sorted(got + ours.lines) == sorted(f"v{n}" for n in range(60))
-    assert got
-    assert ours.lines
+    assert got, ours.err
+    assert ours.lines, (ours.err, ours.process.poll(), len(got))
 
 
 def test_a_reader_that_went_away_leaves_what_it_was_not_given(
@@ -318,9 +317,7 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any) -> None:
         run("produce", "orders", *(word for n in range(50) for word in ("-m", f"a{n}")))
         wait(lambda: len(member.lines) == 50)
         (before,) = run("groups", "describe", "audit", "-o", "json").json
-        node = next(each for each in cluster.status().brokers if each.node_id == before["coordinator"])
-        assert node.process is not None
-        assert processes.kill(node.process)
+        cluster.kill(before["coordinator"])
         (after,) = run("groups", "describe", "audit", "-o", "json").json
         assert after["coordinator"] != before["coordinator"]
         assert {each["group"] for each in run("groups", "list", "-o", "json").json} == {"audit"}
@@ -331,3 +328,56 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any) -> None:
         assert json.loads(run("groups", "describe", "audit", "-o", "json").out)[0]["lag"] == 0
     finally:
         cluster.discard()
+
+
+def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka: Any, topic: str, servers: str) -> None:
+    kafka("produce", topic, "-p", "1", *(word for n in range(5) for word in ("-m", f"m{n}")))
+    new = Consumer(
+        {
+            "bootstrap.servers": servers, "group.id": topic, "client.id": "modern", "group.protocol": "consumer",
+            "auto.offset.reset": "earliest", "enable.auto.commit": False,
+        }
+    )  # fmt: skip
+    new.subscribe([topic])
+    got: list[Any] = []
+
+    def read() -> bool:
+        message = new.poll(0.1)
+        if message is not None and message.error() is None:
+            got.append(message)
+        return len(got) == 5
+
+    wait(read)
+    new.commit(got[2], asynchronous=False)
+    listed = {each["group"]: each for each in kafka("groups", "list", "--type", "consumer", "-o", "json").json}
+    assert (listed[topic]["state"], listed[topic]["members"], listed[topic]["lag"]) == ("Stable", 1, 2)
+    (member,) = kafka("groups", "members", topic, "-o", "json").json
+    assert (member["client_id"], member["subscription"], member["assignor"]) == ("modern", [topic], "uniform")
+    assert member["member_epoch"] > 0
+    assert [each["partition"] for each in member["assignment"]] == [0, 1, 2]
+    found = described(kafka, topic)
+    assert (found["type"], found["epoch"], found["lag"]) == ("consumer", member["member_epoch"], 2)
+    assert {each["client_id"] for each in found["partitions"]} == {"modern"}
+    assert "error[group-active]" in kafka("groups", "delete", topic, "--yes", code=1).err
+    new.close()
+    wait(lambda: described(kafka, topic)["state"] == "Empty")
+    kafka("groups", "reset", topic, "--all-topics", "--to-earliest", "--execute")
+    assert described(kafka, topic)["lag"] == 5
+    kafka("groups", "delete", topic, "--yes")
+    assert not known(kafka, topic)
+
+
+def test_it_joins_a_group_of_the_new_protocol(kafka: Any, printing: Any, topic: str, servers: str) -> None:
+    new = Consumer(
+        {"bootstrap.servers": servers, "group.id": topic, "client.id": "modern", "group.protocol": "consumer"}
+    )
+    new.subscribe([topic])
+    wait(lambda: new.poll(0.1) is None and len(new.assignment()) == 3, "the assignment")
+    ours = printing(topic, "-g", topic, "--from-beginning", "--format", "%v\\n")
+    wait(lambda: new.poll(0.1) is None and len(new.assignment()) in (1, 2) and "partition" in ours.err, "the sharing")
+    rows = kafka("groups", "members", topic, "-o", "json").json
+    assert {each["client_id"] for each in rows} == {"modern", "yak"}
+    new.close()
+    kafka("produce", topic, "--key-separator", "=", *(word for n in range(30) for word in ("-m", f"k{n}=v{n}")))
+    wait(lambda: len(ours.lines) == 30)
+    assert ours.end(signal.SIGINT) == 130, ours.err

@@ -1,5 +1,6 @@
 """Changing and describing a cluster: topics, configs, offsets, brokers. Every call ends within its time-out."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 
+LEADER_MOVES = ("not-leader", "no-leader")
+"""Errors that pass by themselves when a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
+LEADER_PAUSE_S = 0.05
 EARLIEST = "earliest"
 LATEST = "latest"
 
@@ -211,7 +215,8 @@ class Admin:
     ) -> dict[TopicPartition, FoundOffset]:
         """`earliest`, `latest`, or the first offset at or after a time in ms, of each partition.
 
-        `latest` is the high watermark, or the last stable offset with `read_committed`.
+        `latest` is the high watermark, or the last stable offset with `read_committed`. A partition whose leader is moving is asked
+        about again until the time-out.
         """
         from confluent_kafka import IsolationLevel
         from confluent_kafka import TopicPartition as Wire
@@ -226,14 +231,27 @@ class Admin:
             else _library().OffsetSpec.for_timestamp(spec)
             for each, spec in wanted.items()
         }
-        what = "offsets could not be read"
-        futures = self._ask(what, self._client.list_offsets, request, isolation_level=level)
         found: dict[TopicPartition, FoundOffset] = {}
-        for wire, future in futures.items():
-            partition = TopicPartition(wire.topic, wire.partition)
-            result = self._wait(future, f"offsets of {partition} could not be read")
-            found[partition] = FoundOffset(int(result.offset), int(result.timestamp), result.leader_epoch)
-        return found
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            futures = self._ask("offsets could not be read", self._client.list_offsets, request, isolation_level=level)
+            moving: dict[Any, YakError] = {}
+            for wire, future in futures.items():
+                partition = TopicPartition(wire.topic, wire.partition)
+                try:
+                    result = self._wait(future, f"offsets of {partition} could not be read")
+                except YakError as error:
+                    if error.code not in LEADER_MOVES:
+                        raise
+                    moving[wire] = error
+                else:
+                    found[partition] = FoundOffset(int(result.offset), int(result.timestamp), result.leader_epoch)
+            if not moving:
+                return found
+            if time.monotonic() >= deadline:
+                raise next(iter(moving.values()))
+            time.sleep(LEADER_PAUSE_S)
+            request = {wire: spec for wire, spec in request.items() if wire in moving}
 
     def watermarks(
         self, partitions: Sequence[TopicPartition], *, read_committed: bool = False

@@ -93,7 +93,6 @@ _TRY = {
     "no-coordinator": ("yak isr __consumer_offsets --unavailable", "give it more time with --timeout 30s"),
     "unknown-group": ("yak groups list",),
     "group-active": ("stop its members, and try again", "yak groups members GROUP"),
-    "group-moved-on": ("try again",),
     "group-subscribed": ("stop the members that read the topic, and try again", "yak groups members GROUP -o wide"),
     "group-full": ("yak brokers describe ID --all-configs", "stop a member"),
     "group-protocol": ("yak groups describe GROUP", "use another group"),
