@@ -128,6 +128,7 @@ class ConsumerGroups:
             getattr(request, "group_instance_id", None),
             request.generation_id,
             now_ms=self._broker.now_ms,
+            topics=self.topics,
             settings=self.settings,
         )
         self._schedule(group.consumer)
