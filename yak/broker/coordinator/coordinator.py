@@ -60,6 +60,8 @@ class Coordinator:
             max_session_timeout_ms=config.group_max_session_timeout_ms,
         )
         self.led: dict[int, Led] = {}
+        self._loading: dict[int, Loading] = {}
+        """Those of them that are still read, by partition."""
         self._due: dict[ClassicGroup | ConsumerGroup, int] = {}
         """When each group wants to be looked at."""
         self._heap: list[tuple[int, int, ClassicGroup | ConsumerGroup]] = []
@@ -83,11 +85,12 @@ class Coordinator:
     def _begin(self, index: int, partition: Partition) -> None:
         held = Led(partition, Shard(self.make_group), self._broker.now_ms)
         self.led[index] = held
-        held.loading = Loading(self._broker, partition, held.shard, lambda: self._loaded(held))
+        held.loading = self._loading[index] = Loading(self._broker, partition, held.shard, lambda: self._loaded(held))
         held.loading.go_on()
 
     def _loaded(self, held: Led) -> None:
         loading, held.loading = held.loading, None
+        self._loading.pop(held.partition.topic_partition.partition, None)
         now_ms = self._broker.now_ms
         end_offset = held.partition.log_end_offset
         for group in held.shard.groups.values():
@@ -110,6 +113,7 @@ class Coordinator:
         del self.led[index]
         if held.loading is not None:
             held.loading.stop()
+            del self._loading[index]
         for group in list(held.shard.groups.values()):
             self._forget(group, ErrorCode.not_coordinator)
 
@@ -152,7 +156,7 @@ class Coordinator:
 
     def is_loading(self) -> bool:
         """Whether some groups of ours are not known yet."""
-        return any(held.loading is not None for held in self.led.values())
+        return bool(self._loading)
 
     def deleted(self, held: Led, group: Group, error_code: ErrorCode) -> None:
         """A group's records are gone: so is the group."""
@@ -242,9 +246,7 @@ class Coordinator:
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
         dues = [self._heap[0][0]] if self._heap else []
-        dues.extend(
-            held.loading.due_ms for held in self.led.values() if held.loading and held.loading.due_ms is not None
-        )
+        dues.extend(loading.due_ms for loading in self._loading.values() if loading.due_ms is not None)
         if self.led:
             dues.append(self.expiry.due_ms)
         return min(dues, default=None)
@@ -264,9 +266,8 @@ class Coordinator:
                 group.on_time(now_ms)
                 self._reschedule(group)
             heap = self._heap
-        for held in list(self.led.values()):
-            loading = held.loading
-            if loading is not None and loading.due_ms is not None and loading.due_ms <= now_ms:
+        for loading in list(self._loading.values()):
+            if loading.due_ms is not None and loading.due_ms <= now_ms:
                 loading.go_on()
         if self.led and self.expiry.due_ms <= now_ms:
             self.expiry.run()

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FIND, NONE, SETTINGS, GroupsRig
+from tests.unit.broker.replicated import join, set_state
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
 from yak.sim.rig import Rig
 
@@ -101,3 +102,39 @@ def test_a_group_is_only_known_to_the_leader_of_its_partition(rig):
     assert rig.delete("g") == [ErrorCode.not_coordinator]
     broker.coordinator.led[partition_of("g", 3)] = held
     assert rig.committed() == {("orders", 0): (7, "")}
+
+
+def offsets_replicas(rig: Rig) -> int | None:
+    """How many replicas the topic was made with, None while it is refused."""
+    answer = rig.ask(FIND, 3, key="g", key_type=0)
+    topic = rig.node.broker.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        assert answer.error_code == ErrorCode.coordinator_not_available
+        return None
+    return len(topic.partitions[0].replicas)
+
+
+def test_one_broker_alone_serves_groups():
+    assert offsets_replicas(Rig(settings=SETTINGS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"), [("offsets.topic.replication.factor", "3"), ("default.replication.factor", "3")]
+)
+def test_the_topic_is_not_made_with_fewer_replicas_than_somebody_asked_for(name, asked):
+    """The first broker of three is asked before the others are there: one replica then would be one for ever."""
+    rig = Rig(settings={**SETTINGS, name: asked})
+    assert offsets_replicas(rig) is None
+    join(rig, 2)
+    assert offsets_replicas(rig) is None
+    join(rig, 3)
+    assert offsets_replicas(rig) == 3
+
+
+def test_brokers_that_are_down_count_too():
+    rig = Rig(settings=SETTINGS)
+    join(rig, 2)
+    set_state(rig, 2, "FENCED")
+    assert offsets_replicas(rig) is None
+    set_state(rig, 2, "ACTIVE")
+    assert offsets_replicas(rig) == 2
