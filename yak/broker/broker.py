@@ -15,6 +15,7 @@ from typing import Any, Literal
 from yak.broker import apis, events, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
+from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator.coordinator import Coordinator
 from yak.broker.expected_followers import ExpectedFollowers
@@ -79,6 +80,7 @@ class Broker:
         self.flusher = Flusher(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
+        self.compacting = Compacting(self)
         self._effects: list[events.Effect] = []
         self._advanced: dict[Partition, None] = {}
         self.peers = Peers(self)
@@ -96,6 +98,7 @@ class Broker:
         self._timed = (
             self.flusher,
             self.maintenance,
+            self.compacting,
             self.expected_followers,
             self.metadata,
             self.isr_changes,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from yak.client.connection import base_config, check_reachable
+from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.errors import YakError
@@ -54,13 +54,28 @@ def _library() -> Any:
 
 
 class Admin:
-    """One admin connection. Construction checks that a broker answers. Raises YakError from every method."""
+    """One admin connection. Construction checks that a broker answers. Raises YakError from every method.
 
-    def __init__(self, servers: str, *, timeout_ms: int = 10_000, verbose: int = 0) -> None:
+    `extra` are librdkafka settings; with them connections may be encrypted, and then nothing is checked at construction.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        *,
+        timeout_ms: int = 10_000,
+        verbose: int = 0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         self.servers = servers
         self.timeout_s = timeout_ms / 1000
-        self.answered = check_reachable(servers, timeout_ms)
-        self._client: Any = _library().AdminClient(base_config(servers, verbose=verbose))
+        given = dict(extra or {})
+        self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
+        config = base_config(servers, verbose=verbose) | given
+        try:
+            self._client: Any = _library().AdminClient(config)
+        except kafka_exceptions() as error:
+            raise from_exception(error, "the connection's settings are refused") from None
 
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
@@ -105,9 +120,20 @@ class Admin:
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic."""
-        what = f'topic "{name}" was not deleted'
-        futures = self._ask(what, self._client.delete_topics, [name], operation_timeout=self.timeout_s)
-        self._wait(futures[name], what)
+        self.delete_topics([name])
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics with one request. Raises YakError for the first that was not deleted; the others are."""
+        if not names:
+            return
+        futures = self._ask(
+            f"topics were not deleted: {', '.join(names)}",
+            self._client.delete_topics,
+            list(names),
+            operation_timeout=self.timeout_s,
+        )
+        for name, future in futures.items():
+            self._wait(future, f'topic "{name}" was not deleted')
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Grow a topic to `total` partitions."""

@@ -11,40 +11,16 @@ from typing import Final
 
 from yak.groups.classic import records as classic_records
 from yak.groups.classic.group import ClassicGroup
-from yak.groups.classic.states import ClassicState
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.records import KINDS, decode
+from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.fields import BadGroupRecord, Reader
+from yak.groups.group import Group
 from yak.groups.offsets import KEY_VERSION as OFFSET_KEY_VERSION
-from yak.groups.offsets import Offsets, read_offset_key, read_offset_value
-from yak.ids import Offset
+from yak.groups.offsets import read_offset_key, read_offset_value
+from yak.groups.record import Record
 
 _OFFSET_KEYS: Final = (0, OFFSET_KEY_VERSION)
-
-
-class Group:
-    """A group with what it committed. `uncommitted_end` is the end offset of its last record in the log.
-
-    What was written and is not committed yet counts for the next decision, since only another leader can take it back, and then all
-    of this is read anew; but no answer that rests on it leaves before it is committed.
-    """
-
-    __slots__ = ("group_id", "members", "offsets", "uncommitted_end")
-
-    def __init__(self, group_id: str, members: ClassicGroup) -> None:
-        self.group_id = group_id
-        self.members = members
-        self.offsets = Offsets()
-        self.uncommitted_end: Offset = 0
-
-    @property
-    def is_void(self) -> bool:
-        """Whether there is nothing to remember: no offset, no member, and no record of it."""
-        members = self.members
-        return (
-            not self.offsets
-            and not members.pending
-            and members.state is ClassicState.EMPTY
-            and members.protocol_type is None
-        )
 
 
 class Shard:
@@ -89,7 +65,7 @@ class Shard:
         for key, value in gathered.items():
             try:
                 self._restore(key, value, now_ms)
-            except BadGroupRecord:
+            except (BadGroupRecord, UnreadableRecord):
                 self.unreadable += 1
             yield
 
@@ -103,5 +79,11 @@ class Shard:
             group_id = classic_records.read_group_key(key)
             stored = classic_records.read_group_value(value)
             self.ensure(group_id).members.restore(stored, now_ms)
+        elif version in KINDS:
+            change = decode(Record(key, value))
+            group = self.ensure(change.group_id)
+            if group.consumer is None:
+                group.consumer = ConsumerGroup(change.group_id)
+            group.consumer.replay(change)
         else:
             raise BadGroupRecord(f"version {version} of a key")

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import struct
 import typing
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -68,11 +69,17 @@ def read_answer(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
 
 
 def record_batch(
-    values: list[bytes], timestamp_ms: int, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1
+    values: Sequence[bytes | None],
+    timestamp_ms: int,
+    *,
+    keys: Sequence[bytes | None] = (),
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
 ) -> bytes:
-    """One uncompressed batch of records without keys."""
+    """One uncompressed batch of records, without keys unless some are given."""
     return build_batch(
-        [(None, value) for value in values],
+        list(zip(keys or [None] * len(values), values, strict=True)),
         timestamp_ms,
         producer_id=producer_id,
         producer_epoch=epoch,

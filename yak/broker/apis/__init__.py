@@ -14,6 +14,8 @@ from yak.broker.apis import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -79,6 +81,8 @@ APIS: tuple[ModuleType, ...] = (
     describe_cluster,
     describe_producers,
     unregister_broker,
+    consumer_group_heartbeat,
+    consumer_group_describe,
     describe_topic_partitions,
 )
 TABLE: dict[int, ModuleType] = {api.KEY: api for api in APIS}

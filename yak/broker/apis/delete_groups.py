@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.coordinator.tickets import GroupWaiting
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.checks import check_deletion
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -42,14 +41,14 @@ def _delete(
     group = held.shard.groups.get(group_id)
     if group is None:
         raise PeerError(ErrorCode.group_id_not_found)
-    check_deletion(group.members)
+    group.check_deletion()
 
     def then(error_code: ErrorCode) -> None:
         results[group_id] = error_code
         if len(results) == len(names):
             waiting.complete(_answer(names, results))
 
-    records = coordinator.forgetting(group)
+    records = group.forgetting()
     if records:
         coordinator.append(
             held, group, records, lambda: coordinator.deleted(held, group, ErrorCode.group_id_not_found), then

@@ -47,12 +47,13 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code}
     group = held.shard.groups.get(group_id)
-    if group is not None:
+    if group is not None and group.consumer is None:
         return fields | _known(group.members)
     fields["group_state"] = ClassicState.DEAD.value
     if call.version >= _NOT_FOUND_VERSION:
         fields["error_code"] = ErrorCode.group_id_not_found
-        fields["error_message"] = f"Group {group_id} not found."
+        what = "not found" if group is None else "is not a classic group"
+        fields["error_message"] = f"Group {group_id} {what}."
     return fields
 
 

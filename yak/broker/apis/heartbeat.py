@@ -32,6 +32,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         group = held.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.unknown_member_id)
+        if group.consumer is not None:
+            return Now({"error_code": broker.coordinator.consumers.heartbeat_classic(group, request)})
         heartbeat(
             group.members,
             request.member_id,

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.coordinator.tickets import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.syncing import leave_all
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Led
+    from yak.broker.coordinator.writing import Then
+    from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 13, "LeaveGroup", range(6)
 ABSENT: tuple[str, ...] = ()
@@ -37,9 +41,24 @@ def handle(broker: Broker, call: Call) -> Outcome:
             {"member_id": member_id, "group_instance_id": instance_id, "error_code": ErrorCode.unknown_member_id}
             for member_id, instance_id, _reason in leaving
         ]
+    elif group.consumer is not None:
+        return _leave_consumer_group(broker, call, held, group, leaving)
     else:
         answers = leave_all(group.members, leaving, broker.now_ms)
         held.shard.drop_if_void(group)
+    return Now(_answer(call, answers))
+
+
+def _answer(call: Call, answers: list[Fields]) -> Fields:
     if call.version >= _SEVERAL_VERSION:
-        return Now({"error_code": ErrorCode.none, "members": answers})
-    return Now({"error_code": answers[0]["error_code"], "members": []})
+        return {"error_code": ErrorCode.none, "members": answers}
+    return {"error_code": answers[0]["error_code"], "members": []}
+
+
+def _leave_consumer_group(
+    broker: Broker, call: Call, held: Led, group: Group, leaving: list[tuple[str, str | None, str | None]]
+) -> Outcome:
+    def operation(then: Then) -> Fields:
+        return _answer(call, broker.coordinator.consumers.leave_classic(held, group, leaving, then))
+
+    return answer_when_safe(broker, call, operation, lambda code: {"error_code": code, "members": []})

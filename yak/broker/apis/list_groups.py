@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 16, "ListGroups", range(6)
 ABSENT: tuple[str, ...] = ()
 
-_CLASSIC = "classic"
-
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """All groups, as far as they are known; filters do not mind the case of letters."""
@@ -29,15 +27,15 @@ def handle(broker: Broker, call: Call) -> Outcome:
     groups = []
     for held in coordinator.led.values():
         for group in held.shard.groups.values():
-            state = group.members.state.value
-            if (states and state.lower() not in states) or (types and _CLASSIC not in types):
+            state = group.state_name
+            if (states and state.lower() not in states) or (types and group.type_name not in types):
                 continue
             groups.append(
                 {
                     "group_id": group.group_id,
-                    "protocol_type": group.members.protocol_type or "",
+                    "protocol_type": group.protocol_type,
                     "group_state": state,
-                    "group_type": _CLASSIC,
+                    "group_type": group.type_name,
                 }
             )
     return Now({"error_code": ErrorCode.none, "groups": groups})

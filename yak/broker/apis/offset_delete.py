@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.coordinator.tickets import GroupWaiting
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.checks import check_deletion_of_offsets, is_subscribed
 from yak.groups.offsets import offset_record
 
 if TYPE_CHECKING:
@@ -21,11 +20,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Each partition by itself; one of which nothing is committed is no error."""
     request = call.request
     try:
-        held = broker.coordinator.of(request.group_id, may_be_empty=True)
+        held = broker.coordinator.of(request.group_id)
         group = held.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.group_id_not_found)
-        check_deletion_of_offsets(group.members)
+        group.check_deletion_of_offsets()
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code, "topics": []})
     places: list[tuple[str, int]] = []
@@ -35,7 +34,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         answers = []
         for asked in topic.partitions:
             code = ErrorCode.none
-            if is_subscribed(group.members, topic.name):
+            if group.is_subscribed(topic.name):
                 code = ErrorCode.group_subscribed_to_topic
             elif group.offsets.get(topic.name, asked.partition_index) is not None:
                 places.append((topic.name, asked.partition_index))

@@ -17,7 +17,7 @@ from yak.groups.offsets import Committed
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.coordinator.coordinator import Led
-    from yak.groups.shard import Group
+    from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
 ABSENT: tuple[str, ...] = ()
@@ -37,11 +37,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
     refusals: dict[int, ErrorCode] = {}
     for index, each in enumerate(asked):
         try:
-            held = broker.coordinator.of(each.group_id)
+            held = broker.coordinator.of(each.group_id, may_be_empty=True)
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue
         group = held.shard.groups.get(each.group_id)
+        try:
+            _check(each, group)
+        except PeerError as refusal:
+            refusals[index] = refusal.error_code
+            continue
         if group is not None:
             found.append((held, group))
 
@@ -60,7 +65,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     left = len(found)
 
     def late() -> Fields:
-        refusals.update(dict.fromkeys(range(len(asked)), ErrorCode.coordinator_not_available))
+        refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(ErrorCode.coordinator_not_available)))
         return build()
 
     waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, late)
@@ -69,7 +74,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         nonlocal left
         left -= 1
         if error_code != ErrorCode.none:
-            refusals.update(dict.fromkeys(range(len(asked)), error_code))
+            refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(error_code)))
         if left == 0:
             waiting.complete(build())
 
@@ -78,11 +83,25 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return Later(waiting)
 
 
+def _check(asked: Any, group: Group | None) -> None:
+    """Whether this one may ask; who says that it is a member must be one (v9, KIP-848)."""
+    member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+    if group is not None:
+        group.check_fetch(member_id, member_epoch)
+    elif member_id is not None and member_epoch >= 0:
+        raise PeerError(ErrorCode.group_id_not_found)
+
+
+def _as_fetch(error_code: ErrorCode) -> ErrorCode:
+    """Consumers before 3.9 do not know COORDINATOR_NOT_AVAILABLE here (GroupCoordinatorService.handleOffsetFetchException)."""
+    return ErrorCode.not_coordinator if error_code == ErrorCode.coordinator_not_available else error_code
+
+
 def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) -> Fields:
     offsets: Mapping[str, Mapping[int, Committed]] = {}
     if refusal is None:
         try:
-            group = broker.coordinator.of(asked.group_id).shard.groups.get(asked.group_id)
+            group = broker.coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
         except PeerError as error:
             refusal = error.error_code
         else:

@@ -12,17 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yak.broker.coordinator import writing
+from yak.broker.coordinator.consumer_groups import ConsumerGroups
 from yak.broker.coordinator.expiry import OffsetExpiry
 from yak.broker.coordinator.loading import Loading
 from yak.broker.coordinator.writing import Then
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import ClassicGroup, ClassicSettings
-from yak.groups.classic.records import group_key, group_record
+from yak.groups.classic.records import group_record
 from yak.groups.classic.states import ClassicState
-from yak.groups.offsets import offset_record
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.group import Group
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
 from yak.groups.record import Record
-from yak.groups.shard import Group, Shard
+from yak.groups.shard import Shard
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.replication.partition import Partition
 
@@ -58,10 +60,11 @@ class Coordinator:
             max_session_timeout_ms=config.group_max_session_timeout_ms,
         )
         self.led: dict[int, Led] = {}
-        self._due: dict[ClassicGroup, int] = {}
+        self._due: dict[ClassicGroup | ConsumerGroup, int] = {}
         """When each group wants to be looked at."""
-        self._heap: list[tuple[int, int, ClassicGroup]] = []
+        self._heap: list[tuple[int, int, ClassicGroup | ConsumerGroup]] = []
         self._pushes = 0
+        self.consumers = ConsumerGroups(broker, self)
         self.expiry = OffsetExpiry(broker, self)
 
     # ------------------------------------------------------------------------------------------------ which groups
@@ -78,7 +81,7 @@ class Coordinator:
             self._begin(index, partition)
 
     def _begin(self, index: int, partition: Partition) -> None:
-        held = Led(partition, Shard(self._make_group), self._broker.now_ms)
+        held = Led(partition, Shard(self.make_group), self._broker.now_ms)
         self.led[index] = held
         held.loading = Loading(self._broker, partition, held.shard, lambda: self._loaded(held))
         held.loading.go_on()
@@ -91,6 +94,7 @@ class Coordinator:
             # what was read may not be committed yet
             group.uncommitted_end = end_offset
             group.members.arm(now_ms)
+            self.consumers.loaded(group)
         if loading is not None and loading.records:
             self._broker.notice(
                 "info",
@@ -107,18 +111,21 @@ class Coordinator:
         if held.loading is not None:
             held.loading.stop()
         for group in list(held.shard.groups.values()):
-            self._forget(group.members, ErrorCode.not_coordinator)
+            self._forget(group, ErrorCode.not_coordinator)
 
     def stop(self) -> None:
         """The broker leads nothing any more: whoever waits here is sent to the next coordinator."""
         for index, held in list(self.led.items()):
             self._resign(index, held)
 
-    def _forget(self, group: ClassicGroup, error_code: ErrorCode) -> None:
-        self._due.pop(group, None)
-        group.die(error_code, self._broker.now_ms)
+    def _forget(self, group: Group, error_code: ErrorCode) -> None:
+        self._due.pop(group.members, None)
+        group.members.die(error_code, self._broker.now_ms)
+        if group.consumer is not None:
+            self._due.pop(group.consumer, None)
 
-    def _make_group(self, group_id: str) -> ClassicGroup:
+    def make_group(self, group_id: str) -> ClassicGroup:
+        """A classic group without members."""
         return ClassicGroup(group_id, self, self._settings, self._broker.now_ms)
 
     def of(self, group_id: str, *, may_be_empty: bool = False) -> Led:
@@ -147,18 +154,17 @@ class Coordinator:
         """Whether some groups of ours are not known yet."""
         return any(held.loading is not None for held in self.led.values())
 
-    def forgetting(self, group: Group) -> list[Record]:
-        """The records that forget a group; who writes them then calls `deleted`."""
-        records = [offset_record(group.group_id, topic, index, None) for topic, index, _ in group.offsets]
-        if group.members.protocol_type is not None:
-            records.append(Record(group_key(group.group_id), None))
-        return records
-
     def deleted(self, held: Led, group: Group, error_code: ErrorCode) -> None:
         """A group's records are gone: so is the group."""
         if held.shard.groups.get(group.group_id) is group:
             del held.shard.groups[group.group_id]
-        self._forget(group.members, error_code)
+        self._forget(group, error_code)
+
+    def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
+        """Begin a group as another classic one, an empty one where none is given; who waits is told the error."""
+        self._forget(group, error_code)
+        group.consumer = None
+        group.members = classic or self.make_group(group.group_id)
 
     # ------------------------------------------------------------------------------------------------- their records
 
@@ -205,7 +211,7 @@ class Coordinator:
         record = group_record(group, assignments, self._broker.now_ms)
         self.append(held, entry, (record,), _nothing, then)
 
-    def schedule(self, group: ClassicGroup, due_ms: int) -> None:
+    def schedule(self, group: ClassicGroup | ConsumerGroup, due_ms: int) -> None:
         """Look at a group at `due_ms`, unless it is looked at before."""
         present = self._due.get(group)
         if present is None or due_ms < present:
@@ -219,8 +225,8 @@ class Coordinator:
 
     def new_member_id(self, prefix: str) -> str:
         """The client's name and something random, as Kafka's are."""
-        text = prefix.encode()[:GROUP_STRING_BYTES_MAX].decode(errors="ignore")
-        return f"{text}-{self._broker.dice.uuid4()}"
+        unique = f"-{self._broker.dice.uuid4()}"
+        return prefix.encode()[: GROUP_STRING_BYTES_MAX - len(unique)].decode(errors="ignore") + unique
 
     @property
     def now_ms(self) -> int:
@@ -252,8 +258,11 @@ class Coordinator:
             if self._due.get(group) != due_ms:
                 continue
             del self._due[group]
-            group.on_time(now_ms)
-            self._reschedule(group)
+            if isinstance(group, ConsumerGroup):
+                self.consumers.on_time(group)
+            else:
+                group.on_time(now_ms)
+                self._reschedule(group)
             heap = self._heap
         for held in list(self.led.values()):
             loading = held.loading

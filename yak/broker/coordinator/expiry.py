@@ -1,7 +1,8 @@
 """Committed offsets that nobody needs any more: of groups that are empty for long, and of topics that are gone.
 
 The rules are those of KIP-211 (ClassicGroup.offsetExpirationCondition): the time of a group without members counts from when the last one
-left; that of one which never had any, or of a topic that no member consumes, from the commit.
+left; that of one which never had any, or of a topic that no member consumes, from the commit. What was committed of a topic that is gone
+is forgotten at once, or with the next round.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import ErrorCode
-from yak.groups.classic.states import ClassicState
-from yak.groups.offsets import NO_EXPIRY, Committed, offset_record
-from yak.groups.shard import Group
+from yak.groups.group import Group
+from yak.groups.offsets import Committed, offset_record
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -57,23 +57,17 @@ class OffsetExpiry:
         expired = [
             (topic, index) for topic, index, committed in group.offsets if self._is_expired(group, topic, committed)
         ]
-        is_over = group.members.state is ClassicState.EMPTY and not group.members.pending
+        is_over = not group.has_members and not group.members.pending
         if is_over and len(expired) == sum(1 for _ in group.offsets):
             self._remove_group(held, group)
         elif expired:
             self._remove(held, group, expired)
 
     def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
-        now_ms, members = self._broker.now_ms, group.members
-        since_ms = committed.commit_ms
-        if members.protocol_type is not None:
-            if members.state is ClassicState.EMPTY:
-                since_ms = members.state_ms
-            elif members.state is not ClassicState.STABLE or members.topics is None or topic in members.topics:
-                return False
-        if committed.expire_ms != NO_EXPIRY:
-            return now_ms >= committed.expire_ms
-        return now_ms - since_ms >= self._retention_ms
+        if topic not in self._broker.image.topics:
+            # deleted while its tombstones could not be written, or while the group was being read
+            return True
+        return group.is_expired(topic, committed, self._broker.now_ms, self._retention_ms)
 
     def _remove(self, held: Led, group: Group, places: list[tuple[str, int]]) -> None:
         for start in range(0, len(places), RECORDS_AT_ONCE):
@@ -89,7 +83,7 @@ class OffsetExpiry:
         self._broker.notice("info", "offsets-expired", group=group.group_id, offsets=len(places))
 
     def _remove_group(self, held: Led, group: Group) -> None:
-        records = self._coordinator.forgetting(group)
+        records = group.forgetting()
         if not records:
             held.shard.drop_if_void(group)
             return

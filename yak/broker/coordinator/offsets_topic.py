@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
-    """The requests that make it. Raises PeerError.
+    """The requests that make it. Raises PeerError, while followers are expected that are not there yet too.
 
     It has as many replicas as `offsets.topic.replication.factor` asks for, or as there are brokers, dead ones too, where these
     are fewer: one broker alone serves groups, and a broker that is down for a moment costs no replica for ever.
     """
     config = broker.config
+    broker.expected_followers.check(config.offsets_topic_replication_factor)
     return plan_create_topic(
         broker.image,
         NewTopic(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, Fields, Now, Outcome, Waiting
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.coordinator.writing import Then
     from yak.groups.classic.group import ClassicGroup
 
 AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
@@ -47,6 +49,33 @@ class GroupWaiting(Waiting):
         return Now(self.late())
 
 
+def answer_when_safe(
+    broker: Broker, call: Call, operation: Callable[[Then], Fields], refused: Callable[[ErrorCode], Fields]
+) -> Outcome:
+    """Do something that gives its answer at once and says later, through `then`, whether that is committed."""
+    waiting = GroupWaiting(
+        broker,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        lambda: refused(ErrorCode.coordinator_not_available),
+    )
+    codes: list[ErrorCode] = []
+    answers: list[Fields] = []
+
+    def then(error_code: ErrorCode) -> None:
+        codes.append(error_code)
+        if answers:
+            settle()
+
+    def settle() -> None:
+        waiting.complete(answers[0] if codes[0] == ErrorCode.none else refused(codes[0]))
+
+    answers.append(operation(then))
+    if codes:
+        settle()
+    return Later(waiting)
+
+
 class MemberWaiting(GroupWaiting):
     """A JoinGroup or SyncGroup: the `Ticket` of a member. If its connection goes, the group is told."""
 
@@ -66,7 +95,6 @@ class MemberWaiting(GroupWaiting):
     def leave(self, broker: Broker) -> None:
         """The request is over; one that was not answered has lost its connection, or its patience."""
         if self.fields is None:
-            for member in list(self.group.members.values()):
-                if member.joining is self or member.syncing is self:
-                    self.group.ticket_lost(member, self, broker.now_ms)
-                    return
+            member = self.group.holder_of(self)
+            if member is not None:
+                self.group.ticket_lost(member, self, broker.now_ms)

@@ -26,17 +26,11 @@ def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, g
 
 
 def is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Whether a member consumes the topic, so that its offsets are not to be touched."""
+    """Whether a member consumes the topic, so that its offsets are not to be touched; all of them, where nobody knows."""
     return bool(group.members) and (group.topics is None or topic in group.topics)
 
 
 def check_deletion_of_offsets(group: ClassicGroup) -> None:
-    """Raise NON_EMPTY_GROUP where members are there whose topics nobody knows."""
-    if group.members and (group.protocol_type != CONSUMER_PROTOCOL or group.topics is None):
-        raise PeerError(ErrorCode.non_empty_group)
-
-
-def check_deletion(group: ClassicGroup) -> None:
-    """Raise NON_EMPTY_GROUP unless the group may be deleted."""
-    if group.state is not ClassicState.EMPTY:
+    """Raise NON_EMPTY_GROUP where members are there that are no consumers (validateOffsetDelete)."""
+    if group.members and group.protocol_type != CONSUMER_PROTOCOL:
         raise PeerError(ErrorCode.non_empty_group)

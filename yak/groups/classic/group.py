@@ -7,14 +7,15 @@ joins anew when the coordinator moves (ClassicGroup.java, GroupMetadataManager.j
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from yak.errors import ErrorCode
+from yak.groups.classic.answers import joined, refused_join, refused_sync, synced
 from yak.groups.classic.member import Member, Protocols, Ticket
 from yak.groups.classic.records import StoredGroup
+from yak.groups.classic.roster import Roster
 from yak.groups.classic.states import MOVES, ClassicState
 from yak.groups.classic.subscription import subscribed_topics
 
@@ -23,14 +24,15 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member that never had an answer may wait for one: it cannot heartbeat yet (Kafka's constant of this name)."""
 ALL_AWAY_MS_MIN = 1_000
 """How long static members who are all away are waited for at the least, whatever they ask for: each wait costs a look."""
-NO_GENERATION = -1
+MEMBERS_A_MS = 100
+"""Who is silent is looked for at most once in so many ms as there are hundreds of members: in ten thousand, every 100 ms."""
 
 
 @dataclass(slots=True, frozen=True)
 class ClassicSettings:
     """Kafka's configs `group.initial.rebalance.delay.ms` and so on."""
 
-    initial_rebalance_delay_ms: int = 3_000
+    initial_rebalance_delay_ms: int = 500
     max_size: int = 2**31 - 1
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -58,20 +60,17 @@ class Port(Protocol):
         """A line for the log."""
 
 
-class ClassicGroup:
+class ClassicGroup(Roster):
     """One group. `now_ms` is given to every call and never goes back."""
 
     __slots__ = (
-        "_static",
         "generation",
         "group_id",
         "initial_left_ms",
         "is_initial",
         "join_due_ms",
-        "leader_id",
-        "members",
+        "looked_ms",
         "must_wait_longer",
-        "pending",
         "port",
         "protocol",
         "protocol_type",
@@ -84,6 +83,7 @@ class ClassicGroup:
     )
 
     def __init__(self, group_id: str, port: Port, settings: ClassicSettings, now_ms: int) -> None:
+        super().__init__()
         self.group_id = group_id
         self.port = port
         self.settings = settings
@@ -92,12 +92,6 @@ class ClassicGroup:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
-        self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
-        self._static: dict[str, str] = {}
-        """Member id by instance id."""
-        self.pending: dict[str, int] = {}
-        """Ids that were given out and not joined with yet, each with the time when it is forgotten."""
         self.unsynced: dict[str, None] = {}
         """Members that have joined this generation and did not ask for their assignment yet."""
         self.topics: frozenset[str] | None = None
@@ -108,57 +102,30 @@ class ClassicGroup:
         self.must_wait_longer = False
         self.join_due_ms: int | None = None
         self.sync_due_ms: int | None = None
+        self.looked_ms = 0
+        """When `on_time` last looked at every member."""
 
     # --------------------------------------------------------------------------------------------------- members
 
-    def static_member(self, instance_id: str) -> Member | None:
-        """The member that has this instance id."""
-        member_id = self._static.get(instance_id)
-        return None if member_id is None else self.members[member_id]
-
-    def add(self, member: Member) -> None:
-        """Take a member in."""
-        if not self.members:
-            self.leader_id = member.member_id
-        self.members[member.member_id] = member
-        if member.instance_id is not None:
-            self._static[member.instance_id] = member.member_id
-        self.pending.pop(member.member_id, None)
-
     def remove(self, member: Member, error_code: ErrorCode = ErrorCode.unknown_member_id) -> None:
         """Let a member go; what of its waits is answered with the error."""
-        answer_join(member, refused_join(member.member_id, error_code))
-        answer_sync(member, error_code)
-        del self.members[member.member_id]
-        if member.instance_id is not None and self._static.get(member.instance_id) == member.member_id:
-            del self._static[member.instance_id]
+        self.answer_join(member, refused_join(member.member_id, error_code))
+        self.answer_sync(member, refused_sync(error_code))
         self.unsynced.pop(member.member_id, None)
-        if self.leader_id == member.member_id:
-            self.leader_id = next(iter(self.members), None)
+        self.discard(member)
 
     def replace_static(self, member: Member, member_id: str) -> None:
         """Give a static member that came back a new id; whoever uses the old one is fenced."""
-        answer_join(member, refused_join(member.member_id, ErrorCode.fenced_instance_id))
-        answer_sync(member, ErrorCode.fenced_instance_id)
-        assert member.instance_id is not None
-        # its place in the order of the members is kept
-        self.members = {(member_id if held is member else known_id): held for known_id, held in self.members.items()}
-        if self.leader_id == member.member_id:
-            self.leader_id = member_id
+        self.answer_join(member, refused_join(member.member_id, ErrorCode.fenced_instance_id))
+        self.answer_sync(member, refused_sync(ErrorCode.fenced_instance_id))
         if self.unsynced.pop(member.member_id, member) is None:
             self.unsynced[member_id] = None
-        member.member_id = member_id
-        self._static[member.instance_id] = member_id
+        self.rename(member, member_id)
 
     def heard_of(self, member: Member, now_ms: int) -> None:
         """A member spoke: its session begins anew."""
         member.deadline_ms = now_ms + member.session_timeout_ms
         self.port.schedule(self, member.deadline_ms)
-
-    def common_protocols(self) -> frozenset[str]:
-        """The strategies that every member knows."""
-        counts = Counter(name for member in self.members.values() for name in {name for name, _ in member.protocols})
-        return frozenset(name for name, count in counts.items() if count == len(self.members))
 
     def takes_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these could agree with those that are there."""
@@ -166,19 +133,7 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
-        common = self.common_protocols()
-        return any(name in common for name, _metadata in protocols)
-
-    def select_protocol(self) -> str:
-        """The strategy that most members like best, of those that all know."""
-        candidates = self.common_protocols()
-        votes = Counter(member.vote(candidates) for member in self.members.values())
-        return min(votes, key=lambda name: (-votes[name], name))
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asks for."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return self.knows_one_of(protocols)
 
     # ---------------------------------------------------------------------------------------------------- states
 
@@ -192,7 +147,7 @@ class ClassicGroup:
         """Ask all members to join anew."""
         if self.state is ClassicState.COMPLETING_REBALANCE:
             for member in self.members.values():
-                if answer_sync(member, ErrorCode.rebalance_in_progress):
+                if self.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress)):
                     self.heard_of(member, now_ms)
         self.unsynced.clear()
         self.sync_due_ms = None
@@ -218,13 +173,13 @@ class ClassicGroup:
             return
         if self.is_initial and self.settings.initial_rebalance_delay_ms:
             return
-        if not self.pending and all(member.joining is not None for member in self.members.values()):
+        if self.have_all_joined:
             self._complete_join(now_ms)
 
     def _joining_is_over(self, now_ms: int) -> None:
-        if self.is_initial and self.must_wait_longer and self.initial_left_ms:
+        delay_ms = min(self.settings.initial_rebalance_delay_ms, self.initial_left_ms)
+        if self.is_initial and self.must_wait_longer and delay_ms:
             self.must_wait_longer = False
-            delay_ms = min(self.settings.initial_rebalance_delay_ms, self.initial_left_ms)
             self.initial_left_ms -= delay_ms
             self._wait_for_joins(now_ms + delay_ms)
         else:
@@ -255,7 +210,7 @@ class ClassicGroup:
         for member in self.members.values():
             self.unsynced[member.member_id] = None
             self.heard_of(member, now_ms)
-            answer_join(member, self.joined(member))
+            self.answer_join(member, joined(self, member))
             member.is_new = False
             member.knows_id = True
 
@@ -279,9 +234,8 @@ class ClassicGroup:
         self.port.say("group-stable", group=self.group_id, generation=self.generation, members=len(self.members))
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-            if member.syncing is not None:
+            if self.answer_sync(member, synced(self, member)):
                 self.heard_of(member, now_ms)
-                answer_sync(member, ErrorCode.none, self)
 
     def member_left(self, reason: str, now_ms: int) -> None:
         """After a member was removed: those that stay share anew."""
@@ -294,13 +248,16 @@ class ClassicGroup:
 
     def next_due(self) -> int | None:
         """When `on_time` is wanted next, in ms; looks at every member."""
-        dues = [member.deadline_ms for member in self.members.values()]
-        dues.extend(self.pending.values())
-        dues.extend(due for due in (self.join_due_ms, self.sync_due_ms) if due is not None)
+        dues = [due for due in (self.join_due_ms, self.sync_due_ms) if due is not None]
+        silent = [member.deadline_ms for member in self.members.values()]
+        silent.extend(self.pending.values())
+        if silent:
+            dues.append(max(min(silent), self.looked_ms + len(silent) // MEMBERS_A_MS))
         return min(dues, default=None)
 
     def on_time(self, now_ms: int) -> None:
         """Give up who was not heard of, and end what was waited for long enough."""
+        self.looked_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]
         for member in [each for each in self.members.values() if each.deadline_ms <= now_ms]:
@@ -338,13 +295,13 @@ class ClassicGroup:
         One that was never answered does not know its id, so that nobody will ever speak for it: it leaves at once.
         """
         if member.joining is ticket:
-            member.joining = None
+            self.take_join(member)
             if not member.knows_id and not member.is_static:
                 self.remove(member)
                 self.member_left(f"the connection of new member {member.member_id} is gone", now_ms)
                 return
         elif member.syncing is ticket:
-            member.syncing = None
+            self.take_sync(member)
         else:
             return
         self.heard_of(member, now_ms)
@@ -354,9 +311,9 @@ class ClassicGroup:
     def restore(self, stored: StoredGroup, now_ms: int) -> None:
         """Take what the log says of it; every member's session begins now."""
         self.protocol_type = stored.protocol_type or None
+        for member in stored.members:
+            self.add(member)
         self.generation, self.protocol, self.leader_id = stored.generation, stored.protocol, stored.leader
-        self.members = {member.member_id: member for member in stored.members}
-        self._static = {each.instance_id: each.member_id for each in stored.members if each.instance_id is not None}
         self.state = ClassicState.STABLE if stored.members else ClassicState.EMPTY
         self.state_ms = stored.state_ms if stored.state_ms >= 0 else now_ms
         if stored.members:
@@ -372,81 +329,12 @@ class ClassicGroup:
     def die(self, error_code: ErrorCode, now_ms: int) -> None:
         """It is gone, or coordinated elsewhere: whoever waits is told."""
         for member in self.members.values():
-            answer_join(member, refused_join(member.member_id, error_code))
-            answer_sync(member, error_code)
+            self.answer_join(member, refused_join(member.member_id, error_code))
+            self.answer_sync(member, refused_sync(error_code))
         if self.state is not ClassicState.DEAD:
             self.move(ClassicState.DEAD, now_ms)
         self.pending.clear()
         self.join_due_ms = self.sync_due_ms = None
-
-    def joined(self, member: Member, *, skip_assignment: bool = False, leader_id: str | None = None) -> dict[str, Any]:
-        """The answer to a member that is in this generation; the leader is told who the others are."""
-        leader = self.leader_id if leader_id is None else leader_id
-        is_leader = leader == member.member_id
-        return {
-            "error_code": ErrorCode.none,
-            "generation_id": self.generation,
-            "protocol_type": self.protocol_type,
-            "protocol_name": self.protocol,
-            "leader": leader or "",
-            "skip_assignment": skip_assignment,
-            "member_id": member.member_id,
-            "members": [
-                {
-                    "member_id": each.member_id,
-                    "group_instance_id": each.instance_id,
-                    "metadata": each.metadata_of(self.protocol),
-                }
-                for each in self.members.values()
-            ]
-            if is_leader
-            else [],
-        }
-
-
-def refused_join(member_id: str, error_code: ErrorCode) -> dict[str, Any]:
-    """The answer to a join that failed."""
-    return {
-        "error_code": error_code,
-        "generation_id": NO_GENERATION,
-        "protocol_type": None,
-        "protocol_name": None,
-        "leader": "",
-        "skip_assignment": False,
-        "member_id": member_id,
-        "members": [],
-    }
-
-
-def answer_join(member: Member, fields: dict[str, Any]) -> None:
-    """Answer a member's waiting join, if there is one."""
-    ticket, member.joining = member.joining, None
-    if ticket is not None:
-        ticket.reply(fields)
-
-
-def answer_sync(member: Member, error_code: ErrorCode, group: ClassicGroup | None = None) -> bool:
-    """Answer a member's waiting sync, with its assignment where `group` is given. Returns whether there was one."""
-    ticket, member.syncing = member.syncing, None
-    if ticket is None:
-        return False
-    ticket.reply(synced(group, member) if group is not None else refused_sync(error_code))
-    return True
-
-
-def synced(group: ClassicGroup, member: Member) -> dict[str, Any]:
-    """The answer to a sync: what the member is to consume."""
-    return {
-        "error_code": ErrorCode.none,
-        "protocol_type": group.protocol_type,
-        "protocol_name": group.protocol,
-        "assignment": member.assignment,
-    }
-
-
-def refused_sync(error_code: ErrorCode) -> dict[str, Any]:
-    """The answer to a sync that failed."""
-    return {"error_code": error_code, "protocol_type": None, "protocol_name": None, "assignment": b""}
 
 
 def _ignore(_error_code: ErrorCode) -> None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import (
-    NEW_MEMBER_JOIN_TIMEOUT_MS,
-    ClassicGroup,
-    answer_join,
-    refused_join,
-)
+from yak.groups.classic.answers import joined, refused_join
+from yak.groups.classic.group import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroup
 from yak.groups.classic.member import Member, Protocols, Ticket
+from yak.groups.classic.roster import bytes_of
 from yak.groups.classic.states import ClassicState
 from yak.groups.classic.subscription import subscribed_topics
+from yak.limits import GROUP_METADATA_BYTES_MAX
 
 _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
 
@@ -58,7 +56,9 @@ def join(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> Non
             held = group.members.get(request.member_id)
             if held is not None:
                 group.remove(held, ErrorCode.group_max_size_reached)
+                group.try_complete_join(now_ms)
             raise PeerError(ErrorCode.group_max_size_reached)
+        _check_words(group, request)
         if not group.takes_protocols(request.protocol_type, request.protocols):
             raise PeerError(ErrorCode.inconsistent_group_protocol)
         if not request.member_id:
@@ -74,13 +74,23 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
     limit = group.settings.max_size
     known = group.members.get(member_id)
     if group.state is ClassicState.EMPTY:
-        return len(group.pending) < limit or member_id in group.pending
+        return True
     if group.state is _PREPARING:
         # while all join anew, it is those who wait that count
         if known is not None and known.joining is not None:
             return True
-        return sum(member.joining is not None for member in group.members.values()) < limit
+        return group.joining_count < limit
     return known is not None or len(group.members) < limit
+
+
+def _check_words(group: ClassicGroup, request: Join) -> None:
+    """Refuse a member that says more about itself than there is room for; what it said before does not count."""
+    before = group.members.get(request.member_id)
+    if before is None and request.instance_id is not None:
+        before = group.static_member(request.instance_id)
+    present = group.said_bytes - (0 if before is None else bytes_of(before.protocols))
+    if present + bytes_of(request.protocols) > GROUP_METADATA_BYTES_MAX:
+        raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
 
 
 # ------------------------------------------------------------------------------------------------------ new members
@@ -97,8 +107,8 @@ def _join_unknown(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: in
         return
     member_id = group.port.new_member_id(request.client_id)
     if request.must_ask_twice:
-        group.pending[member_id] = now_ms + request.session_timeout_ms
-        group.port.schedule(group, group.pending[member_id])
+        group.expect(member_id, now_ms + request.session_timeout_ms)
+        group.port.schedule(group, now_ms + request.session_timeout_ms)
         ticket.reply(refused_join(member_id, ErrorCode.member_id_required))
     else:
         _add(group, request, member_id, ticket, now_ms, knows_id=False)
@@ -116,12 +126,12 @@ def _add(group: ClassicGroup, request: Join, member_id: str, ticket: Ticket, now
     )
     member.is_new = True
     member.knows_id = knows_id
-    member.joining = ticket
     member.deadline_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
     group.port.schedule(group, member.deadline_ms)
     if not group.members:
         group.protocol_type = request.protocol_type
     group.add(member)
+    group.hold_join(member, ticket)
     if group.state is _PREPARING:
         group.must_wait_longer = True
         group.try_complete_join(now_ms)
@@ -138,7 +148,7 @@ def _replace(group: ClassicGroup, member: Member, request: Join, member_id: str,
     old_id, before = member.member_id, (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     wanted = subscribed_topics((member.metadata_of(group.protocol),))
     group.replace_static(member, member_id)
-    _update(member, request)
+    _update(group, member, request)
     is_same = (
         group.state is ClassicState.STABLE
         and group.select_protocol() == group.protocol
@@ -155,14 +165,15 @@ def _replace(group: ClassicGroup, member: Member, request: Join, member_id: str,
             ticket.reply(refused_join("", ErrorCode.unknown_member_id))
         elif error_code != ErrorCode.none:
             group.replace_static(member, old_id)
-            member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
+            group.change_protocols(member, before[0])
+            member.rebalance_timeout_ms, member.session_timeout_ms = before[1:]
             ticket.reply(refused_join("", error_code))
         elif request.skips_assignment:
-            ticket.reply(group.joined(member, skip_assignment=group.leader_id == member_id))
+            ticket.reply(joined(group, member, skip_assignment=group.leader_id == member_id))
         else:
             # a leader that cannot be told to leave things as they are must not learn that it is the leader
             leader_id = old_id if group.leader_id == member_id else None
-            ticket.reply(group.joined(member, leader_id=leader_id))
+            ticket.reply(joined(group, member, leader_id=leader_id))
 
     group.port.write(group, None, written)
 
@@ -179,20 +190,20 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
         return
     member = known_member(group, member_id, request.instance_id)
     if group.state is _PREPARING:
-        _update(member, request)
+        _update(group, member, request)
         _rejoin(group, member, ticket, "", now_ms)
     elif group.state is _COMPLETING:
         if member.protocols == request.protocols:
             # its answer got lost: it is told again
             group.heard_of(member, now_ms)
-            ticket.reply(group.joined(member))
+            ticket.reply(joined(group, member))
         else:
-            _update(member, request)
+            _update(group, member, request)
             _rejoin(group, member, ticket, f"member {member_id} changed while others synced", now_ms)
     elif group.state is ClassicState.STABLE:
         is_leader = group.leader_id == member_id
         if is_leader or member.protocols != request.protocols:
-            _update(member, request)
+            _update(group, member, request)
             _rejoin(
                 group,
                 member,
@@ -202,7 +213,7 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
             )
         else:
             group.heard_of(member, now_ms)
-            ticket.reply(group.joined(member))
+            ticket.reply(joined(group, member))
     else:
         raise PeerError(ErrorCode.unknown_member_id)
 
@@ -221,16 +232,16 @@ def known_member(group: ClassicGroup, member_id: str, instance_id: str | None) -
     return member
 
 
-def _update(member: Member, request: Join) -> None:
-    member.protocols = request.protocols
+def _update(group: ClassicGroup, member: Member, request: Join) -> None:
+    group.change_protocols(member, request.protocols)
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
     member.session_timeout_ms = request.session_timeout_ms
 
 
 def _rejoin(group: ClassicGroup, member: Member, ticket: Ticket, reason: str, now_ms: int) -> None:
     # who asks twice gets both answers: the first from a connection that may be gone
-    answer_join(member, refused_join(member.member_id, ErrorCode.rebalance_in_progress))
-    member.joining = ticket
+    group.answer_join(member, refused_join(member.member_id, ErrorCode.rebalance_in_progress))
+    group.hold_join(member, ticket)
     group.heard_of(member, now_ms)
     if group.state is _PREPARING:
         group.try_complete_join(now_ms)

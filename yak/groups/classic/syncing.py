@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import ClassicGroup, answer_sync, refused_sync, synced
+from yak.groups.classic.answers import refused_sync, synced
+from yak.groups.classic.group import ClassicGroup
 from yak.groups.classic.joining import known_member
 from yak.groups.classic.member import Ticket
 from yak.groups.classic.states import ClassicState
@@ -44,8 +45,8 @@ def sync(group: ClassicGroup, request: Sync, ticket: Ticket, now_ms: int) -> Non
     if group.state is ClassicState.STABLE:
         ticket.reply(synced(group, member))
         return
-    answer_sync(member, ErrorCode.rebalance_in_progress)
-    member.syncing = ticket
+    group.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress))
+    group.hold_sync(member, ticket)
     if group.leader_id == member.member_id:
         _take_assignments(group, request.assignments)
 
@@ -61,7 +62,7 @@ def _take_assignments(group: ClassicGroup, assignments: dict[str, bytes]) -> Non
             group.assigned(assignments, group.port.now_ms)
             return
         for member in group.members.values():
-            if answer_sync(member, error_code):
+            if group.answer_sync(member, refused_sync(error_code)):
                 group.heard_of(member, group.port.now_ms)
         group.prepare_rebalance(f"the assignment could not be written: {error_code.name}", group.port.now_ms)
 
@@ -106,10 +107,14 @@ def leave_all(
     group: ClassicGroup, leaving: list[tuple[str, str | None, str | None]], now_ms: int
 ) -> list[dict[str, Any]]:
     """Take these (member id, instance id, reason) out; an answer for each."""
+    before = len(group.members)
     answers = []
     for member_id, instance_id, reason in leaving:
         code = leave(group, member_id, instance_id, reason)
         answers.append({"member_id": member_id, "group_instance_id": instance_id, "error_code": code})
-    if any(answer["error_code"] == ErrorCode.none for answer in answers):
+    if len(group.members) < before:
         group.member_left("members left", now_ms)
+    else:
+        # Kafka would begin a rebalance here even if only an id that nobody used was given back
+        group.try_complete_join(now_ms)
     return answers
