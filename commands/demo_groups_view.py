@@ -123,7 +123,7 @@ def verdict_lines(result: "GroupsDemoResult") -> list[str]:
 def _after(result: "GroupsDemoResult") -> list[str]:
     import shlex
 
-    from yak.local.demo.groups_result import TOPIC
+    from yak.local.demo.groups_result import GROUP_ID, TOPIC
 
     if not result.settings.keep:
         return aligned(
@@ -136,8 +136,8 @@ def _after(result: "GroupsDemoResult") -> list[str]:
     where = shlex.quote(result.data_dir)
     return aligned(
         [
+            (f"yak groups describe {GROUP_ID} -b {result.bootstrap}", ""),
             (f"yak consume {TOPIC} --from-beginning --exit -b {result.bootstrap}", ""),
-            (f"yak isr --data-dir {where}", ""),
             (f"yak up --down --data-dir {where}", ""),
         ]
     )

@@ -44,6 +44,23 @@ def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_
     assert [line for line in ran.err.splitlines() if len(line) > 80] == []
 
 
+def test_what_is_kept_is_a_cluster_whose_group_has_read_everything(yak: Any) -> None:
+    ran = yak.run("demo", "groups", "--fast", "--keep", "--data-dir", "kept", timeout=110)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("PARTITION")
+    assert "every message was read, and nothing twice that was committed" in ran.err
+    commands = ran.err.partition("What to type next")[2].splitlines()
+    (describe,) = [line.split() for line in commands if "yak groups describe" in line]
+    status = yak.run("up", "--status", "--data-dir", "kept", "-o", "json").json
+    assert [each["state"] for each in status["brokers"]] == ["running"] * 3  # the killed one too
+    told = yak.run(*describe[1:], "-o", "json")
+    assert told.code == 0, told.err
+    (group,) = told.json
+    assert (group["group"], group["state"].lower(), group["members"], group["lag"]) == ("demo", "empty", 0, 0)
+    assert len(group["partitions"]) == 6
+    assert yak.run("up", "--down", "--data-dir", "kept").code == 0
+
+
 def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_code_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
