@@ -59,6 +59,16 @@ def test_of_several_groups_each_has_its_own_coordinator(rig: Rig) -> None:
     assert [(each.key, each.node_id) for each in answer.coordinators] == [("a", 1), ("b", 1)]
 
 
+def test_all_who_ask_while_the_topic_is_made_are_told_when_it_is_there() -> None:
+    rig = Rig(settings=SETTINGS)
+    asked = [
+        rig.begin(ask.FIND, 4, client=rig.new_client(), key_type=0, coordinator_keys=[f"g{number}"])
+        for number in range(5)
+    ]
+    rig.run_for(500)
+    assert [each.answer.coordinators[0].error_code for each in asked] == [NONE] * 5
+
+
 @pytest.mark.parametrize("key_type", [1, 2])
 def test_transactions_and_share_groups_are_refused_in_words(rig: Rig, key_type: int) -> None:
     answer = ask.find(rig, "t", key_type=key_type, version=6)

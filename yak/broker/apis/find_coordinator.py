@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.coordinator.offsets_topic import plan_offsets_topic
 from yak.broker.liveness import is_serving
@@ -39,8 +39,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     def made(results: dict[Any, PeerError | None]) -> Outcome:
         refusal = results.get(OFFSETS_TOPIC)
-        is_there = refusal is None or refusal.error_code == ErrorCode.topic_already_exists
-        return _when_decided(broker, call) if is_there else _answer(broker, call, refusal)
+        if OFFSETS_TOPIC in broker.image.topics:
+            return _when_decided(broker, call)
+        if refusal is not None and refusal.error_code == ErrorCode.topic_already_exists:
+            # somebody else made it a moment ago: it is on its way to us
+            return Later(TopicWaiting(broker, call))
+        return _answer(broker, call, refusal)
 
     waiting = ChangesWaiting(call, _CREATE_TIMEOUT_MS, made)
     try:
@@ -48,6 +52,32 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         waiting.results[OFFSETS_TOPIC] = refusal
     return made(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+class TopicWaiting(Waiting):
+    """A question for a coordinator while the topic of offsets is there but not known to us yet."""
+
+    __slots__ = ()
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        super().__init__(call, _CREATE_TIMEOUT_MS)
+        broker.coordinator.awaiting_topic[self] = None
+
+    def is_done(self) -> bool:
+        """Only the coordinator ends it, when the topic came."""
+        return False
+
+    def answer(self, broker: Broker) -> Outcome:
+        """Who leads now."""
+        return _when_decided(broker, self.call)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """It did not come in time."""
+        return _answer(broker, self.call, None)
+
+    def leave(self, broker: Broker) -> None:
+        """Wake me no more."""
+        broker.coordinator.awaiting_topic.pop(self, None)
 
 
 def _when_decided(broker: Broker, call: Call) -> Outcome:

@@ -8,9 +8,10 @@ the answer leaves when they are committed. If we lose the partition, all of that
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from yak.broker.call import Waiting
 from yak.broker.coordinator import writing
 from yak.broker.coordinator.consumer_groups import ConsumerGroups
 from yak.broker.coordinator.expiry import OffsetExpiry
@@ -66,10 +67,18 @@ class Coordinator:
         """When each group wants to be looked at."""
         self._heap: list[tuple[int, int, ClassicGroup | ConsumerGroup]] = []
         self._pushes = 0
+        self.awaiting_topic: dict[Waiting, None] = {}
+        """Requests that wait until the topic of offsets is known here."""
         self.consumers = ConsumerGroups(broker, self)
         self.expiry = OffsetExpiry(broker, self)
 
     # ------------------------------------------------------------------------------------------------ which groups
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """These topics are new, or changed."""
+        if self.awaiting_topic and OFFSETS_TOPIC in names:
+            for waiting in list(self.awaiting_topic):
+                self._broker.finish(waiting)
 
     def look(self, partition: Partition) -> None:
         """The leadership, the log or the existence of a partition of `__consumer_offsets` may have changed."""
