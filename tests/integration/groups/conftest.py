@@ -9,6 +9,8 @@ from support.client_kinds import Confluent
 from support.raw import assert_no_bugs
 
 SETTINGS = {
+    "group_consumer_heartbeat_interval_ms": 200,
+    "group_consumer_session_timeout_ms": 2000,
     "group_initial_rebalance_delay_ms": 100,
     "group_min_session_timeout_ms": 1,
     "offsets_topic_num_partitions": 5,

@@ -22,6 +22,8 @@ OFFSETS = "__consumer_offsets"
 CONFIGS = (
     "default.replication.factor=3",
     "min.insync.replicas=2",
+    "group.consumer.heartbeat.interval.ms=300",
+    "group.consumer.session.timeout.ms=6000",
     "group.initial.rebalance.delay.ms=100",
     "group.min.session.timeout.ms=1",
     "offsets.topic.num.partitions=5",
@@ -176,6 +178,32 @@ def test_a_group_of_all_survives_deaths_in_the_middle_of_its_rebalances(cluster,
         cluster.kill_and_restart(cluster.leader(unique_topic, 0), one_dies)
         assert_kept(group.committed(), cluster.committed(name))
         group.wait_shared(PARTITIONS, *members)
+        load.stop()
+        assert load.failed == []
+        group.wait_seen(load, unique_topic)
+        assert_kept(group.committed(), cluster.committed(name))
+        group.check()
+
+
+def test_a_group_of_the_consumer_protocol_survives_its_coordinators(cluster, unique_topic):
+    """Each broker that coordinates it is killed; once a member dies with the coordinator."""
+    cluster.create(unique_topic)
+    name = f"g-{unique_topic}"
+    load = SteadyLoad(cluster.bootstrap, unique_topic, partitions=PARTITIONS, pause_seconds=0.005)
+    with load, Group(cluster.bootstrap, name, unique_topic) as group:
+        members = [group.start("confluent-kafka", protocol="consumer") for _ in range(3)]
+        group.wait_shared(PARTITIONS, *members)
+        before = [member.rebalances() for member in members]
+        cluster.kill_and_restart(cluster.coordinator(name), lambda: group.wait_progress(20, *members))
+        assert [member.rebalances() for member in members] == before, "nobody has to join anew"
+
+        def one_dies() -> None:
+            members.pop().kill()
+            group.wait_shared(PARTITIONS, *members)
+            group.wait_progress(20, *members)
+
+        cluster.kill_and_restart(cluster.coordinator(name), one_dies)
+        assert_kept(group.committed(), cluster.committed(name))
         load.stop()
         assert load.failed == []
         group.wait_seen(load, unique_topic)

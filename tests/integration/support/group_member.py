@@ -58,6 +58,11 @@ def confluent(bootstrap: str, group: str, topics: list[str], asked: dict[str, An
     }
     if asked.get("instance"):
         settings["group.instance.id"] = asked["instance"]
+    if asked.get("protocol") == "consumer":
+        # KIP-848: the broker decides about these
+        for name in ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"):
+            del settings[name]
+        settings["group.protocol"] = "consumer"
     consumer = Consumer({**settings, **asked.get("settings", {})})
 
     def revoked(_consumer: Any, partitions: Any) -> None:
