@@ -299,7 +299,7 @@ def test_no_commit_and_a_limit_commit_what_they_say(kafka: Any, topic: str) -> N
 
 
 @pytest.mark.slow
-def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any) -> None:
+def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any, printing: Callable[..., Printing]) -> None:
     cluster = LocalCluster(str(tmp_path / "cluster"))
     try:
         cluster.up(UpSettings(port=0, brokers=3, configs=("group.initial.rebalance.delay.ms=0",)))
@@ -311,9 +311,7 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any) -> None:
             assert ran.code == 0, (words, ran.out, ran.err)
             return ran
 
-        member = Printing(
-            tmp_path / "printed.txt", servers, "orders", "-g", "audit", "--from-beginning", "--format", "%v\\n"
-        )
+        member = printing("orders", "-g", "audit", "--from-beginning", "--format", "%v\\n", on=servers)
         run("produce", "orders", *(word for n in range(50) for word in ("-m", f"a{n}")))
         wait(lambda: len(member.lines) == 50)
         (before,) = run("groups", "describe", "audit", "-o", "json").json
