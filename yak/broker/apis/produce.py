@@ -3,7 +3,8 @@
 v3: record batches, magic 2. v7: zstd. v8: errors by record. v9: flexible. v10: current leader (KIP-951).
 v12: same as v11 here, transactions are not served. v13: topic ids instead of names.
 
-Internal topics are not written by clients (ReplicaManager.appendToLocalLog).
+Internal topics are not written by clients, but for one that says it is an administrator (KafkaApis.handleProduceRequest,
+AdminUtils.ADMIN_CLIENT_ID).
 
 With acks=0 there is no answer, and an error closes the connection (Kafka's KafkaApis.handleProduceRequest). With
 acks=1 and acks=all the answer waits for what the topic's `flush.messages` asks; with acks=all also for the high watermark.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
 ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
 
+ADMIN_CLIENT_ID = "__admin_client"
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
@@ -58,7 +60,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     raise refusal
                 if name is None:
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
-                if name in INTERNAL_TOPICS:
+                if name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
                     raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is written by the brokers alone")
                 partition = broker.led(name, data.index)
                 appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
