@@ -41,9 +41,11 @@ setup:  ## .venv with everything for development
 	@$(bootstrap) dev
 
 .PHONY: demo
-demo:  ## real clients, the leader killed, every message counted
+demo:  ## a leader killed under load, then a consumer of a group: every message counted
 	@$(bootstrap) demo
 	@$(BIN)/yak demo failover $(ARGS)
+	@echo
+	@$(BIN)/yak demo groups --fast
 
 .PHONY: lint
 lint: setup  ## ruff, mypy --strict, and the import contracts

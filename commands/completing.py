@@ -1,4 +1,4 @@
-"""Words that the shell completes after: topics of the cluster, contexts of the file.
+"""Words that the shell completes after: topics and groups of the cluster, contexts of the file.
 
 A completion must never print an error nor make the shell wait: 300 ms for the broker, answers kept on disk for a while.
 """
@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 
 BUDGET_S = 0.3
 FRESH_S = 10.0
@@ -25,33 +26,52 @@ def complete_context(incomplete: str) -> list[str]:
 
 def complete_topic(incomplete: str) -> list[str]:
     """Topics that begin like this, from the broker or, when it does not answer in time, from the last answer."""
+    return _complete("topics", _ask_topics, incomplete)
+
+
+def complete_group(incomplete: str) -> list[str]:
+    """Groups that begin like this, found as topics are."""
+    return _complete("groups", _ask_groups, incomplete)
+
+
+def _complete(kind: str, ask: Callable[[str], list[str]], incomplete: str) -> list[str]:
     try:
         from yak.commands.options import Flags, Globals
 
         servers = Globals.resolve(Flags()).bootstrap_servers
-        return [name for name in _topics(servers) if name.startswith(incomplete)]
+        return [name for name in _names(kind, ask, servers) if name.startswith(incomplete)]
     except Exception:  # noqa: BLE001  (as above)
         return []
 
 
-def _topics(servers: str) -> list[str]:
-    path = _cache_path(servers)
+def _ask_topics(servers: str) -> list[str]:
+    from yak.client.metadata import topic_names
+
+    return topic_names(servers, timeout_s=BUDGET_S)
+
+
+def _ask_groups(servers: str) -> list[str]:
+    from yak.client.groups.describing import group_names
+
+    return group_names(servers, timeout_s=BUDGET_S)
+
+
+def _names(kind: str, ask: Callable[[str], list[str]], servers: str) -> list[str]:
+    path = _cache_path(kind, servers)
     known, age_s = _read(path)
     if known is not None and age_s < FRESH_S:
         return known
     try:
-        from yak.client.metadata import topic_names
-
-        names = topic_names(servers, timeout_s=BUDGET_S)
+        names = ask(servers)
     except Exception:  # noqa: BLE001  (an old answer is better than none)
         return known or []
     _write(path, names)
     return names
 
 
-def _cache_path(servers: str) -> str:
+def _cache_path(kind: str, servers: str) -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "yak", f"topics-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.json")
+    return os.path.join(base, "yak", f"{kind}-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.json")
 
 
 def _read(path: str) -> tuple[list[str] | None, float]:

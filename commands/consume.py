@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, command
-from yak.commands.completing import complete_topic
+from yak.commands.completing import complete_group, complete_topic
 from yak.commands.consuming import Request, run
 from yak.commands.options import Globals
+
+GROUP = "As a group"
 
 
 def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
@@ -23,6 +25,7 @@ def _switch(*names: str, help_: str, panel: str = WHAT, hidden: bool = False) ->
         "yak consume --from-beginning",
         "yak consume orders --from-beginning --exit -o json | jq .value",
         "yak consume orders payments --from -15m --filter k:u1 --filter 'v:.total > 10'",
+        "yak consume orders --group audit --from-beginning --commit-every 1000,5s",
     )
 )
 def consume(
@@ -36,6 +39,19 @@ def consume(
     ] = None,
     regex: Annotated[bool, _switch("--regex", "-r", help_="The topics are regular expressions.")] = False,
     partitions: Annotated[str | None, _text("--partitions", help_="Only these partitions.", metavar="0,2")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", help="Read as a member of this group, and commit what is printed.",
+                     rich_help_panel=GROUP, metavar="GROUP", autocompletion=complete_group),
+    ] = None,
+    commit_every: Annotated[
+        str | None,
+        _text("--commit-every", help_="After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; "
+              "1s if not given. At the end too.", panel=GROUP, metavar="N|DURATION"),
+    ] = None,
+    no_commit: Annotated[
+        bool, _switch("--no-commit", help_="Take part in the group, and commit nothing.", panel=GROUP)
+    ] = False,
     filters: Annotated[
         list[str] | None,
         _text("--filter", help_="Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", metavar="EXPR"),
@@ -83,11 +99,14 @@ def consume(
     properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
     partition_alias: Annotated[str | None, _text("--partition", help_="", hidden=True)] = None,
     include: Annotated[str | None, _text("--include", help_="", hidden=True)] = None,
-) -> int:
+) -> int:  # fmt: skip
     """Read records from topics.
 
-    Reads without a group: nothing is committed and nobody is disturbed. Starts at the end unless told otherwise, and
-    goes on until Ctrl+C unless told when to stop.
+    Without --group nothing is committed and nobody is disturbed. Starts at the end unless told otherwise, and goes on
+    until Ctrl+C unless told when to stop.
+
+    With --group the members of the group share the partitions. A partition begins at the offset that the group
+    committed; the options that say where to start count only where it committed none.
     """
     names = (*(topics or ()), *(topic or ()))
     request = Request(
@@ -110,5 +129,8 @@ def consume(
         decoder=decoder,
         skip_errors=skip_message_on_error,
         stats=stats,
+        group=group,
+        commit_every=commit_every,
+        no_commit=no_commit,
     )
     return run(g, request.with_properties(tuple(properties or ())))

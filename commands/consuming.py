@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.consume import PartitionReader, Window
     from yak.client.filters import Filter
+    from yak.client.groups.reading import CommitEvery, GroupReader
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Range
     from yak.client.received import Received
@@ -50,6 +51,9 @@ class Request:
     stats: bool = False
     separator: str = "\t"
     with_value: bool = True
+    group: str | None = None
+    commit_every: str | None = None
+    no_commit: bool = False
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
         """With Apache's `--property print.key=true` and its kind read into ours."""
@@ -87,6 +91,24 @@ class Request:
         given = [name for name, is_given in starts.items() if is_given]
         if len(given) > 1:
             raise UsageError("usage", f"{given[0]} and {given[1]} exclude each other", why="both say where to start")
+        self._check_group()
+
+    def _check_group(self) -> None:
+        if self.group is None:
+            for name, is_given in (("--commit-every", self.commit_every is not None), ("--no-commit", self.no_commit)):
+                if is_given:
+                    raise UsageError("usage", f"{name} needs --group", why="without a group nothing is committed")
+        elif not self.group:
+            raise UsageError("bad-group-id", "a group needs a name", try_=("--group audit",))
+        elif self.partitions is not None:
+            raise UsageError(
+                "usage",
+                "--group and --partitions exclude each other",
+                why="the group shares the partitions among its members",
+                try_=("leave out --partitions", "leave out --group, to read without committing"),
+            )
+        elif self.no_commit and self.commit_every is not None:
+            raise UsageError("usage", "--commit-every and --no-commit exclude each other")
 
 
 def run(g: "Globals", request: Request) -> int:
@@ -98,6 +120,7 @@ def run(g: "Globals", request: Request) -> int:
     from yak.commands.record_output import Decoder, RecordPrinter
 
     request.check()
+    every = _commits(g, request)
     wanted = _range(g, request)
     filters = [parse_filter(text) for text in request.filters]
     printer = RecordPrinter(
@@ -108,12 +131,27 @@ def run(g: "Globals", request: Request) -> int:
     topics = _topics(g, request, admin)
     require_advertised(admin.metadata().leaders_of(topics), admin.answered)
     windows = _windows(g, request, admin, topics, wanted)
+    if request.group is not None:
+        from yak.commands.consuming_group import Member, run_member
+
+        member = Member(g, request, admin, [topic.name for topic in topics], windows, _until_ms(wanted), every)
+        return run_member(member, printer, filters, decoder)
     reader = PartitionReader(g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.verbose)
     reading = Reading(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
     try:
         return reading.run()
     finally:
         reader.close()
+
+
+def _commits(g: "Globals", request: Request) -> "CommitEvery | None":
+    """When to commit; None for never."""
+    if request.group is None:
+        return None
+    from yak.commands.consuming_group import COMMIT_EVERY, parse_commit_every
+
+    g.must_not_be_readonly(f'joining group "{request.group}"')
+    return None if request.no_commit else parse_commit_every(request.commit_every or COMMIT_EVERY)
 
 
 def _range(g: "Globals", request: Request) -> "Range":
@@ -228,11 +266,11 @@ class Reading:
         self,
         g: "Globals",
         request: Request,
-        reader: "PartitionReader",
+        reader: "PartitionReader | GroupReader",
         printer: "RecordPrinter",
         filters: "list[Filter]",
         decoder: "Decoder | None",
-        partitions: int,
+        partitions: int | None,
         until_ms: int | None,
     ) -> None:
         self._g = g
@@ -267,11 +305,11 @@ class Reading:
                 raise
             self._why, code = "interrupted", 130
         self._printer.flush()
+        self._end()
         took = format_duration((time.monotonic() - self._started) * 1000)
         shown = f", {group_digits(self.shown)} shown" if self.shown != self.read else ""
         self._g.out.note(
-            f"read {counted(self.read, 'record')} ({counted(self._partitions, 'partition')}){shown} in {took}; "
-            f"stopped: {self._why}"
+            f"read {counted(self.read, 'record')} ({self._where()}){shown} in {took}; stopped: {self._why}"
         )
         if self._decoder is not None and self._decoder.failed:
             self._g.out.warn(f"{counted(self._decoder.failed, 'record')} skipped: the decoder failed")
@@ -284,6 +322,12 @@ class Reading:
                 try_=("--from-beginning", "a longer --timeout-ms"),
             )
         return code
+
+    def _end(self) -> None:
+        """After the last record is written: nothing, without a group."""
+
+    def _where(self) -> str:
+        return counted(self._partitions or 0, "partition")
 
     def _more(self) -> bool:
         request, now = self._request, time.monotonic()

@@ -16,11 +16,14 @@ _USUAL_SECONDS = 6.0
 _FAST_SECONDS = 2.5
 _LONGEST_SECONDS = 600.0
 _BROKERS_MAX = 9
+_USUAL_SESSION_MS = 6_000
+_FAST_SESSION_MS = 3_000
+_SESSIONS_MS = (1_500, 120_000)
 
 demo = CommandGroup(
     "demo",
     "Kill a broker under load, count what survived.",
-    examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo restart"),
+    examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo groups", "yak demo restart"),
     default="failover",
 )
 
@@ -90,6 +93,88 @@ def failover(
     return None if result.holds else 4
 
 
+@demo.command(
+    "groups",
+    examples=(
+        "yak demo groups",
+        "yak demo groups --fast",
+        "yak demo groups --session-timeout 10s",
+        "yak demo groups --keep --data-dir ./demo",
+        "yak demo groups -o json",
+    ),
+)
+def groups(
+    g: Globals,
+    session_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--session-timeout",
+            metavar="DURATION",
+            help="Silence after which a consumer counts as dead.  [6s; 3s with --fast]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="A session of 3 s, and a shorter load.", rich_help_panel=WHAT)
+    ] = False,
+    duration: Duration = None,
+    data_dir: DataDir = None,
+    keep: Keep = False,
+) -> int | None:
+    """Share a topic among three consumers, kill one, lose nothing.
+
+    Each consumer is a process of its own and commits what it has read. One is killed, later the broker that coordinates
+    the group. Returns 4 when a message was read by nobody, when one was read again that was committed before, or when a
+    commit was lost. Messages that were read and not committed yet are read again; they are counted and shown.
+    """
+    from yak.commands.demo_groups_view import COLUMNS, PrintedGroups, show_groups_verdict, verdict_rows
+    from yak.local.demo.groups_result import GroupsDemoSettings
+    from yak.local.demo.groups_story import STEPS, run
+
+    seconds = _load_seconds(duration, fast=fast)
+    session_ms = _session_ms(session_timeout, fast=fast)
+    if data_dir is not None:
+        _must_be_new(data_dir)
+    g.out.note("Consumers share a topic; one is killed, then a broker; every message counted.\n")
+    result = run(GroupsDemoSettings(seconds, session_ms, keep, data_dir), PrintedGroups(g, STEPS))
+    if g.out.for_people:
+        if not (g.quiet and result.holds):
+            show_groups_verdict(g, result)
+    elif g.out.format in {"json", "yaml"}:
+        g.out.object(result.as_json())
+    else:
+        g.out.table(verdict_rows(result.verdicts), COLUMNS)
+    return None if result.holds else 4
+
+
+@demo.command(
+    "member",
+    examples=("yak demo member --group g --topic t --name m -b localhost:9092 --session-timeout 6s",),
+    hidden=True,
+)
+def member(
+    g: Globals,
+    group: Annotated[str, typer.Option("--group", help="Group to join.", rich_help_panel=WHAT)],
+    topic: Annotated[str, typer.Option("--topic", help="Topic to read.", rich_help_panel=WHAT)],
+    name: Annotated[str, typer.Option("--name", help="Client id.", rich_help_panel=WHAT)],
+    session_timeout: Annotated[
+        str,
+        typer.Option("--session-timeout", metavar="DURATION", help="As in `yak demo groups`.", rich_help_panel=WHAT),
+    ] = "6s",
+) -> None:
+    """Be one of the consumers of `yak demo groups`.
+
+    Joins when it gets a line on its standard input, prints a line of JSON for each thing that happens to it, and leaves
+    when its standard input is closed.
+    """
+    import sys
+
+    from yak.local.demo.group_member import MemberSettings, run_member
+
+    settings = MemberSettings(g.bootstrap_servers, group, topic, name, _session_ms(session_timeout, fast=False))
+    run_member(settings, stdin=sys.stdin.fileno(), stdout=sys.stdout.buffer)
+
+
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
 def restart(
     g: Globals,
@@ -133,6 +218,22 @@ def _load_seconds(duration: str | None, *, fast: bool) -> float:
             try_=("yak demo --duration 10s",),
         )
     return seconds
+
+
+def _session_ms(session_timeout: str | None, *, fast: bool) -> int:
+    if session_timeout is None:
+        return _FAST_SESSION_MS if fast else _USUAL_SESSION_MS
+    from yak.commands.units import parse_duration_ms
+
+    session_ms = parse_duration_ms(session_timeout, bare_unit="s")
+    if fast or not _SESSIONS_MS[0] <= session_ms <= _SESSIONS_MS[1]:
+        raise UsageError(
+            "demo-session",
+            f"--session-timeout {session_timeout} cannot be used" + (" with --fast" if fast else ""),
+            why="--fast has a session of its own" if fast else "a session of the demo is 1.5 s to 2 min",
+            try_=("yak demo groups --session-timeout 6s",),
+        )
+    return session_ms
 
 
 def _must_be_new(data_dir: str) -> None:

@@ -36,8 +36,12 @@ class Printed:
 
     def loading(self, acknowledged: int) -> None:
         """The count so far, written over itself."""
+        self.count(f"{acknowledged} acknowledged")
+
+    def count(self, text: str) -> None:
+        """What only grows, written over itself where there is a terminal."""
         if self._live:
-            self._out.stderr.write(f"\r      {acknowledged} acknowledged")
+            self._out.stderr.write(f"\r      {text}")
             self._out.stderr.flush()
             self._counting = True
 
@@ -102,11 +106,6 @@ def show_verdict(
     """For people: the table on stdout; the verdict, what is worth knowing of it and what to type next on stderr."""
     from yak.local.demo.ledger import totals
 
-    out = g.out
-    out.note("")
-    out.table(verdict_rows(verdicts), COLUMNS)
-    out.stdout.flush()
-    out.note("")
     found = totals(verdicts)
     counts = ", ".join(
         f"{word} {found[name]}"
@@ -118,11 +117,26 @@ def show_verdict(
             ("out of order", "out_of_order"),
         )
     )
-    if holds:
-        out.note(out.paint("OK    every acknowledged message is there", "1;32"))
+    g.out.note("")
+    g.out.table(verdict_rows(verdicts), COLUMNS)
+    show_end(
+        g,
+        "every acknowledged message is there" if holds else None,
+        more=(counts, *more),
+        next_commands=next_commands,
+    )
+
+
+def show_end(g: Globals, good: str | None, *, more: Sequence[str], next_commands: Sequence[str]) -> None:
+    """The verdict below a table: what held, None when it did not; then lines about it, and what to type next."""
+    out = g.out
+    out.stdout.flush()
+    out.note("")
+    if good is not None:
+        out.note(out.paint(f"OK    {good}", "1;32"))
     else:
         out.note(out.paint("FAIL  the check did not hold", "1;31"))
-    for line in (counts, *more):
+    for line in more:
         out.note(f"      {line}")
     out.note("")
     out.note(out.paint("What to type next", "1"))

@@ -1,13 +1,15 @@
 """`yak help SLUG`: every error's word, with what it means, why it comes, and what to try.
 
-A test collects the slugs that the source uses and fails when one is missing here. Three modules hold the texts: errors of
-benchmarks, of other client commands, and of brokers and of clusters on this machine.
+A test collects the slugs that the source uses and fails when one is missing here. Five modules hold the texts: errors of
+benchmarks, of groups, of the Python API, of other client commands, and of brokers and of clusters on this machine.
 """
 
 from yak.commands.error_explanation import Explanation
 from yak.commands.error_help_bench import BENCH
 from yak.commands.error_help_broker import BROKER
 from yak.commands.error_help_client import CLIENT
+from yak.commands.error_help_groups import GROUPS
+from yak.commands.error_help_python import PYTHON
 
-EXPLANATIONS: dict[str, Explanation] = {**BENCH, **CLIENT, **BROKER}
-assert len(EXPLANATIONS) == len(BENCH) + len(CLIENT) + len(BROKER), "an error is explained twice"
+EXPLANATIONS: dict[str, Explanation] = {**BENCH, **CLIENT, **GROUPS, **PYTHON, **BROKER}
+assert len(EXPLANATIONS) == sum(map(len, (BENCH, CLIENT, GROUPS, PYTHON, BROKER))), "an error is explained twice"

@@ -205,6 +205,11 @@ BROKER: dict[str, Explanation] = {
     "demo-duration": explain(
         "The demo's duration cannot be used.", "The clients can send for 1 s to 10 min.", "yak demo --duration 20s"
     ),
+    "demo-group": explain(
+        "The demo's group did not do in time what it was waited for: share the topic, take over, commit.",
+        "The message has who reads what; why is in the brokers' logs, which --data-dir DIR keeps.",
+        "yak demo groups --data-dir ./demo",
+    ),
     "demo-no-failover": explain(
         "The demo's cluster did not do in time what it was waited for: another leader, or a whole ISR.",
         "The message has what the brokers say; why is in their logs, which --data-dir DIR keeps.",
@@ -214,6 +219,11 @@ BROKER: dict[str, Explanation] = {
         "The demo could not read all partitions to their end in time.",
         "The broker is slow, or gone.",
         "yak demo --keep, then yak cluster",
+    ),
+    "demo-session": explain(
+        "The demo's session time-out cannot be used.",
+        "It can be 1.5 s, which is several heartbeats of its consumers, to 2 min.",
+        "yak demo groups --session-timeout 6s",
     ),
     "ephemeral-data-dir": explain(
         "--ephemeral and --data-dir exclude each other.",

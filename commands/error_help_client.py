@@ -104,6 +104,11 @@ CLIENT: dict[str, Explanation] = {
         "It would register again at once. A broker that was killed counts as alive until its session ended.",
         "stop it, look at yak cluster, and try again",
     ),
+    "broker-away": explain(
+        "A test waits for its cluster to be healthy, but one of the brokers was killed or paused.",
+        "yak.testing starts nothing by itself that a test has stopped.",
+        "yak_cluster.restart(node), or yak_cluster.resume(node)",
+    ),
     "bundle-not-written": explain(
         "The file of doctor's findings was not written.",
         "The operating system refused; the message says why.",
@@ -175,6 +180,11 @@ CLIENT: dict[str, Explanation] = {
         "It asks for acks=all, which needs as many in-sync replicas as min.insync.replicas says.",
         "yak isr TOPIC",
         "yak failover TOPIC:P --no-probe",
+    ),
+    "no-broker-runs": explain(
+        "A test asks its cluster, but all of its brokers were killed or paused.",
+        "There is nobody left to answer.",
+        "yak_cluster.restart(node), or yak_cluster.resume(node)",
     ),
     "no-cluster-in-store": explain(
         "The metadata store answered, but holds no cluster.",
@@ -284,6 +294,11 @@ CLIENT: dict[str, Explanation] = {
         "The operating system refused something.",
         "Its words are in the message.",
         "check permissions, free space and limits",
+    ),
+    "test-cluster": explain(
+        "A test waited for something of its cluster that did not come in time.",
+        "The reason is what the brokers said last: a leader that is missing, a replica that is out of sync.",
+        "look at the brokers' logs in the report of the failed test, or with yak_cluster.log(node)",
     ),
     "timed-out": explain(
         "An answer did not come in time. Whether it was done is unknown.",

@@ -30,6 +30,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("consume", "yak.commands.consume", "consume", "Read records from topics.", "Messages"),
     Entry("bench", "yak.commands.bench", "bench", "Measure a cluster's throughput and latency.", "Messages"),
     Entry("topics", "yak.commands.topics", "topics", "List, describe, create and change topics.", "Cluster"),
+    Entry(
+        "groups", "yak.commands.groups", "groups", "List and describe consumer groups, move their offsets.", "Cluster"
+    ),
     Entry("brokers", "yak.commands.brokers", "brokers", "List, describe and configure brokers.", "Cluster"),
     Entry("isr", "yak.commands.isr", "isr", "Show leader, in-sync replicas and lag of each partition.", "Cluster"),
     Entry(

@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from yak.client.addresses import parse_addresses
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 
 PROJECT_FILE = "yak.toml"
-DEFAULT_PORT = 9092
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -84,25 +84,6 @@ def parse_node_id(text: str) -> int:
     if not 0 <= number < 2**31:
         raise ValueError(f"{number} is not between 0 and 2147483647")
     return number
-
-
-def parse_addresses(text: str) -> str:
-    """`host:port,host:port`, blanks dropped, port 9092 added where it is missing. Raises ValueError."""
-    addresses = [part.strip() for part in text.split(",") if part.strip()]
-    if not addresses:
-        raise ValueError("no address given")
-    return ",".join(_with_port(address) for address in addresses)
-
-
-def _with_port(address: str) -> str:
-    if address.count(":") > 1 and not address.startswith("["):
-        return f"[{address}]:{DEFAULT_PORT}"  # a bare IPv6 address
-    host, _, port = address.rpartition(":")
-    if not host or address.endswith("]"):
-        return f"{address}:{DEFAULT_PORT}"
-    if not port.isdigit() or not 0 < int(port) <= 65_535:
-        raise ValueError(f'"{port}" in {address} is not a port')
-    return address
 
 
 def _seconds(text: str) -> float:

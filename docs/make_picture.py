@@ -1,9 +1,10 @@
-"""Run `make demo` in a terminal of 80 columns and keep what it printed: the README's picture and its last lines.
+"""Run `make demo` in a terminal of 80 columns and keep what it printed: the README's picture and its verdicts.
 
     .venv/bin/python docs/make_picture.py
 
-Writes docs/images/demo-light.svg and demo-dark.svg, docs/images/demo.txt (the whole output and the machine in words),
-and the block between the two `demo` comments of README.md. Nothing is written when the demo did not hold.
+Writes docs/images/demo-light.svg and demo-dark.svg (its first story), docs/images/demo.txt (the whole output and the
+machine in words), and the block between the two `demo` comments of README.md. Nothing is written when the demo did not
+hold.
 """
 
 import os
@@ -26,6 +27,9 @@ TRANSCRIPT = IMAGES / "demo.txt"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- demo: written by `make picture` -->\n", "<!-- /demo -->\n"
 COMMAND = ("make", "demo")
+NEXT = "What to type next"
+HEADLINE = "from the kill of the leader"
+"""What the README shows of a verdict beside its first two lines, which are what held and the counts."""
 COLUMNS = 80
 CHARACTER_WIDTH = 12.2  # Rich's, in the picture's own units
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -88,7 +92,7 @@ def plain(output: str) -> str:
 
 
 def svg(output: str, theme: TerminalTheme) -> str:
-    """The output up to its verdict as a terminal's picture, which loads nothing from elsewhere."""
+    """The first story up to its verdict as a terminal's picture, which loads nothing from elsewhere."""
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
     console.print(Text.assemble(("$ ", "dim"), (" ".join(COMMAND), "bold")))
     for line in until_verdict(output):
@@ -107,8 +111,10 @@ def _move_right(found: re.Match[str]) -> str:
 
 
 def until_verdict(output: str) -> list[str]:
-    """The lines of the story without the last paragraph, which says what to type next."""
-    return output.rstrip("\n").rpartition("\n\n")[0].splitlines()
+    """The lines of the first story before the paragraph that says what to type next."""
+    lines = output.splitlines()
+    end = next(number for number, line in enumerate(lines) if Text.from_ansi(line).plain.rstrip() == NEXT)
+    return "\n".join(lines[:end]).rstrip("\n").splitlines()
 
 
 def machine() -> str:
@@ -120,12 +126,18 @@ def machine() -> str:
 
 
 def block(transcript: str) -> str:
-    """What README shows of a transcript: the verdict, and whose it is."""
+    """What README shows of a transcript: each story's verdict, and whose they are."""
     text, _, where = transcript.rstrip("\n").rpartition("\n\n")
-    verdict = text[text.index("\nOK ") + 1 :].split("\n\n", 1)[0]
+    verdicts = [part.strip("\n").splitlines() for part in text.split("\n\n") if part.lstrip("\n").startswith("OK ")]
+    shown = [
+        line
+        for verdict in verdicts
+        for number, line in enumerate(verdict)
+        if number <= 1 or line.strip().startswith(HEADLINE)
+    ]
     version, _, where = where.partition(": ")
     return (
-        f"```text\n{verdict}\n```\n\n"
+        "```text\n" + "\n".join(shown) + "\n```\n\n"
         f"([One run](docs/images/demo.txt) of {version}, made by `make picture`, on\n{where}.)\n"
     )
 

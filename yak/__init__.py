@@ -8,12 +8,95 @@ The map, from the ground up; imports point down only:
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
 - `yak.replication`: one partition's leader, epochs and high watermark
 - `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions
+- `yak.groups`: groups of consumers: who is in one, what it has committed, their protocols and records
 - `yak.broker`: the pure broker: `step(event, now_ms)` gives effects; one file for each Kafka API
 - `yak.server`: the Trio shell around it: sockets, threads, Redis
 - `yak.sim`: the same broker under a simulated clock, disk, network and store
-- `yak.client`: the Kafka client side, over librdkafka
+- `yak.client`: the Kafka client side, over librdkafka; `yak.client.api` is the Python API
+- `yak.aio`, `yak.trio`: the Python API for asyncio and Trio
 - `yak.local`: clusters on this machine, with their own Redis
+- `yak.testing`: a pytest plugin that gives tests such clusters
 - `yak.commands`: the `yak` command line
+
+`import yak` gives the Python API (docs/python.md): `yak.connect`, `yak.Producer`, `yak.Consumer`. Nothing is imported until
+it is asked for, so that the commands and the broker do not pay for it.
 """
 
+TYPE_CHECKING = False  # as in typing, which would cost more to import than everything here; type checkers know the name
+
+if TYPE_CHECKING:
+    from yak import aio, trio
+    from yak.client.api.client import Client, connect, create_topic
+    from yak.client.api.consumer import Consumer
+    from yak.client.api.delivery import Delivery
+    from yak.client.api.failures import SendFailed
+    from yak.client.api.message import Message, Sent
+    from yak.client.api.producer import Producer
+    from yak.client.api.serde import BYTES, JSON, TEXT, Serde
+    from yak.errors import Unreachable, UsageError, YakError
+    from yak.ids import TopicPartition
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "BYTES",
+    "JSON",
+    "TEXT",
+    "Client",
+    "Consumer",
+    "Delivery",
+    "Message",
+    "Producer",
+    "SendFailed",
+    "Sent",
+    "Serde",
+    "TopicPartition",
+    "Unreachable",
+    "UsageError",
+    "YakError",
+    "aio",
+    "connect",
+    "create_topic",
+    "trio",
+]
+
+_HOMES = {
+    "BYTES": "yak.client.api.serde",
+    "JSON": "yak.client.api.serde",
+    "TEXT": "yak.client.api.serde",
+    "Client": "yak.client.api.client",
+    "Consumer": "yak.client.api.consumer",
+    "Delivery": "yak.client.api.delivery",
+    "Message": "yak.client.api.message",
+    "Producer": "yak.client.api.producer",
+    "SendFailed": "yak.client.api.failures",
+    "Sent": "yak.client.api.message",
+    "Serde": "yak.client.api.serde",
+    "TopicPartition": "yak.ids",
+    "Unreachable": "yak.errors",
+    "UsageError": "yak.errors",
+    "YakError": "yak.errors",
+    "aio": "",
+    "connect": "yak.client.api.client",
+    "create_topic": "yak.client.api.client",
+    "trio": "",
+}
+"""The module that each public name is in; none for those that are modules themselves."""
+
+
+if not TYPE_CHECKING:  # or a type checker would take any name for one that is here
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first asked for (PEP 562)."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        found = getattr(import_module(home), name) if home else import_module(f"{__name__}.{name}")
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

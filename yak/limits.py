@@ -63,6 +63,8 @@ RECOMPRESSED_BYTES_MAX: Final = 128 * MIB
 """What a batch may grow to when its records must be looked at: a kilobyte of zeros can claim gigabytes."""
 RECOMPRESSED_RATIO_MAX: Final = 1000
 """No codec of Kafka's packs real records tighter; more is a bomb."""
+RECORD_ERRORS_MAX: Final = 100
+"""Records of one batch that an answer names with what is wrong with them: a batch of a million would make one of 80 MB."""
 
 # ------------------------------------------------------------------------------------------------------------- topics
 
@@ -74,6 +76,17 @@ TOPICS_PER_CREATE_MAX: Final = 1_000
 """Topics in one CreateTopics; the rest can come in the next."""
 CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
 """Bytes of one config value: it is stored, logged and sent whole."""
+
+# ------------------------------------------------------------------------------------------------------------- groups
+
+GROUP_STRING_BYTES_MAX: Final = 32_000
+"""Group, member and instance ids, names of strategies: the records of `__consumer_offsets` have 16-bit lengths."""
+OFFSET_METADATA_BYTES_MAX: Final = 32_000
+"""The same, for what `offset.metadata.max.bytes` may be set to."""
+GROUP_METADATA_BYTES_MAX: Final = 64 * MIB
+"""What the members of one group may say about themselves, all together: ten thousand consumers of a hundred topics fit twice."""
+GROUP_PENDING_MEMBERS_MAX: Final = 10_000
+"""Ids that were given out and not joined with yet; the oldest is forgotten for the next."""
 
 # --------------------------------------------------------------------------------------------------------- fetch side
 
@@ -102,6 +115,14 @@ PRODUCERS_PER_PARTITION_MAX: Final = 100_000
 """Idempotent producers remembered by one partition: about 40 MB; the longest silent one is forgotten first."""
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Batches of one producer whose repetition is recognised (ProducerStateEntry.java); the client's in-flight bound."""
+
+# --------------------------------------------------------------------------------------------------------- compaction
+
+COMPACTION_MAP_BYTES: Final = 64 * MIB
+"""Memory for the keys of one round (`log.cleaner.dedupe.buffer.size`): some 330,000 of them, more than 10,000 groups of 30
+partitions have. A log with more keys takes more rounds. Half of Kafka's, since a whole broker here is as large."""
+COMPACTION_SPARE_BYTES: Final = 64 * MIB
+"""Room that rewriting a segment leaves on the disk: without it the next append would fail, and with that the directory."""
 
 assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is an int32"
 assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX

@@ -238,15 +238,31 @@ def make_broker() -> Iterator[Callable[[Path, str], BrokerHarness]]:
             harness.close()
 
 
+@pytest.fixture(scope="session")
+def borrowed_broker(
+    tmp_path_factory: pytest.TempPathFactory, redis_databases: RedisDatabases
+) -> Callable[[], contextlib.AbstractContextManager[BrokerHarness]]:
+    """A broker that is not started yet, on a database of its own, for as long as a block: `with borrowed_broker() as b`."""
+
+    @contextlib.contextmanager
+    def borrow() -> Iterator[BrokerHarness]:
+        with redis_databases.borrow() as url:
+            harness = BrokerHarness(tmp_path_factory.mktemp("broker"), url)
+            try:
+                yield harness
+            finally:
+                harness.close()
+
+    return borrow
+
+
 @pytest.fixture(scope="module")
-def module_broker(tmp_path_factory: pytest.TempPathFactory, redis_databases: RedisDatabases) -> Iterator[BrokerHarness]:
+def module_broker(
+    borrowed_broker: Callable[[], contextlib.AbstractContextManager[BrokerHarness]],
+) -> Iterator[BrokerHarness]:
     """One started broker with default configs for all tests of a module that only add their own topics."""
-    with redis_databases.borrow() as url:
-        harness = BrokerHarness(tmp_path_factory.mktemp("broker"), url)
-        try:
-            yield harness.start()
-        finally:
-            harness.close()
+    with borrowed_broker() as harness:
+        yield harness.start()
 
 
 @pytest.fixture

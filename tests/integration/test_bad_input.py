@@ -233,7 +233,9 @@ def test_a_bad_topic_name_is_refused_everywhere(module_broker, raw, name):
     answer = raw.ask(3, 9, topics=[{"name": name}], include_cluster_authorized_operations=False, **fields)
     assert answer.topics[0].error_code == ErrorCode.invalid_topic_exception
     folders = {path.name for path in module_broker.data_dir.iterdir() if path.is_dir()}
-    assert all(folder.startswith(("__yak", "bad-input", "healthy")) for folder in folders), folders
+    assert all(folder.startswith(("__yak", "__consumer_offsets-", "bad-input", "healthy")) for folder in folders), (
+        folders
+    )
 
 
 def test_names_that_would_clash_are_refused(raw):

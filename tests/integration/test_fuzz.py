@@ -6,60 +6,15 @@ YAK_FUZZ_SECONDS makes it longer than the five seconds that every run gets.
 import os
 import random
 import struct
-import time
-from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from support.client_kinds import Confluent
-from support.fuzzing import mutated_requests, valid_requests
+from support.fuzzing import fuzz, mutated_requests, valid_requests
 from support.raw import Health, RawClient, assert_no_bugs
 
 from yak.sim.rig import Rig
 
-SHRINK_SECONDS = 20
 SECONDS = float(os.environ.get("YAK_FUZZ_SECONDS", "5"))
-RELAXED = settings(
-    max_examples=10_000_000,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate, Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
-
-
-def fuzz(seconds: float, frames: st.SearchStrategy[bytes], attempt: Callable[[bytes], None]) -> int:
-    """Give `attempt` frames until the time is up; returns how many. The smallest frame that fails is shown."""
-    tried = 0
-    failures: list[tuple[bytes, Exception]] = []
-    deadline = time.monotonic() + seconds
-
-    @RELAXED
-    @given(frames)
-    def run(frame: bytes) -> None:
-        nonlocal tried
-        if time.monotonic() > deadline + (SHRINK_SECONDS if failures else 0):
-            raise KeyboardInterrupt  # what hypothesis lets through
-        tried += 1
-        try:
-            attempt(frame)
-        except Exception as error:
-            failures.append((frame, error))
-            raise
-
-    try:
-        run()
-    except KeyboardInterrupt:
-        if time.monotonic() < deadline:
-            raise
-    except Exception:
-        assert failures
-    if failures:
-        frame, error = min(failures, key=lambda failure: len(failure[0]))
-        raise AssertionError(f"fails on the frame {frame.hex()}") from error
-    print(f"{tried} frames")
-    return tried
 
 
 @pytest.mark.parametrize("kind", ["valid", "mutated"])

@@ -243,6 +243,14 @@ def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linke
     assert (wheel / "yak" / "commands" / "__init__.py").read_text() == (tree / "commands" / "__init__.py").read_text()
 
 
+def test_pytest_finds_the_plugin_in_the_wheel_and_the_wheel_does_not_ask_for_pytest(wheel: zipfile.Path) -> None:
+    (notes,) = (path for path in wheel.iterdir() if path.name.endswith(".dist-info"))
+    assert "[pytest11]\nyak = yak.testing.plugin\n" in (notes / "entry_points.txt").read_text()
+    asked = [line for line in (notes / "METADATA").read_text().splitlines() if line.startswith("Requires-Dist: pytest")]
+    assert [line for line in asked if "extra ==" not in line] == []
+    assert asked != []
+
+
 def test_the_version_is_said_once() -> None:
     text = (ROOT / "yak" / "__init__.py").read_text()
     assert f'__version__ = "{pyproject()["project"]["version"]}"' in text

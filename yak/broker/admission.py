@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker import appending
+from yak.broker.keyed_records import check_keys
 from yak.broker.recompression import needs_recompression, recompress_later
 from yak.broker.refused_batches import check_order, note_refused
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
@@ -27,6 +28,7 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_check import check_records
 from yak.replication.partition import Partition
+from yak.storage.cleanable import is_compacted
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -68,11 +70,21 @@ def append_batch(
     is_append_time = config.message_timestamp_type == "LogAppendTime"
     if not is_append_time:
         _check_timestamps(header, config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms, now_ms)
-    if partition.pending_appends is not None or (
-        config.compression_type != "producer" and needs_recompression(header, config)
+    if (
+        partition.pending_appends is not None
+        or (config.compression_type != "producer" and needs_recompression(header, config))
+        or (is_compacted(config) and not _has_keys(partition, header, records))
     ):
         return recompress_later(broker, partition, header, bytes(records), acks)
     return appending.place(broker, partition, header, records, acks, now_ms)
+
+
+def _has_keys(partition: Partition, header: BatchHeader, records: Buffer) -> bool:
+    """Whether every record of a small batch has a key; False when that is for a job to find out. Raises PeerError."""
+    if header.codec or header.records_count > WALKED_RECORDS_MAX:
+        return False
+    check_keys(partition.topic_partition, records)
+    return True
 
 
 def check_batch(records: Buffer | None, version: int, max_message_bytes: int) -> BatchHeader:

@@ -15,7 +15,9 @@ from typing import Any, Literal
 from yak.broker import apis, events, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
+from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
+from yak.broker.coordinator.coordinator import Coordinator
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
@@ -35,6 +37,7 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.groups.placement import OFFSETS_TOPIC
 from yak.ids import ConnectionId, TopicPartition
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.replication.partition import Partition
@@ -77,6 +80,7 @@ class Broker:
         self.flusher = Flusher(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
+        self.compacting = Compacting(self)
         self._effects: list[events.Effect] = []
         self._advanced: dict[Partition, None] = {}
         self.peers = Peers(self)
@@ -88,17 +92,20 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
+        self.coordinator = Coordinator(self)
         self.metadata = Metadata(self, parts)
         self.absent_replicas.ask()
         self._timed = (
             self.flusher,
             self.maintenance,
+            self.compacting,
             self.expected_followers,
             self.metadata,
             self.isr_changes,
             self.absent_replicas,
             self.replication,
             self.failure_watch,
+            self.coordinator,
         )
         """What runs by the clock, in the order in which it runs."""
         self._table = apis.DISPATCH
@@ -209,6 +216,7 @@ class Broker:
                 self.fail_waiting(partition, ErrorCode.kafka_storage_error)
                 self.replication.changed(partition)
                 self.absent_replicas.is_offline(partition)
+                self.coordinate(partition)
         self.notice(
             "error",
             "log-directory-offline",
@@ -219,10 +227,17 @@ class Broker:
     def leadership_changed(self, partition: Partition) -> None:
         """The partition has another leader or epoch: requests that wait on the old one are told."""
         self.fail_waiting(partition, ErrorCode.not_leader_or_follower)
+        self.coordinate(partition)
 
     def partition_deleted(self, partition: Partition) -> None:
         """The partition is gone: whoever waits on it is told."""
         self.fail_waiting(partition, ErrorCode.unknown_topic_or_partition)
+        self.coordinate(partition)
+
+    def coordinate(self, partition: Partition) -> None:
+        """What we may do with a partition may have changed: if it remembers groups, they are begun or let go."""
+        if partition.topic_partition.topic == OFFSETS_TOPIC:
+            self.coordinator.look(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
         """The log start offset moved up; sessions tell it to their clients."""

@@ -162,7 +162,7 @@ class CloseConnection:
     reason: str
 
 
-JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "image"]
+JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image"]
 
 
 @dataclass(slots=True)

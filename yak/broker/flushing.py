@@ -79,13 +79,16 @@ class Flusher:
                 self._failed(log.directory, error)
                 return
             log.flushed(plan, self._broker.now_ms)
+            if plan.covers_closed:
+                self._broker.compacting.consider(partition)
             if partition.is_leader:
                 partition.advance_high_watermark()
             else:
                 self._broker.replication.flushed(partition)
             self._broker.advanced(partition)
-            if partition.flush_wanted:
-                self._start(partition, all_of_it=True)
+            if partition.flush_wanted or log.has_rolled:
+                # a segment that was closed meanwhile asked, and may be the last to ask for long
+                self._start(partition, all_of_it=partition.flush_wanted)
 
         self._broker.jobs.run("flush", plan.run, done)
 

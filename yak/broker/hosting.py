@@ -140,6 +140,7 @@ class Hosting:
             broker.isr_changes.look(partition)
         if log is not None and partition.is_leader:
             broker.advanced(partition)
+        broker.compacting.consider(partition)
 
     def log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
         """The log on disk of a partition that the image knows at start; None, and offline, when its folder is gone.
@@ -260,6 +261,7 @@ class Hosting:
                 topic = self._metadata.image.topics.get(topic_partition.topic)
                 if topic is not None:
                     partition.log.update_config(self._metadata.log_config(topic))
+                    self._broker.compacting.consider(partition)
                     if partition.is_leader and partition.advance_high_watermark():
                         # fewer replicas, or no flush, are asked for now
                         self._broker.advanced(partition)

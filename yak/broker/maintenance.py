@@ -175,6 +175,7 @@ class Maintenance:
                 fail_pending(broker, partition, ErrorCode.not_leader_or_follower)
             broker.replication.serving.changed(partition)
         broker.failure_watch.stop()
+        broker.coordinator.stop()
         broker.metadata.leave(self._on_left)
 
     def _on_left(self) -> None:

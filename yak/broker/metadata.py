@@ -329,6 +329,9 @@ class Metadata:
                         self._note_absent(topic_partition)
                 elif held is not None and held.topic_id == topic.topic_id:
                     self.hosting.release(topic_partition)
+        broker.coordinator.topics_changed(delta.topics_changed)
+        if delta.topics_removed:
+            broker.coordinator.expiry.topics_removed(name for name, _topic_id in delta.topics_removed)
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()

@@ -1,5 +1,6 @@
-"""`compression.type` other than `producer`: batches are recompressed in a job before they are appended.
+"""What must be done to the records of a batch before it is appended, in a job: recompress them, or look for their keys.
 
+`compression.type` other than `producer` asks for the first, a compacted topic for the second.
 While a batch of a partition is with a job, the batches that come after it wait behind it, so that order and producer
 sequences hold. A batch that has the wanted codec already is not touched.
 """
@@ -10,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from yak.broker import appending
+from yak.broker.keyed_records import check_keys, record_errors_of
 from yak.config.log_config import LogConfig
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.protocol.compression import compress
@@ -23,6 +25,7 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_walk import decompress, walk
 from yak.replication.partition import Partition
+from yak.storage.cleanable import is_compacted
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -46,13 +49,14 @@ def needs_recompression(header: BatchHeader, config: LogConfig) -> bool:
 class PendingAppend:
     """A checked batch that is not in the log yet, and the request that waits for it."""
 
-    __slots__ = ("acks", "appended", "header", "records", "waiting")
+    __slots__ = ("acks", "appended", "header", "keys_checked", "records", "waiting")
 
     def __init__(self, header: BatchHeader, records: bytes, acks: int, appended: appending.Appended) -> None:
         self.header = header
         self.records = records
         self.acks = acks
         self.appended = appended
+        self.keys_checked = False
         self.waiting: Any = None
         """(appended, request, answer) once the request waits."""
 
@@ -93,18 +97,25 @@ def _start(broker: Broker, partition: Partition) -> None:
             return
         pending = queue[0]
         codec = wanted_codec(log.config)
-        if codec is not None and codec != pending.header.codec:
-            _run(broker, partition, pending, codec)
+        if codec is None:
+            codec = pending.header.codec
+        needs_keys = is_compacted(log.config) and not pending.keys_checked
+        if needs_keys or codec != pending.header.codec:
+            _run(broker, partition, pending, codec, needs_keys=needs_keys)
             return
         _place(broker, partition, pending)
         queue.popleft()
     partition.pending_appends = None
 
 
-def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: int) -> None:
+def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: int, *, needs_keys: bool) -> None:
     queue = partition.pending_appends
 
     def work() -> bytes:
+        if needs_keys:
+            check_keys(partition.topic_partition, pending.records)
+        if codec == pending.header.codec:
+            return pending.records
         return recompress(pending.header, pending.records, codec)
 
     def done(result: Any, error: BaseException | None) -> None:
@@ -112,6 +123,10 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
             return
         if error is not None:
             queue.popleft()
+            if isinstance(error, PeerError):
+                _refuse(broker, pending, error)
+                _start(broker, partition)
+                return
             if not isinstance(error, ProtocolViolation):
                 broker.notice(
                     "error", "recompression-failed", partition=str(partition.topic_partition), error=str(error)
@@ -119,6 +134,7 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
             _refuse(broker, pending, PeerError(ErrorCode.corrupt_message, str(error)))
         else:
             pending.records = result
+            pending.keys_checked = pending.keys_checked or needs_keys
             pending.header = read_header(result)
         _start(broker, partition)
 
@@ -161,6 +177,7 @@ def _refuse(broker: Broker, pending: PendingAppend, error: PeerError) -> None:
     _appended, waiting, answer = entry
     answer.error_code = error.error_code
     answer.error_message = error.message or None
+    answer.record_errors = record_errors_of(error)
     answer.base_offset = -1
     waiting.resolve(broker)
 

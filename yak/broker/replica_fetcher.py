@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from yak.broker.events import PeerEnd
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
 from yak.broker.replica_throttle import Throttle, is_named
-from yak.broker.replica_truncation import begin_inside_batch, start_anew, truncate, wanted
+from yak.broker.replica_truncation import may_follow, start_anew, truncate, wanted
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
-from yak.ids import LeaderEpoch, NodeId, PeerId
+from yak.ids import LeaderEpoch, NodeId, Offset, PeerId
+from yak.protocol.record_batch import HEADER_BYTES
 from yak.protocol.replica_fetch import (
     FetchedPartition,
     WantedPartition,
@@ -42,7 +43,6 @@ RETRY_FIRST_MS, USUAL_REFUSALS = 5, 3
 ANSWER_MS_MAX = 30_000
 """A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
-_BASE_OFFSET_BYTES = 8
 
 
 class ReplicaFetcher:
@@ -55,8 +55,8 @@ class ReplicaFetcher:
         self._throttle = throttle
         self._to_tell: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
-        self._told: dict[Key, tuple[LeaderEpoch, int]] = {}
-        """What the session at the leader has: in which epoch we named it, and in which request, last."""
+        self._told: dict[Key, tuple[LeaderEpoch, int, Offset]] = {}
+        """What the session at the leader has: in which epoch we named it, in which request, and what we asked for, last."""
         self._delayed: dict[Key, int] = {}
         self._tries: dict[Key, int] = {}
         """Errors in a row."""
@@ -235,7 +235,7 @@ class ReplicaFetcher:
             log = partition.log
             if log is None:
                 continue
-            self._told[key] = (partition.leader_epoch, self._correlation_id)
+            self._told[key] = (partition.leader_epoch, self._correlation_id, log.log_end_offset)
             topics.setdefault(key[0], []).append(wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[uuid.UUID, list[int]] = {}
         for topic_id, index in self._to_forget:
@@ -339,9 +339,8 @@ class ReplicaFetcher:
     def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         broker = self._broker
         records = fetched.records
-        if len(records) >= _BASE_OFFSET_BYTES:
-            base_offset = int.from_bytes(records[:_BASE_OFFSET_BYTES], "big")
-            if base_offset != log.log_end_offset and not begin_inside_batch(log, records, broker.now_ms):
+        if len(records) >= HEADER_BYTES:
+            if not may_follow(log, records, self._told[key][2], broker.now_ms):
                 # An answer to where we were before the log was cut or moved on.
                 self._tell(key, partition, log)
                 return

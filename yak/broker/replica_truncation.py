@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from yak.errors import ProtocolViolation
 from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch
-from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
+from yak.protocol.record_batch import BatchHeader, Buffer, read_header
 from yak.protocol.replica_fetch import WantedPartition
 from yak.replication.partition import Partition
+from yak.storage.follower import may_have_gaps
 from yak.storage.log import Log
 
 if TYPE_CHECKING:
@@ -76,17 +77,28 @@ def start_anew(broker: Broker, partition: Partition, log: Log, offset: Offset) -
     partition.log_was_cut()
 
 
-def begin_inside_batch(log: Log, records: Buffer, now_ms: int) -> bool:
+def may_follow(log: Log, records: Buffer, asked_offset: Offset, now_ms: int) -> bool:
+    """Whether these records, an answer to where the log ended at `asked_offset`, are what comes next in it.
+
+    They may begin behind a gap, where compaction left the leader nothing; or inside a batch, and the log is begun anew there.
+    Raises LogDirectoryFailure.
+    """
+    header = read_header(records)
+    if header.base_offset == log.log_end_offset:
+        return True
+    if header.base_offset > log.log_end_offset:
+        return asked_offset == log.log_end_offset and may_have_gaps(log)
+    return _begin_inside_batch(log, header, now_ms)
+
+
+def _begin_inside_batch(log: Log, header: BatchHeader, now_ms: int) -> bool:
     """Let an empty log begin where these records do, when it was to begin inside their first batch; tells whether it does.
 
     DeleteRecords may leave the leader's log start there, and batches are given whole (Kafka's UnexpectedAppendOffsetException
     in Partition.doAppendRecordsToFollowerOrFutureReplica). Raises LogDirectoryFailure.
     """
     start = log.log_end_offset
-    if log.log_start_offset != start or len(records) < HEADER_BYTES:
-        return False
-    header = read_header(records)
-    if not 0 <= header.base_offset < start <= header.last_offset:
+    if log.log_start_offset != start or not 0 <= header.base_offset < start <= header.last_offset:
         return False
     log.truncate_fully_and_start_at(header.base_offset, now_ms)
     return True

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from yak.broker.coordinator.offsets_topic import plan_offsets_topic
 from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import PeerError
+from yak.groups.placement import OFFSETS_TOPIC
+from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
             new,
             broker.dice.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            validate_config=validate_topic_config,
+            validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
@@ -42,4 +46,6 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
 
 def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
     """The requests that make a topic that a client only named. Raises PeerError."""
+    if name == OFFSETS_TOPIC:
+        return plan_offsets_topic(broker)
     return plan_topic(broker, NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)).requests

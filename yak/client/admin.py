@@ -1,15 +1,19 @@
 """Changing and describing a cluster: topics, configs, offsets, brokers. Every call ends within its time-out."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from yak.client.connection import base_config, check_reachable
+from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 
+LEADER_MOVES = ("not-leader", "no-leader")
+"""Errors that pass by themselves when a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
+LEADER_PAUSE_S = 0.05
 EARLIEST = "earliest"
 LATEST = "latest"
 
@@ -54,13 +58,28 @@ def _library() -> Any:
 
 
 class Admin:
-    """One admin connection. Construction checks that a broker answers. Raises YakError from every method."""
+    """One admin connection. Construction checks that a broker answers. Raises YakError from every method.
 
-    def __init__(self, servers: str, *, timeout_ms: int = 10_000, verbose: int = 0) -> None:
+    `extra` are librdkafka settings; with them connections may be encrypted, and then nothing is checked at construction.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        *,
+        timeout_ms: int = 10_000,
+        verbose: int = 0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         self.servers = servers
         self.timeout_s = timeout_ms / 1000
-        self.answered = check_reachable(servers, timeout_ms)
-        self._client: Any = _library().AdminClient(base_config(servers, verbose=verbose))
+        given = dict(extra or {})
+        self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
+        config = base_config(servers, verbose=verbose) | given
+        try:
+            self._client: Any = _library().AdminClient(config)
+        except kafka_exceptions() as error:
+            raise from_exception(error, "the connection's settings are refused") from None
 
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
@@ -105,9 +124,20 @@ class Admin:
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic."""
-        what = f'topic "{name}" was not deleted'
-        futures = self._ask(what, self._client.delete_topics, [name], operation_timeout=self.timeout_s)
-        self._wait(futures[name], what)
+        self.delete_topics([name])
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics with one request. Raises YakError for the first that was not deleted; the others are."""
+        if not names:
+            return
+        futures = self._ask(
+            f"topics were not deleted: {', '.join(names)}",
+            self._client.delete_topics,
+            list(names),
+            operation_timeout=self.timeout_s,
+        )
+        for name, future in futures.items():
+            self._wait(future, f'topic "{name}" was not deleted')
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Grow a topic to `total` partitions."""
@@ -185,7 +215,8 @@ class Admin:
     ) -> dict[TopicPartition, FoundOffset]:
         """`earliest`, `latest`, or the first offset at or after a time in ms, of each partition.
 
-        `latest` is the high watermark, or the last stable offset with `read_committed`.
+        `latest` is the high watermark, or the last stable offset with `read_committed`. A partition whose leader is moving is asked
+        about again until the time-out.
         """
         from confluent_kafka import IsolationLevel
         from confluent_kafka import TopicPartition as Wire
@@ -200,14 +231,27 @@ class Admin:
             else _library().OffsetSpec.for_timestamp(spec)
             for each, spec in wanted.items()
         }
-        what = "offsets could not be read"
-        futures = self._ask(what, self._client.list_offsets, request, isolation_level=level)
         found: dict[TopicPartition, FoundOffset] = {}
-        for wire, future in futures.items():
-            partition = TopicPartition(wire.topic, wire.partition)
-            result = self._wait(future, f"offsets of {partition} could not be read")
-            found[partition] = FoundOffset(int(result.offset), int(result.timestamp), result.leader_epoch)
-        return found
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            futures = self._ask("offsets could not be read", self._client.list_offsets, request, isolation_level=level)
+            moving: dict[Any, YakError] = {}
+            for wire, future in futures.items():
+                partition = TopicPartition(wire.topic, wire.partition)
+                try:
+                    result = self._wait(future, f"offsets of {partition} could not be read")
+                except YakError as error:
+                    if error.code not in LEADER_MOVES:
+                        raise
+                    moving[wire] = error
+                else:
+                    found[partition] = FoundOffset(int(result.offset), int(result.timestamp), result.leader_epoch)
+            if not moving:
+                return found
+            if time.monotonic() >= deadline:
+                raise next(iter(moving.values()))
+            time.sleep(LEADER_PAUSE_S)
+            request = {wire: spec for wire, spec in request.items() if wire in moving}
 
     def watermarks(
         self, partitions: Sequence[TopicPartition], *, read_committed: bool = False

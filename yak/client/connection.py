@@ -1,5 +1,6 @@
 """What every librdkafka handle of ours is configured with: who we are, short waits, and a closed mouth."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from yak.client.reach import BUDGET_S, require_kafka
@@ -42,6 +43,11 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
 
 def _ignore(_error: object) -> None:
     """Connection errors come back as time-outs of the calls they spoil; there they are explained."""
+
+
+def is_plain(config: Mapping[str, Any]) -> bool:
+    """Whether connections are neither encrypted nor authenticated, so that a plain request can find out who answers."""
+    return str(config.get("security.protocol", "plaintext")).lower() == "plaintext"
 
 
 def check_reachable(servers: str, timeout_ms: int) -> str:

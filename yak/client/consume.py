@@ -131,11 +131,11 @@ class PartitionReader:
                     continue
                 offset, stop = message.offset(), self._windows[partition].stop
                 if stop is not None and offset >= stop:
-                    self._finish(partition)
+                    self.finish(partition)
                     continue
                 self.positions[partition] = offset + 1
                 if stop is not None and offset + 1 >= stop:
-                    self._finish(partition)
+                    self.finish(partition)
                 yield Received.of(message)
                 if not more():
                     return
@@ -147,7 +147,7 @@ class PartitionReader:
             self.positions[partition] = max(self.positions.get(partition, 0), message.offset())
             stop = self._windows[partition].stop
             if partition in self._open and stop is not None and message.offset() >= stop:
-                self._finish(partition)
+                self.finish(partition)
             return
         if error.retriable() or name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT"):
             return
@@ -156,7 +156,10 @@ class PartitionReader:
             raise _out_of_range(where, error)
         raise from_kafka(error, f"{where} could not be read")
 
-    def _finish(self, partition: TopicPartition) -> None:
+    def finish(self, partition: TopicPartition) -> None:
+        """Read no more of this partition."""
+        if partition not in self._open:
+            return
         self._open.discard(partition)
         self._consumer.incremental_unassign([self._wire(partition.topic, partition.partition)])
 

@@ -11,6 +11,11 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
 - `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits its turn behind
   the clients. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
+- `group.initial.rebalance.delay.ms` is 500 (Kafka: 3,000): the members of a new group on one machine or in one room come within
+  that, and each that comes prolongs it.
+- `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and the rest is what a coordinator
+  reads record by record before it serves its groups.
+- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes a key (Kafka: 24).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
@@ -27,15 +32,19 @@ from yak.config.definitions import (
     at_least,
     between,
     one_of,
+    subset_of,
     table_of,
 )
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
+    COMPACTION_MAP_BYTES,
     CONNECTIONS_MAX,
     CONNECTIONS_PER_IP_MAX,
     FETCH_BYTES_MAX,
     FETCH_SESSIONS_MAX,
     IDLE_MS_MAX,
+    MIB,
+    OFFSET_METADATA_BYTES_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REQUEST_BYTES_MAX,
 )
@@ -81,6 +90,21 @@ _WITH_EFFECT: Final = (
         FETCH_SESSIONS_MAX,
         "Fetch sessions that are remembered (KIP-227).",
         at_least(0),
+    ),
+    _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
+    _static(
+        "log.cleaner.backoff.ms",
+        _LONG,
+        15000,
+        "How long a log that may be worth compacting waits until it is looked at.",
+        at_least(0),
+    ),
+    _static(
+        "log.cleaner.dedupe.buffer.size",
+        _LONG,
+        COMPACTION_MAP_BYTES,
+        "Memory for the keys of a log that is being compacted, about 200 bytes each; a log with more of them takes more rounds.",
+        at_least(1024),
     ),
     _static(
         "connections.max.idle.ms", _LONG, IDLE_MS_MAX, "A connection that is silent for longer is closed.", at_least(1)
@@ -172,6 +196,81 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches of throttled replicas it follows.",
     ),
+    _static(
+        "group.consumer.assignors",
+        _LIST,
+        "uniform,range",
+        "Strategies that the coordinator has for groups of the consumer protocol; the first where no member asks for one.",
+        subset_of("uniform", "range"),
+    ),
+    _static(
+        "group.consumer.heartbeat.interval.ms",
+        _INT,
+        5000,
+        "How often members of groups of the consumer protocol (KIP-848) are to say that they are alive.",
+        at_least(1),
+    ),
+    _static("group.consumer.max.size", _INT, INT_MAX, "Members of one such group.", at_least(1)),
+    _static(
+        "group.consumer.migration.policy",
+        _STRING,
+        "bidirectional",
+        "Which way a group that has members may change its protocol.",
+        one_of("disabled", "upgrade", "downgrade", "bidirectional"),
+    ),
+    _static(
+        "group.consumer.regex.refresh.interval.ms",
+        _INT,
+        600000,
+        "How often the expressions of such groups are compared with all topics, whether or not these changed.",
+        at_least(10000),
+    ),
+    _static(
+        "group.consumer.session.timeout.ms", _INT, 45000, "Silence after which such a member is expelled.", at_least(1)
+    ),
+    _static("group.initial.rebalance.delay.ms", _INT, 500, "How long a new group waits for more members.", at_least(0)),
+    _static(
+        "group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)
+    ),
+    _static("group.max.size", _INT, INT_MAX, "Members of one group.", at_least(1)),
+    _static("group.min.session.timeout.ms", _INT, 6000, "Shortest session timeout a member may ask for.", at_least(1)),
+    _static(
+        "offset.metadata.max.bytes",
+        _INT,
+        4096,
+        "Metadata with one committed offset.",
+        between(0, OFFSET_METADATA_BYTES_MAX),
+    ),
+    _static("offsets.commit.timeout.ms", _INT, 5000, "How long a commit waits for the replicas.", at_least(1)),
+    _static(
+        "offsets.retention.check.interval.ms",
+        _LONG,
+        600000,
+        "How often old committed offsets are looked for.",
+        at_least(1),
+    ),
+    _static("offsets.retention.minutes", _INT, 10080, "How long offsets of an empty group are kept.", at_least(1)),
+    _static(
+        "offsets.topic.num.partitions",
+        _INT,
+        50,
+        "Partitions of the topic of committed offsets; as it was when the topic was made.",
+        between(1, PARTITIONS_PER_TOPIC_MAX),
+    ),
+    _static(
+        "offsets.topic.replication.factor",
+        _SHORT,
+        3,
+        "Replicas of the topic of committed offsets; fewer where there are fewer brokers.",
+        at_least(1),
+    ),
+    _static(
+        "offsets.topic.segment.bytes",
+        _INT,
+        16 * MIB,
+        "Size of its segments: what is in the newest is read whole when a coordinator starts.",
+        at_least(14),
+    ),
 )
 
 
@@ -187,21 +286,6 @@ _WITHOUT_EFFECT: Final = (
         "Threads for background work; YAK has one pool for each kind of job.",
         at_least(1),
     ),
-    _inert(
-        "group.consumer.heartbeat.interval.ms",
-        _INT,
-        5000,
-        "Heartbeats of members of consumer groups (KIP-848).",
-        at_least(1),
-    ),
-    _inert(
-        "group.consumer.session.timeout.ms", _INT, 45000, "Silence after which such a member is expelled.", at_least(1)
-    ),
-    _inert("group.initial.rebalance.delay.ms", _INT, 3000, "How long a new group waits for more members.", at_least(0)),
-    _inert("group.max.session.timeout.ms", _INT, 1800000, "Longest session timeout a member may ask for.", at_least(1)),
-    _inert("group.max.size", _INT, INT_MAX, "Members of one group.", at_least(1)),
-    _inert("group.min.session.timeout.ms", _INT, 6000, "Shortest session timeout a member may ask for.", at_least(1)),
-    _inert("log.cleaner.enable", _BOOLEAN, "true", "Whether compaction runs; no topic can be compacted yet."),
     _inert(
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
@@ -226,17 +310,6 @@ _WITHOUT_EFFECT: Final = (
         "Threads that copy from each leader; YAK has one connection to it.",
         at_least(1),
     ),
-    _inert("offset.metadata.max.bytes", _INT, 4096, "Metadata with one committed offset.", at_least(0)),
-    _inert(
-        "offsets.retention.check.interval.ms",
-        _LONG,
-        600000,
-        "How often old committed offsets are looked for.",
-        at_least(1),
-    ),
-    _inert("offsets.retention.minutes", _INT, 10080, "How long offsets of an empty group are kept.", at_least(1)),
-    _inert("offsets.topic.num.partitions", _INT, 50, "Partitions of the topic of committed offsets.", at_least(1)),
-    _inert("offsets.topic.replication.factor", _SHORT, 3, "Replicas of the topic of committed offsets.", at_least(1)),
     _inert(
         "queued.max.requests", _INT, 500, "Requests that wait for a thread; YAK steps them as they come.", at_least(1)
     ),
@@ -294,6 +367,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
                 topic_config.check if synonym.factor == 1 else at_least(-1),
                 has_effect=topic_config.has_effect,
                 update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
+                served=topic_config.served,
             )
     return tuple(found.values())
 

@@ -36,6 +36,9 @@ class BrokerConfig:
     """-1: a quarter of the machine's memory (`limits.request_memory_bytes_max`)."""
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
     producer_id_expiration_ms: int
     broker_rack: str | None
     controlled_shutdown_enable: bool
@@ -52,6 +55,23 @@ class BrokerConfig:
     leader_replication_throttled_rate: int
     """Bytes a second, as set at the start; `dynamic_value` gives the rate in force."""
     follower_replication_throttled_rate: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
     static: Mapping[str, str] = field(default_factory=dict)
     """The settings as they were given, as strings: what DescribeConfigs calls STATIC_BROKER."""
 
@@ -70,6 +90,7 @@ class BrokerConfig:
             listeners=listeners,
             advertised_listeners=_list(static, "advertised.listeners") or listeners,
             log_dirs=log_dirs,
+            group_consumer_assignors=_list(static, "group.consumer.assignors"),
             static=static,
             **values,
         )
@@ -91,6 +112,9 @@ _PLAIN_FIELDS: Final = (
     "queued_max_request_bytes",
     "log_retention_check_interval_ms",
     "log_flush_offset_checkpoint_interval_ms",
+    "log_cleaner_enable",
+    "log_cleaner_backoff_ms",
+    "log_cleaner_dedupe_buffer_size",
     "producer_id_expiration_ms",
     "controlled_shutdown_enable",
     "auto_leader_rebalance_enable",
@@ -104,6 +128,22 @@ _PLAIN_FIELDS: Final = (
     "replica_fetch_backoff_ms",
     "leader_replication_throttled_rate",
     "follower_replication_throttled_rate",
+    "group_consumer_heartbeat_interval_ms",
+    "group_consumer_max_size",
+    "group_consumer_migration_policy",
+    "group_consumer_regex_refresh_interval_ms",
+    "group_consumer_session_timeout_ms",
+    "group_initial_rebalance_delay_ms",
+    "group_max_session_timeout_ms",
+    "group_max_size",
+    "group_min_session_timeout_ms",
+    "offset_metadata_max_bytes",
+    "offsets_commit_timeout_ms",
+    "offsets_retention_check_interval_ms",
+    "offsets_retention_minutes",
+    "offsets_topic_num_partitions",
+    "offsets_topic_replication_factor",
+    "offsets_topic_segment_bytes",
 )
 _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
 

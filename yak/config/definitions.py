@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from yak.errors import ErrorCode, PeerError
+from yak import errors  # its ErrorCode is looked up when used: to read the tables nobody needs kio
+from yak.errors import PeerError
 from yak.limits import CONFIG_VALUE_LENGTH_MAX
 
 INT_MAX: Final = 2**31 - 1
@@ -76,6 +77,8 @@ class ConfigDef:
     has_effect: bool = True
     """False: known by name and shown, but only its default is accepted."""
     update: Update = Update.READ_ONLY
+    served: Check | None = None
+    """What may be set of all that is allowed: the rest means something only where the broker itself stored it."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -92,6 +95,13 @@ class ConfigDef:
         return value
 
     def accept(self, text: str) -> Value:
+        """`understand`, and refuse what is not served to those who set it. Raises ValueError with words."""
+        value = self.understand(text)
+        if self.served is not None:
+            self.served(self.name, value)
+        return value
+
+    def understand(self, text: str) -> Value:
         """`parse`, and refuse what would have no effect. Raises ValueError with words."""
         value = self.parse(text)
         if not self.has_effect and not self._is_default(value):
@@ -196,14 +206,19 @@ def table_of(definitions: tuple[ConfigDef, ...]) -> Mapping[str, ConfigDef]:
     return table
 
 
-def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> None:
-    """Raise PeerError(INVALID_CONFIG) with words unless `value` may be set for `name`."""
+def validate(table: Mapping[str, ConfigDef], name: str, value: str | None, *, is_internal: bool = False) -> None:
+    """Raise PeerError(INVALID_CONFIG) with words unless `value` may be set for `name`, by us (`is_internal`) or by a client."""
     definition = table.get(name)
     if definition is None:
-        raise PeerError(ErrorCode.invalid_config, f"Unknown config name: {name}")
+        raise PeerError(errors.ErrorCode.invalid_config, f"Unknown config name: {name}")
     if value is None:
-        raise PeerError(ErrorCode.invalid_config, f"Null value not supported for config: {name}")
+        raise PeerError(errors.ErrorCode.invalid_config, f"Null value not supported for config: {name}")
     try:
-        definition.accept(value)
+        if is_internal:
+            definition.understand(value)
+        else:
+            definition.accept(value)
     except ValueError as error:
-        raise PeerError(ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}") from None
+        raise PeerError(
+            errors.ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}"
+        ) from None

@@ -29,10 +29,11 @@ def _from(*names: str) -> tuple[Synonym, ...]:
     return tuple(Synonym(name) for name in names)
 
 
-def _only_delete(name: str, value: Value) -> None:
-    subset_of("delete", "compact")(name, value)
+def _only_delete(_name: str, value: Value) -> None:
     if value != ["delete"]:
-        raise ValueError("compaction is not served by this version of YAK; only delete is accepted")
+        raise ValueError(
+            "compaction of other topics than the internal ones is not served by this version; only delete is"
+        )
 
 
 def _gzip_level(name: str, value: Value) -> None:
@@ -55,9 +56,11 @@ _WITH_EFFECT: Final = (
         "cleanup.policy",
         _LIST,
         "delete",
-        "What happens to old segments: `delete` drops them by age and size. `compact` is not served yet.",
-        _only_delete,
+        "What happens to old segments: `delete` drops them by age and size. `compact`, which keeps the last record of each key, "
+        "is for internal topics only, so far.",
+        subset_of("delete", "compact"),
         _from("log.cleanup.policy"),
+        served=_only_delete,
     ),
     ConfigDef(
         "compression.type",
@@ -66,6 +69,14 @@ _WITH_EFFECT: Final = (
         "How batches are stored: as the producer sent them (`producer`), not compressed, or with one codec.",
         one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         _from("compression.type"),
+    ),
+    ConfigDef(
+        "delete.retention.ms",
+        _LONG,
+        "86400000",
+        "How long a compacted topic keeps the mark of a deleted key, from the first compaction that sees it.",
+        at_least(0),
+        _from("log.cleaner.delete.retention.ms"),
     ),
     ConfigDef(
         "file.delete.delay.ms",
@@ -114,6 +125,14 @@ _WITH_EFFECT: Final = (
         _throttled_replicas,
     ),
     ConfigDef(
+        "max.compaction.lag.ms",
+        _LONG,
+        _NEVER,
+        "Longest time before a record of a compacted topic can be compacted away.",
+        at_least(1),
+        _from("log.cleaner.max.compaction.lag.ms"),
+    ),
+    ConfigDef(
         "max.message.bytes",
         _INT,
         "1048588",
@@ -144,6 +163,22 @@ _WITH_EFFECT: Final = (
         "Whose time records carry: the producer's (`CreateTime`) or the broker's at append (`LogAppendTime`).",
         one_of("CreateTime", "LogAppendTime"),
         _from("log.message.timestamp.type"),
+    ),
+    ConfigDef(
+        "min.cleanable.dirty.ratio",
+        _DOUBLE,
+        "0.5",
+        "Share of uncompacted bytes at which compaction of a compacted topic starts.",
+        between(0, 1),
+        _from("log.cleaner.min.cleanable.ratio"),
+    ),
+    ConfigDef(
+        "min.compaction.lag.ms",
+        _LONG,
+        "0",
+        "Shortest time before a record of a compacted topic can be compacted away.",
+        at_least(0),
+        _from("log.cleaner.min.compaction.lag.ms"),
     ),
     ConfigDef(
         "min.insync.replicas",
@@ -243,14 +278,6 @@ _WITHOUT_EFFECT: Final = (
         "compression.zstd.level",
     ),
     _without_effect(
-        "delete.retention.ms",
-        _LONG,
-        "86400000",
-        "How long a compacted topic keeps the mark of a deleted key.",
-        at_least(0),
-        "log.cleaner.delete.retention.ms",
-    ),
-    _without_effect(
         "local.retention.bytes",
         _LONG,
         "-2",
@@ -265,30 +292,6 @@ _WITHOUT_EFFECT: Final = (
         "Age kept on local disks of a tiered topic; -2: as retention.ms.",
         at_least(-2),
         "log.local.retention.ms",
-    ),
-    _without_effect(
-        "max.compaction.lag.ms",
-        _LONG,
-        _NEVER,
-        "Longest time before a record can be compacted away.",
-        at_least(1),
-        "log.cleaner.max.compaction.lag.ms",
-    ),
-    _without_effect(
-        "min.cleanable.dirty.ratio",
-        _DOUBLE,
-        "0.5",
-        "Share of uncompacted bytes at which compaction starts.",
-        between(0, 1),
-        "log.cleaner.min.cleanable.ratio",
-    ),
-    _without_effect(
-        "min.compaction.lag.ms",
-        _LONG,
-        "0",
-        "Shortest time before a record can be compacted away.",
-        at_least(0),
-        "log.cleaner.min.compaction.lag.ms",
     ),
     _without_effect(
         "preallocate",

@@ -4,6 +4,7 @@ A topic's own value wins; else the broker config behind it (its synonym) as set 
 the broker's own settings; else the default (Kafka's LogConfig.java, DynamicBrokerConfig.scala).
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
@@ -25,9 +26,12 @@ _TUPLES: Final = {field.name for field in fields(LogConfig) if isinstance(field.
 assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that nobody can set"
 
 
-def validate_topic_config(name: str, value: str | None) -> None:
-    """Raise PeerError(INVALID_CONFIG) with words unless a topic may set `name` to `value`."""
-    validate(TOPIC_CONFIGS, name, value)
+def validate_topic_config(name: str, value: str | None, *, is_internal: bool = False) -> None:
+    """Raise PeerError(INVALID_CONFIG) with words unless a topic may set `name` to `value`.
+
+    The internal topics (`is_internal`) may be compacted, others not yet.
+    """
+    validate(TOPIC_CONFIGS, name, value, is_internal=is_internal)
 
 
 def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
@@ -59,7 +63,7 @@ def resolve_log_config(
 def _as_field(field_name: str, value: Value) -> object:
     if not isinstance(value, list):
         return value
-    return tuple(filter(None, value)) if field_name in _TUPLES else value[0]
+    return tuple(filter(None, value)) if field_name in _TUPLES else ",".join(value)
 
 
 def topic_config_value(definition: ConfigDef, broker: Mapping[str, str]) -> str | None:
@@ -70,8 +74,10 @@ def topic_config_value(definition: ConfigDef, broker: Mapping[str, str]) -> str 
 
 
 def _first_valid(definition: ConfigDef, overrides: Mapping[str, str], broker: Mapping[str, str]) -> Value | None:
-    candidates = [overrides[definition.name]] if definition.name in overrides else []
-    for text in (*candidates, *_inherited(definition, broker)):
+    if definition.name in overrides:
+        with contextlib.suppress(ValueError):
+            return definition.understand(overrides[definition.name])
+    for text in _inherited(definition, broker):
         try:
             return definition.accept(text)
         except ValueError:

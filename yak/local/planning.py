@@ -28,6 +28,7 @@ class UpSettings:
 
     `brokers` None: as many as it has, and one for a new one (three when `leaders` is given). `leaders` None: roles stay;
     one leader in a new cluster. `port` None means 9092, or any free port when that is taken; 0 any free port.
+    `ports` says each broker's, for one who holds them (`ports.hold`); `port` is then not looked at.
     `ephemeral`: the data is deleted when the cluster is stopped; `keep` ends that for a cluster that was.
     """
 
@@ -40,6 +41,7 @@ class UpSettings:
     ephemeral: bool = False
     keep: bool = False
     supervised: bool = False
+    ports: tuple[int, ...] = ()
 
 
 def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
@@ -155,6 +157,10 @@ def _set_roles(known: ClusterState, leaders: int) -> None:
 
 
 def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> tuple[int, ...]:
+    if settings.ports:
+        for broker, port in zip(known.brokers, settings.ports, strict=True):
+            broker.host, broker.port = settings.host, port
+        return ()
     taken: list[int] = []
     asked = settings.port
     base = asked or known.brokers[0].port or DEFAULT_PORT

@@ -3,8 +3,13 @@
 import errno
 import os
 import socket
+import sys
+from typing import Final
 
 from yak.errors import UsageError
+
+CAN_HOLD: Final = sys.platform.startswith("linux")
+"""Whether `hold` can be used here: elsewhere a server could not bind a port that is held."""
 
 
 def is_free(host: str, port: int) -> bool:
@@ -37,6 +42,19 @@ def find_free(host: str) -> int:
     """A port that was free a moment ago, from the system's own range."""
     with socket.create_server((host, 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def hold(host: str) -> socket.socket:
+    """Keep a free port for one server until the socket is closed, also while the server is down; only on Linux.
+
+    The socket is bound and never listens. A server that sets SO_REUSEADDR, as ours does, can bind the port beside it and
+    listen, and the kernel gives the port to nobody who asks for any, to listen on or to connect from
+    (inet_csk_find_open_port and __inet_hash_connect).
+    """
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((host, 0))
+    return held
 
 
 def holder(port: int) -> str | None:

@@ -28,7 +28,7 @@ def compress(codec: int, records: Buffer) -> bytes:
     if codec == 2:
         return _snap(data)
     if codec == 3:
-        return bytes(cramjam.lz4.compress(data))
+        return _lz4(data)
     if codec == 4:
         return bytes(cramjam.zstd.compress(data))
     raise ValueError(f"compression codec {codec} is unknown")
@@ -41,3 +41,10 @@ def _snap(data: bytes) -> bytes:
         parts.append(_LENGTH.pack(len(block)))
         parts.append(block)
     return b"".join(parts)
+
+
+def _lz4(data: bytes) -> bytes:
+    """Blocks that do not depend on each other: Java's clients take no others (Lz4BlockInputStream)."""
+    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor.compress(data)
+    return bytes(compressor.finish())

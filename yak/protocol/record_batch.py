@@ -25,6 +25,8 @@ COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+"""The base timestamp is the time from which tombstones of the batch may go (KIP-534); timestamps count from it all the same."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -89,6 +91,11 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Written by a broker to end a transaction; never from a client."""
         return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the batch's tombstones may go; None until a compaction has seen them (KIP-534)."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def add_sequence(sequence: int, count: int) -> int:

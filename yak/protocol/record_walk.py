@@ -20,6 +20,7 @@ from yak.protocol.record_batch import (
     Buffer,
     read_header,
 )
+from yak.protocol.varint import read_zigzag
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 _FIRST_BUFFER_BYTES = 64 * 1024
@@ -142,12 +143,12 @@ def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
     position, end = 0, len(data)
     before = -1
     for index in range(header.records_count):
-        size, start = _varint(data, position)
+        size, start = read_zigzag(data, position)
         stop = start + size
         if size < 6 or stop > end:
             raise ProtocolViolation(f"record {index} has a length of {size}, {end - start} bytes are left")
-        timestamp_delta, position = _varint(data, start + 1)
-        offset_delta, position = _varint(data, position)
+        timestamp_delta, position = read_zigzag(data, start + 1)
+        offset_delta, position = read_zigzag(data, position)
         if not before < offset_delta <= header.last_offset_delta:
             raise ProtocolViolation(f"record {index} has offset delta {offset_delta}")
         before = offset_delta
@@ -167,29 +168,8 @@ def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
         raise ProtocolViolation(f"{end - position} bytes after the last record")
 
 
-def _varint(data: Buffer, position: int) -> tuple[int, int]:
-    """(zigzag value, position after it); up to ten bytes."""
-    try:
-        byte = data[position]
-        position += 1
-        if byte < 0x80:
-            return (byte >> 1) ^ -(byte & 1), position
-        value, shift = byte & 0x7F, 7
-        while True:
-            byte = data[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1), position
-            shift += 7
-            if shift > 63:
-                raise ProtocolViolation("a varint of more than ten bytes")
-    except IndexError:
-        raise ProtocolViolation("the batch ends inside a varint") from None
-
-
 def _nullable(data: Buffer, position: int, stop: int) -> tuple[bytes | None, int]:
-    size, position = _varint(data, position)
+    size, position = read_zigzag(data, position)
     if size < 0:
         if size != -1:
             raise ProtocolViolation(f"a key or value of length {size}")
@@ -200,14 +180,14 @@ def _nullable(data: Buffer, position: int, stop: int) -> tuple[bytes | None, int
 
 
 def _skip_headers(data: Buffer, position: int, stop: int) -> int:
-    count, position = _varint(data, position)
+    count, position = read_zigzag(data, position)
     if count < 0 or count > stop - position:
         raise ProtocolViolation(f"{count} record headers in {stop - position} bytes")
     for _ in range(count):
-        size, position = _varint(data, position)
+        size, position = read_zigzag(data, position)
         if size < 0 or position + size > stop:
             raise ProtocolViolation(f"a record header's key of {size} bytes, {stop - position} are left")
-        size, position = _varint(data, position + size)
+        size, position = read_zigzag(data, position + size)
         if size < -1 or position + max(size, 0) > stop:
             raise ProtocolViolation(f"a record header's value of {size} bytes, {stop - position} are left")
         position += max(size, 0)

@@ -1,4 +1,4 @@
-"""Unsigned variable-length integers (KIP-482): seven bits a byte, low ones first, at most five bytes."""
+"""Variable-length integers, seven bits a byte, low ones first: unsigned ones of messages (KIP-482), signed ones of records."""
 
 from yak.errors import ProtocolViolation
 from yak.seams.disk import Buffer
@@ -40,3 +40,29 @@ def uvarint(value: int) -> bytes:
     out = bytearray()
     append_uvarint(out, value)
     return bytes(out)
+
+
+def read_zigzag(data: Buffer, position: int) -> tuple[int, int]:
+    """(signed value, position after it), as in records: zigzag, up to ten bytes. Raises ProtocolViolation."""
+    try:
+        byte = data[position]
+        position += 1
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position
+        value, shift = byte & 0x7F, 7
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1), position
+            shift += 7
+            if shift > 63:
+                raise ProtocolViolation("a varint of more than ten bytes")
+    except IndexError:
+        raise ProtocolViolation("the batch ends inside a varint") from None
+
+
+def zigzag(value: int) -> bytes:
+    """A signed value as records hold it."""
+    return uvarint((value << 1) ^ (value >> 63))

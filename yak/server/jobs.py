@@ -17,6 +17,7 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "checkpoint": 2,
     "delete": 1,
     "recompress": 2,
+    "compact": 1,
     "image": 2,
 }
 """Threads of each kind: one kind that is stuck (a sync of a dying disk) leaves the others theirs."""
@@ -26,6 +27,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "checkpoint": 30_000,
     "delete": 120_000,
     "recompress": 30_000,
+    "compact": 60_000,
     "image": 10_000,
 }
 """After this a job counts as stuck: it is named in the log, and another may run in its place."""

@@ -8,7 +8,7 @@ rig.nodes[0].kill(); rig.run_until(lambda: rig.leader("orders") == 2)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from yak.cluster.image import PartitionInfo
@@ -131,19 +131,19 @@ class ClusterRig:
     def begin_produce(
         self,
         topic: str,
-        values: list[bytes],
+        values: Sequence[bytes | None],
         *,
         partition: int = 0,
         acks: int = -1,
         node_id: NodeId | None = None,
-        **batch: int,
+        **batch: Any,
     ) -> Pending:
-        """Send one batch to the leader, or to `node_id`; `batch` has producer_id, epoch and sequence."""
+        """Send one batch to the leader, or to `node_id`; `batch` has keys, producer_id, epoch and sequence."""
         records = record_batch(values, self.world.now_ms, **batch)
         target = self.leader(topic, partition) if node_id is None else node_id
         return self.begin(target, 0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
 
-    def produce(self, topic: str, values: list[bytes], **more: Any) -> Any:
+    def produce(self, topic: str, values: Sequence[bytes | None], **more: Any) -> Any:
         """Send one batch; the answer of its partition, None when the connection was lost."""
         pending = self.begin_produce(topic, values, **more)
         self.run_until(lambda: pending.is_done)

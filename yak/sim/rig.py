@@ -9,6 +9,7 @@ rig.run_for(500); later.answer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from yak.sim.clients import Channel
@@ -116,7 +117,9 @@ class Rig:
         answer = self.ask(19, 5, **create_fields(name, named, partitions))
         assert answer.topics[0].error_code == 0, answer
 
-    def produce(self, topic: str, values: list[bytes], *, partition: int = 0, acks: int = -1, **batch: int) -> Any:
+    def produce(
+        self, topic: str, values: Sequence[bytes | None], *, partition: int = 0, acks: int = -1, **batch: Any
+    ) -> Any:
         """One batch; the answer of its partition."""
         records = record_batch(values, batch.pop("timestamp_ms", self.world.now_ms), **batch)
         return self.produce_raw(topic, records, partition=partition, acks=acks)

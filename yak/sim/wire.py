@@ -6,16 +6,16 @@ import dataclasses
 import io
 import struct
 import typing
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from yak.protocol.record_batch import HEADER, MAGIC_V2, compute_crc
+from yak.protocol.record_writer import build_batch
 
 _LENGTH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
 
 
 @cache
@@ -69,40 +69,19 @@ def read_answer(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
 
 
 def record_batch(
-    values: list[bytes], timestamp_ms: int, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1
+    values: Sequence[bytes | None],
+    timestamp_ms: int,
+    *,
+    keys: Sequence[bytes | None] = (),
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
 ) -> bytes:
-    """One uncompressed batch of records without keys."""
-    records = b"".join(_record(index, value) for index, value in enumerate(values))
-    header = HEADER.pack(
-        0,
-        49 + len(records),
-        -1,
-        MAGIC_V2,
-        0,
-        0,
-        len(values) - 1,
+    """One uncompressed batch of records, without keys unless some are given."""
+    return build_batch(
+        list(zip(keys or [None] * len(values), values, strict=True)),
         timestamp_ms,
-        timestamp_ms,
-        producer_id,
-        epoch,
-        sequence,
-        len(values),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
     )
-    batch = bytearray(header + records)
-    _CRC.pack_into(batch, 17, compute_crc(batch))
-    return bytes(batch)
-
-
-def _varint(value: int) -> bytes:
-    zigzag = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while zigzag > 0x7F:
-        out.append((zigzag & 0x7F) | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)
-
-
-def _record(offset_delta: int, value: bytes) -> bytes:
-    body = b"\0" + _varint(0) + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
-    return _varint(len(body)) + body

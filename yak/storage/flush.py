@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class FlushPlan:
     """Files to sync so that everything below `up_to_offset` is durable."""
 
-    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "generation",
+    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "covers_closed", "generation",
                  "up_to_offset")  # fmt: skip
 
     def __init__(
@@ -42,6 +42,7 @@ class FlushPlan:
         self.up_to_offset = up_to_offset
         self.generation = log.generation
         self.active_base_offset = log.active.base_offset
+        self.covers_closed = bool(closed)
         self._disk: Disk = log.disk
         self._directory = log.directory
         self._log = log

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import MAGIC_V2, BatchHeader, Buffer, compute_crc, iterate_headers
+from yak.storage.cleanable import is_compacted
+from yak.storage.segment import RELATIVE_OFFSET_MAX
 
 if TYPE_CHECKING:
     from yak.storage.log import Log
@@ -22,15 +24,19 @@ def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
     violation: ProtocolViolation | None = None
     for position, header in iterate_headers(view):
         try:
-            _check(view, position, header, expected, epoch)
+            _check(log, view, position, header, expected, epoch)
         except ProtocolViolation as error:
             violation = error
             break
         stop = position + header.size_bytes
         end = log.active.size + stop - run_start
-        if log.active.size + position - run_start > 0 and _must_roll(log, run, end, header, now_ms):
+        is_far = header.last_offset - expected > RELATIVE_OFFSET_MAX
+        if is_far or (log.active.size + position - run_start > 0 and _must_roll(log, run, end, header, now_ms)):
             _write(log, view, run, run_start, position, now_ms)
             run, run_start = [], position
+            if is_far:
+                # no segment that begins here could name it: begin one behind the gap (UnifiedLog.maybeRoll)
+                log.log_end_offset = header.base_offset
             log.roll(now_ms)
         run.append((position, header))
         expected, epoch = header.next_offset, header.partition_leader_epoch
@@ -40,17 +46,22 @@ def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
     return log.log_end_offset
 
 
-def _check(view: memoryview, position: int, header: BatchHeader, expected: Offset, epoch: int) -> None:
+def _check(log: Log, view: memoryview, position: int, header: BatchHeader, expected: Offset, epoch: int) -> None:
     if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
         raise ProtocolViolation(f"the leader sent a batch of format {header.magic}")
     if header.base_offset < expected:
         raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log ends at {expected}")
-    if header.base_offset != expected:
+    if header.base_offset != expected and not may_have_gaps(log):
         raise ProtocolViolation(f"the leader left out offsets {expected} to {header.base_offset - 1}")
     if header.partition_leader_epoch < epoch:
         raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} after {epoch}")
     if compute_crc(view, position, header.size_bytes) != header.crc:
         raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes")
+
+
+def may_have_gaps(log: Log) -> bool:
+    """Whether a leader may leave out offsets: those that its compaction left nothing of."""
+    return log.cleaned_offset is not None or is_compacted(log.config)
 
 
 def _must_roll(
@@ -77,7 +88,11 @@ def _write(log: Log, view: memoryview, run: list[tuple[int, BatchHeader]], start
         raise LogDirectoryFailure(log.directory, error) from error
     segment.size = before + stop - start
     log.size_bytes += stop - start
+    next_offset = log.log_end_offset
     log.log_end_offset = run[-1][1].next_offset
     for position, header in run:
         at = before + position - start
+        if header.base_offset != next_offset and log.cleaned_offset is None:
+            log.cleaned_offset = log.segments[0].base_offset
+        next_offset = header.next_offset
         log.note_batch(header, header.base_offset, at, at + header.size_bytes, now_ms)

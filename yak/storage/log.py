@@ -17,6 +17,7 @@ from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
 from yak.seams.disk import Buffer, Disk, FileSlice
 from yak.storage import flush, follower, retention, slicing, timestamps, truncation
+from yak.storage.cleanable import longest_segment_ms
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
@@ -50,6 +51,7 @@ class Log:
     __slots__ = (
         "active",
         "before_truncation",
+        "cleaned_offset",
         "config",
         "cursors",
         "directory",
@@ -71,6 +73,7 @@ class Log:
         "segments",
         "size_bytes",
         "snapshot_offsets",
+        "swaps",
         "tail",
         "topic_id",
         "topic_partition",
@@ -108,7 +111,7 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        self.last_flush_ms = now_ms
+        self.last_flush_ms, self.swaps = now_ms, 0
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
@@ -118,6 +121,8 @@ class Log:
         """Makes the lowered recovery point durable, before anything below the old one is cut."""
         self.generation = 0
         """Changes with each truncation, so that a flush begun before does not count for what came after."""
+        self.cleaned_offset: Offset | None = None
+        """Up to where the log was compacted; None when it never was, and offsets follow each other without a gap."""
         # offset -> position in the active segment where it begins (or will), for the last batches
         self.tail: dict[Offset, FilePosition] | None = None
         # offset -> (segment, position) where earlier reads ended
@@ -263,7 +268,7 @@ class Log:
         if end > self.roll_position or last_offset > self.roll_offset:
             return True
         if segment.first_timestamp == UNKNOWN_TIMESTAMP:
-            self._load_first_timestamp(segment)
+            self.load_first_timestamp(segment)
             self.set_roll_limits()
         if segment.first_timestamp >= 0:
             return max_timestamp > self.roll_timestamp
@@ -305,14 +310,15 @@ class Log:
         self.names_changed = True
 
     def _roll_after_ms(self) -> int:
-        config = self.config
+        config, segment_ms = self.config, longest_segment_ms(self.config)
         if not config.segment_jitter_ms:
-            return config.segment_ms
+            return segment_ms
         # Kafka draws the jitter; a hash of the segment's name spreads as well and needs no dice
         seed = crc32c.crc32c(f"{self.topic_partition} {self.active.base_offset}".encode())
-        return config.segment_ms - int(seed) % min(config.segment_jitter_ms, config.segment_ms)
+        return segment_ms - int(seed) % min(config.segment_jitter_ms, segment_ms)
 
-    def _load_first_timestamp(self, segment: Segment) -> None:
+    def load_first_timestamp(self, segment: Segment) -> None:
+        """Read what a start left unread. Raises LogDirectoryFailure."""
         try:
             segment.first_timestamp = read_header(segment.open().read(HEADER_BYTES, 0)).max_timestamp
         except OSError as error:

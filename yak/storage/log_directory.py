@@ -23,6 +23,7 @@ from yak.storage.checkpoints import (
 from yak.storage.names import (
     BOOT_MARK,
     CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_CHECKPOINT,
@@ -264,6 +265,7 @@ class LogDirectory:
         recovery_points: Iterable[tuple[TopicPartition, Offset]],
         log_starts: Iterable[tuple[TopicPartition, Offset]],
         high_watermarks: Iterable[tuple[TopicPartition, Offset]],
+        cleaned: Iterable[tuple[TopicPartition, Offset]] = (),
     ) -> Callable[[], None]:
         """A job that writes the checkpoint files that changed; it raises LogDirectoryFailure. Called in the step."""
         self.forget_lowered()
@@ -271,6 +273,7 @@ class LogDirectory:
             RECOVERY_POINT_CHECKPOINT: list(recovery_points),
             LOG_START_CHECKPOINT: list(log_starts),
             HIGH_WATERMARK_CHECKPOINT: list(high_watermarks),
+            CLEANER_CHECKPOINT: list(cleaned),
         }
         lowerings = self._lowerings
         named = {topic_partition for offsets in contents.values() for topic_partition, _offset in offsets}
@@ -282,6 +285,8 @@ class LogDirectory:
                 if self._written.get(name) == data:
                     continue
                 try:
+                    if name == CLEANER_CHECKPOINT and not offsets and not self.disk.exists(self.file(name)):
+                        continue
                     self.disk.write_file(self.file(name), data)
                 except OSError as error:
                     raise LogDirectoryFailure(self.path, error) from error

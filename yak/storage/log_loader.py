@@ -49,7 +49,7 @@ class LoadedLog:
 
 
 class LogLoader:
-    """Loads one folder. `recovery_point` and `log_start_offset` are the checkpoints' words, None when they have none."""
+    """Loads one folder. `recovery_point`, `log_start_offset` and `cleaned_offset` are the checkpoints' words, None without one."""
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class LogLoader:
         *,
         recovery_point: Offset | None,
         log_start_offset: Offset | None,
+        cleaned_offset: Offset | None = None,
         was_clean: bool,
         now_ms: int,
     ) -> None:
@@ -71,6 +72,7 @@ class LogLoader:
         self._config = config
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._cleaned_offset = cleaned_offset
         self._was_clean = was_clean
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
@@ -84,7 +86,7 @@ class LogLoader:
         self._clear_leftovers()
         is_fresh = FRESH_MARK in self._sizes
         if is_fresh:
-            self._recovery_point = self._log_start_offset = None
+            self._recovery_point = self._log_start_offset = self._cleaned_offset = None
             self._was_clean = False
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
@@ -96,7 +98,7 @@ class LogLoader:
         end_offset = self._known_end(segments)
         if end_offset is None:
             recovered, end_offset, snapshots = self._recover(segments, epochs, producers, snapshots)
-        elif snapshots or segments[0].size:
+        elif snapshots or any(segment.size for segment in segments):
             self._mend_indexes(segments)
             restore_producers(
                 producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False
@@ -104,6 +106,8 @@ class LogLoader:
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_points = is_fresh
+        if self._cleaned_offset is not None:
+            log.cleaned_offset = min(self._cleaned_offset, end_offset)
         return LoadedLog(log, recovered, self._warnings, self._damage)
 
     # ------------------------------------------------------------------------------------------------- files
@@ -183,12 +187,16 @@ class LogLoader:
         name = offset_name(base)
         segment.size = self._sizes[name + LOG_SUFFIX]
         segment.index_due_position = segment.size + self._config.index_interval_bytes
-        if not segment.size:
-            segment.index_due_position = self._config.index_interval_bytes
-            return segment
-        segment.first_timestamp = UNKNOWN_TIMESTAMP
         index_bytes = self._sizes.get(name + OFFSET_INDEX_SUFFIX, -1)
         time_bytes = self._sizes.get(name + TIME_INDEX_SUFFIX, -1)
+        if not segment.size:
+            segment.index_due_position = self._config.index_interval_bytes
+            if index_bytes or time_bytes:
+                # what was cut off before a crash is still in them
+                segment.offset_index.reset()
+                segment.time_index.reset()
+            return segment
+        segment.first_timestamp = UNKNOWN_TIMESTAMP
         if (
             index_bytes < 0
             or time_bytes < 0
@@ -234,7 +242,7 @@ class LogLoader:
         """Make index files anew that are missing or of an impossible size, though the stop was clean."""
         for segment in segments:
             if segment.size and segment.offset_index.saved_count < 0:
-                trouble = rebuild_indexes(segment, self._config)
+                trouble = rebuild_indexes(segment, self._config, allows_gaps=self._cleaned_offset is not None)
                 self._warnings.append(f"rebuilt the indexes of segment {segment.base_offset}")
                 if trouble:
                     self._damage.append(trouble)
@@ -251,7 +259,8 @@ class LogLoader:
         restore_producers(producers, self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
         epochs.truncate_from_end(base)
         suspects = segments[first:]
-        recovery = Recovery(self._config, epochs, producers, recovery_point, self._now_ms)
+        allows_gaps = self._cleaned_offset is not None
+        recovery = Recovery(self._config, epochs, producers, recovery_point, self._now_ms, allows_gaps=allows_gaps)
         end_offset = recovery.run(suspects)
         segments[first:] = suspects
         result = recovery.result

@@ -332,6 +332,8 @@ class LogStore:
                 for log in mine
             ]
             + [(tp, self.high_watermarks[tp]) for tp, _held in kept if tp in self.high_watermarks],
+            [(log.topic_partition, log.cleaned_offset) for log in mine if log.cleaned_offset is not None]
+            + [(tp, held.cleaned_offset) for tp, held in kept if held.cleaned_offset is not None],
         )
         if not fresh:
             return write

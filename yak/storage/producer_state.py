@@ -135,6 +135,11 @@ class ProducerState:
             del batches[0]
         batches.append((header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp))
 
+    def last_offsets(self) -> dict[ProducerId, Offset]:
+        """Where the newest batch of each producer ends."""
+        producers = self._producers or {}
+        return {producer_id: producer.batches[-1][3] for producer_id, producer in producers.items() if producer.batches}
+
     def remember_earlier(self, header: BatchHeader) -> None:
         """A batch before all that is known of its producer, which may be sent again; headers come newest first."""
         producer = (self._producers or {}).get(header.producer_id)

@@ -290,7 +290,7 @@ def _index_entries(segment: Segment, *, cached: bool) -> bytes | bytearray | Non
             if not segment.load_offset_index_cached():
                 raise NotCached
             return index.entries
-        data = segment.disk.read_file(segment.path(OFFSET_INDEX_SUFFIX))
+        data = segment.read_index(OFFSET_INDEX_SUFFIX)
         return data if offset_index.is_plausible(data) else None
     except (IndexUnreadable, FileNotFoundError):
         return None

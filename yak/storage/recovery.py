@@ -19,6 +19,7 @@ from yak.protocol.record_batch import (
     read_header,
 )
 from yak.seams.disk import File
+from yak.storage.cleanable import is_compacted
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment
@@ -49,17 +50,27 @@ class Recovered:
 
 
 class Recovery:
-    """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset."""
+    """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset.
+
+    `allows_gaps`: the log was compacted, by us or by the leader it was copied from, whatever its configuration is now.
+    """
 
     def __init__(
-        self, config: LogConfig, epochs: EpochCache, producers: ProducerState, recovery_point: Offset, now_ms: int
+        self,
+        config: LogConfig,
+        epochs: EpochCache,
+        producers: ProducerState,
+        recovery_point: Offset,
+        now_ms: int,
+        *,
+        allows_gaps: bool = False,
     ) -> None:
         self._config = config
         self._epochs = epochs
         self._producers = producers
         self._recovery_point = recovery_point
         self._now_ms = now_ms
-        self._allows_gaps = "compact" in config.cleanup_policy
+        self._allows_gaps = allows_gaps or is_compacted(config)
         self.result = Recovered()
 
     def run(self, segments: list[Segment]) -> Offset:
@@ -69,9 +80,7 @@ class Recovery:
         """
         end_offset = segments[0].base_offset
         for index, segment in enumerate(segments):
-            if index and (
-                segment.base_offset < end_offset or not (self._allows_gaps or segment.base_offset == end_offset)
-            ):
+            if index and not self._may_follow(segment.base_offset, end_offset):
                 self._drop(segments, index, f"segment {segment.base_offset} does not follow offset {end_offset}")
                 break
             end_offset = segment.base_offset
@@ -80,6 +89,18 @@ class Recovery:
                 self._drop(segments, index + 1, self.result.truncated_because)
                 break
         return end_offset
+
+    def _may_follow(self, base_offset: Offset, end_offset: Offset) -> bool:
+        """Whether a segment that begins there can be the next one of a log whose segments before it end here.
+
+        Our compaction leaves no gap between segments, Kafka's does. Above the recovery point a gap is what a crash took,
+        unless it is too wide for that: a follower begins a segment behind those that no index could hold.
+        """
+        if base_offset == end_offset:
+            return True
+        is_flushed = base_offset <= self._recovery_point
+        is_wide = base_offset - end_offset > RELATIVE_OFFSET_MAX
+        return self._allows_gaps and base_offset > end_offset and (is_flushed or is_wide)
 
     def _drop(self, segments: list[Segment], index: int, reason: str) -> None:
         if segments[index].base_offset < self._recovery_point:
@@ -176,12 +197,12 @@ def _read_batch_and_more(file: File, position: FilePosition, size: FilePosition)
     return chunk
 
 
-def rebuild_indexes(segment: Segment, config: LogConfig) -> str:
+def rebuild_indexes(segment: Segment, config: LogConfig, *, allows_gaps: bool = False) -> str:
     """Make the indexes of a closed segment anew from its headers; returns what is wrong with the file, or nothing.
 
     Nothing is cut: the segment is below the recovery point. Raises OSError.
     """
-    recovery = Recovery(config, EpochCache(), ProducerState(), 2**63 - 1, segment.created_ms)
+    recovery = Recovery(config, EpochCache(), ProducerState(), 2**63 - 1, segment.created_ms, allows_gaps=allows_gaps)
     size = segment.size
     try:
         recovery.run([segment])

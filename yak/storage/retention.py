@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import Offset
-from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
+from yak.storage.names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name
 from yak.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def remove_segments(log: Log, segments: list[Segment], now_ms: int) -> Callable[
     renamed: list[str] = []
     try:
         for segment in segments:
-            renamed += segment.rename_to_deleted()
+            renamed += segment.set_aside(DELETED_SUFFIX)
             if segment.base_offset in log.snapshot_offsets:
                 log.snapshot_offsets.remove(segment.base_offset)
                 disk.remove(f"{log.path}/{offset_name(segment.base_offset)}{SNAPSHOT_SUFFIX}")

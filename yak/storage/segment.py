@@ -10,7 +10,6 @@ from yak.protocol.record_batch import NO_TIMESTAMP
 from yak.seams.disk import Disk, File
 from yak.storage import offset_index, time_index
 from yak.storage.names import (
-    DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -34,6 +33,7 @@ class Segment:
     """A run of batches from `base_offset` on. `size` is in bytes, timestamps in ms, -1 when there is none."""
 
     __slots__ = (
+        "aside",
         "base_offset",
         "created_ms",
         "disk",
@@ -52,6 +52,8 @@ class Segment:
         self.disk = disk
         self.folder = folder
         self.base_offset = base_offset
+        self.aside = ""
+        """Behind the names of its files while it is not part of the log: before it replaces others, and once it is replaced."""
         self.created_ms = created_ms
         self.file: File | None = None
         self.size: FilePosition = 0
@@ -75,14 +77,24 @@ class Segment:
 
     def path(self, suffix: str) -> str:
         """The segment's file with this suffix."""
-        return f"{self.folder}/{offset_name(self.base_offset)}{suffix}"
+        return f"{self.folder}/{offset_name(self.base_offset)}{suffix}{self.aside}"
 
     def open(self) -> File:
         """The `.log` file, opened at first use. Raises OSError."""
-        file = self.file
-        if file is None:
-            file = self.file = self.disk.open(self.path(LOG_SUFFIX))
-        return file
+        if self.file is None:
+            file = self.disk.open(self.path(LOG_SUFFIX))
+            if self.file is None:
+                # else the segment was replaced while a thread was here, and the name is another file's by now
+                self.file = file
+        return self.file
+
+    def read_index(self, suffix: str) -> bytes:
+        """An index file as it is on disk: for threads, while the segment may be replaced by another. Raises OSError."""
+        while True:
+            aside = self.aside
+            data = self.disk.read_file(self.path(suffix))
+            if self.aside == aside:
+                return data
 
     # ------------------------------------------------------------------------------------------------ indexes
 
@@ -167,12 +179,15 @@ class Segment:
         if position == 0:
             self.first_timestamp = NO_TIMESTAMP
 
-    def rename_to_deleted(self) -> list[str]:
-        """Put `.deleted` behind the names of the segment's files; returns those that exist. Raises OSError."""
+    def set_aside(self, aside: str) -> list[str]:
+        """Put the segment's files under their names with `aside` behind; returns those that exist. Raises OSError.
+
+        The `.log` goes last: where it is, the indexes are too. Who has the file open reads on.
+        """
+        before, self.aside = [self.path(suffix) for suffix in reversed(SEGMENT_SUFFIXES)], aside
         renamed = []
-        for suffix in SEGMENT_SUFFIXES:
-            path = self.path(suffix)
-            if self.disk.exists(path):
-                self.disk.rename(path, path + DELETED_SUFFIX)
-                renamed.append(path + DELETED_SUFFIX)
+        for old, suffix in zip(before, reversed(SEGMENT_SUFFIXES), strict=True):
+            if self.disk.exists(old):
+                self.disk.rename(old, self.path(suffix))
+                renamed.append(self.path(suffix))
         return renamed

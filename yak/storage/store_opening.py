@@ -13,6 +13,7 @@ from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
 from yak.storage.log_directory import LogDirectory, other_cluster
 from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
+    CLEANER_CHECKPOINT,
     DELETE_FOLDER_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -165,6 +166,7 @@ class _Checkpoints:
 
     def __init__(self, store: LogStore, directory: LogDirectory) -> None:
         self.log_starts = self._read(store, directory, LOG_START_CHECKPOINT)
+        self.cleaned = self._read(store, directory, CLEANER_CHECKPOINT)
         store.high_watermarks.update(self._read(store, directory, HIGH_WATERMARK_CHECKPOINT))
         self.was_clean = directory.clean_epoch is not None
         try:
@@ -213,6 +215,7 @@ def _load_one(
         config_for(topic_partition.topic),
         recovery_point=checkpoints.recovery_points.get(topic_partition),
         log_start_offset=checkpoints.log_starts.get(topic_partition),
+        cleaned_offset=checkpoints.cleaned.get(topic_partition),
         was_clean=checkpoints.was_clean,
         now_ms=now_ms,
     )
@@ -225,6 +228,7 @@ def _load_one(
             str(damaged),
             checkpoints.recovery_points.get(topic_partition),
             checkpoints.log_starts.get(topic_partition),
+            checkpoints.cleaned.get(topic_partition),
         )
         _note(
             store, "error", "log-damaged", partition=folder, directory=directory.path, reason=str(damaged), served=False

@@ -54,7 +54,7 @@ class DirectoryUsage:
 class Unavailable:
     """A log that is left as it was found: where, whose (the zero id: not known), and why.
 
-    `recovery_point` and `log_start_offset` are what its directory's checkpoints say of a damaged log, to be kept there.
+    The three offsets are what its directory's checkpoints say of a damaged log, to be kept there.
     """
 
     directory: str
@@ -62,6 +62,7 @@ class Unavailable:
     reason: str
     recovery_point: Offset | None = None
     log_start_offset: Offset | None = None
+    cleaned_offset: Offset | None = None
 
 
 def usage_of(directory: LogDirectory, logs: Sequence[Log]) -> DirectoryUsage:

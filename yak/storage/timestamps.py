@@ -98,7 +98,7 @@ def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset:
     if segment.max_timestamp_offset >= log_start_offset:
         position = _position_before(segment, segment.max_timestamp_offset)
     for at, header in scan_headers(file, position, size):
-        if header.last_offset < log_start_offset:
+        if header.last_offset < log_start_offset or not header.records_count:
             continue
         if header.max_timestamp >= 0 and (best is None or header.max_timestamp > best[1].max_timestamp):
             best = (at, header)
@@ -123,7 +123,7 @@ def _start_position(segment: Segment, timestamp_ms: int, log_start_offset: Offse
     entries: bytes | bytearray | None = segment.time_index.entries
     if entries is None:
         try:
-            entries = segment.disk.read_file(segment.path(TIME_INDEX_SUFFIX))
+            entries = segment.read_index(TIME_INDEX_SUFFIX)
         except FileNotFoundError:
             return 0
         if len(entries) % time_index.ENTRY_BYTES:
@@ -136,7 +136,7 @@ def _position_before(segment: Segment, offset: Offset) -> FilePosition:
     entries: bytes | bytearray | None = segment.offset_index.entries
     if entries is None:
         try:
-            entries = segment.disk.read_file(segment.path(OFFSET_INDEX_SUFFIX))
+            entries = segment.read_index(OFFSET_INDEX_SUFFIX)
         except FileNotFoundError:
             return 0
         if not offset_index.is_plausible(entries):

@@ -52,10 +52,13 @@ def _truncate(log: Log, offset: Offset) -> Offset:
     log.active = segment
     _remove(log, removed)
     segment.truncate(end_offset, position, log.config)
-    _find_max_timestamp(segment)
+    last_end = _find_max_timestamp(segment)
     _settle(log, end_offset)
     if not log.producers.truncate_to(end_offset):
         restore_producers(log.producers, log.disk, log.path, kept, log.snapshot_offsets, end_offset, log.last_flush_ms)
+    if last_end < end_offset:
+        # cut where compaction left nothing: the name of a segment tells the end after a crash, no batch does
+        log.roll(log.last_flush_ms)
     return end_offset
 
 
@@ -87,6 +90,8 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
 def _lower_recovery_point(log: Log, offset: Offset) -> None:
     log.generation += 1
     log.forget_positions()
+    if log.cleaned_offset is not None:
+        log.cleaned_offset = min(offset, log.cleaned_offset)
     if offset < log.recovery_point:
         log.recovery_point = offset
         if log.before_truncation is not None:
@@ -116,9 +121,12 @@ def _remove(log: Log, segments: list[Segment]) -> None:
             log.disk.remove(segment.path(suffix))
 
 
-def _find_max_timestamp(segment: Segment) -> None:
-    """Look behind the last time index entry for a larger timestamp that is still there."""
+def _find_max_timestamp(segment: Segment) -> Offset:
+    """Look behind the last time index entry for a larger timestamp that is still there; tells where the last batch ends."""
     assert segment.offset_index.entries is not None
+    end_offset = segment.base_offset
     start = segment.offset_index.lookup(segment.max_timestamp_offset)
     for _, header in scan_headers(segment.open(), start, segment.size):
         segment.note_timestamp(header.max_timestamp, header.last_offset)
+        end_offset = header.next_offset
+    return end_offset

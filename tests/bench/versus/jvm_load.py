@@ -1,8 +1,6 @@
 """Kafka's own ProducerPerformance and ConsumerPerformance as a second load, by the Java client."""
 
 import re
-import socket
-import struct
 import subprocess
 from pathlib import Path
 
@@ -11,7 +9,6 @@ from versus.kafka_jars import TOOL_JVM_FLAGS
 from versus.loads import Measured
 
 TOOL_SECONDS = 120
-JOIN_GROUP = 11
 RATE = re.compile(r"([\d.]+) records/sec")
 
 
@@ -56,20 +53,3 @@ def java_consume(broker: Broker, jars: Path, topic: str, size_bytes: int, record
     if int(fields[4]) < records:
         raise RuntimeError(f"ConsumerPerformance read {fields[4]} of {records} records")
     return Measured(float(fields[9]), broker.cpu_seconds() - before, records * size_bytes / 1e9, client_limited=False)
-
-
-def api_keys(bootstrap: str) -> set[int]:
-    """The API keys that a broker's ApiVersions answer (version 0) lists. Raises OSError."""
-    host, _, port = bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(struct.pack(">ihhih5s", 15, 18, 0, 1, 5, b"bench"))
-        reader = connection.makefile("rb")
-        (size,) = struct.unpack(">i", reader.read(4))
-        body = reader.read(size)
-    (count,) = struct.unpack_from(">i", body, 6)
-    return {struct.unpack_from(">h", body, 10 + 6 * index)[0] for index in range(count)}
-
-
-def has_groups(bootstrap: str) -> bool:
-    """Whether the broker serves consumer groups, which ConsumerPerformance needs."""
-    return JOIN_GROUP in api_keys(bootstrap)

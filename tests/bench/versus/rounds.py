@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from versus.brokers import Broker, start_and_wait
-from versus.jvm_load import has_groups, java_consume, java_produce
+from versus.jvm_load import java_consume, java_produce
 from versus.loads import Cell, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
 from versus.table import AT_LEAST_KAFKA, AT_MOST_KAFKA, Goal, Table
 
@@ -136,10 +136,6 @@ class Rounds:
             name = f"ProducerPerformance {size}, 8 partitions"
             self.table.add(name, "records/s", AT_LEAST_KAFKA, broker.name, measured.per_s)
             self.table.add(f"{name}: broker CPU", "s/GB", AT_MOST_KAFKA, broker.name, measured.cpu_s_per_gb)
-            if not has_groups(broker.bootstrap):
-                note = f"ConsumerPerformance: not run, {broker.name} does not serve consumer groups yet"
-                self.skipped += [] if note in self.skipped else [note]
-                return
             measured = java_consume(broker, self._jars, topic, size_bytes, records)
             name = f"ConsumerPerformance {size}, 8 partitions"
             self.table.add(name, "records/s", AT_LEAST_KAFKA, broker.name, measured.per_s)

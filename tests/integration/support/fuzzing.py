@@ -3,10 +3,13 @@
 import datetime as dt
 import io
 import struct
+import time
 import uuid
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from kio.serial import entity_writer
@@ -20,6 +23,14 @@ SERVED = sorted((key, version) for key, version in apis.DISPATCH if not (key == 
 _INTS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
 _EDGES = (-2, -1, 0, 1, 2, 5, 100)
+SHRINK_SECONDS = 20
+RELAXED = settings(
+    max_examples=10_000_000,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
 _EPOCH = dt.datetime(2023, 1, 1, tzinfo=dt.UTC)
 
 
@@ -88,9 +99,9 @@ def _struct(entity: Any) -> SearchStrategy[Any]:
 
 
 @st.composite
-def valid_requests(draw: st.DrawFn) -> bytes:
-    """The frame of a request that some client could send (without its length)."""
-    key, version = draw(st.sampled_from(SERVED))
+def valid_requests(draw: st.DrawFn, keys: frozenset[int] | None = None) -> bytes:
+    """The frame of a request that some client could send (without its length), of all APIs or of these."""
+    key, version = draw(st.sampled_from([each for each in SERVED if keys is None or each[0] in keys]))
     entity = request_class(key, version)
     body = io.BytesIO()
     try:
@@ -138,12 +149,45 @@ def mutations() -> SearchStrategy[list[Mutation]]:
     return st.lists(one, min_size=1, max_size=3)
 
 
-def mutated_requests() -> SearchStrategy[bytes]:
-    """A valid request with one to three mutations."""
+def mutated_requests(keys: frozenset[int] | None = None) -> SearchStrategy[bytes]:
+    """A valid request with one to three mutations, of all APIs or of these."""
 
     def apply(frame: bytes, todo: list[Mutation]) -> bytes:
         for mutation in todo:
             frame = mutate(frame, mutation)
         return frame
 
-    return st.builds(apply, valid_requests(), mutations())
+    return st.builds(apply, valid_requests(keys), mutations())
+
+
+def fuzz(seconds: float, frames: st.SearchStrategy[bytes], attempt: Callable[[bytes], None]) -> int:
+    """Give `attempt` frames until the time is up; returns how many. The smallest frame that fails is shown."""
+    tried = 0
+    failures: list[tuple[bytes, Exception]] = []
+    deadline = time.monotonic() + seconds
+
+    @RELAXED
+    @given(frames)
+    def run(frame: bytes) -> None:
+        nonlocal tried
+        if time.monotonic() > deadline + (SHRINK_SECONDS if failures else 0):
+            raise KeyboardInterrupt  # what hypothesis lets through
+        tried += 1
+        try:
+            attempt(frame)
+        except Exception as error:
+            failures.append((frame, error))
+            raise
+
+    try:
+        run()
+    except KeyboardInterrupt:
+        if time.monotonic() < deadline:
+            raise
+    except Exception:
+        assert failures
+    if failures:
+        frame, error = min(failures, key=lambda failure: len(failure[0]))
+        raise AssertionError(f"fails on the frame {frame.hex()}") from error
+    print(f"{tried} frames")
+    return tried

@@ -29,6 +29,8 @@ class SteadyLoad:
         self._name = name
         self._pause = pause_seconds
         self._stopping = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -60,6 +62,15 @@ class SteadyLoad:
             left = self._producer.flush(60)
             assert left == 0, f"{left} messages neither acknowledged nor failed"
 
+    def pause(self) -> None:
+        """Write nothing until `go_on`, and wait until everything is acknowledged or failed."""
+        self._going.clear()
+        assert self._producer.flush(60) == 0
+
+    def go_on(self) -> None:
+        """Write again."""
+        self._going.set()
+
     def wait_for(self, count: int, seconds: float = 30) -> None:
         """Wait until so many more messages than now are acknowledged."""
         goal = self.total + count
@@ -76,6 +87,8 @@ class SteadyLoad:
     def _run(self) -> None:
         number = 0
         while not self._stopping.is_set():
+            if not self._going.wait(0.05):
+                continue
             partition = number % self._partitions
             value = f"{self._name}:{number}".encode()
             try:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from yak.commands.settings import Settings, parse_addresses
+from yak.commands.settings import Settings
 from yak.errors import UsageError
 
 
@@ -83,13 +83,6 @@ def test_a_project_file_with_a_mistake_is_refused(tmp_path, text, slug):
     with pytest.raises(UsageError) as caught:
         load().value("port")
     assert caught.value.code == slug
-
-
-def test_addresses_get_the_usual_port():
-    assert parse_addresses(" a , b:1,[::1]:2,::1") == "a:9092,b:1,[::1]:2,[::1]:9092"
-    for bad in ("", ",", "a:x", "a:0", "a:70000"):
-        with pytest.raises(ValueError, match=r"."):
-            parse_addresses(bad)
 
 
 def test_config_show_says_where_each_value_came_from(yak, golden, monkeypatch):

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from yak.config.broker_configs import validate_broker_config
 from yak.config.definitions import ConfigType
 from yak.config.log_config import NEVER, LogConfig
 from yak.config.topic_configs import (
@@ -14,6 +15,7 @@ from yak.config.topic_configs import (
     validate_topic_configs,
 )
 from yak.errors import ErrorCode, PeerError
+from yak.storage.cleanable import is_compacted
 
 
 def test_nothing_set_gives_kafkas_defaults():
@@ -67,7 +69,7 @@ def test_values_come_in_their_types():
 
 
 def test_a_stored_value_that_means_nothing_counts_as_not_set():
-    config = resolve_log_config({"retention.ms": "soon", "cleanup.policy": "compact", "new.name": "1"}, {}, {}, {})
+    config = resolve_log_config({"retention.ms": "soon", "cleanup.policy": "burn", "new.name": "1"}, {}, {}, {})
     assert config == LogConfig()
     assert resolve_log_config({"segment.bytes": "x"}, {}, {}, {"log.segment.bytes": "99"}).segment_bytes == 99
 
@@ -84,7 +86,7 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
         ("cleanup.policy", "burn", "one of"),
         ("compression.type", "brotli", "one of"),
         ("min.insync.replicas", "0", "below 1"),
-        ("min.cleanable.dirty.ratio", "0.7", "no effect"),
+        ("min.cleanable.dirty.ratio", "1.1", "between"),
         ("remote.storage.enable", "true", "no effect"),
         ("compression.gzip.level", "5", "no effect"),
         ("unclean.leader.election.enable", "perhaps", "true nor false"),
@@ -116,9 +118,25 @@ def test_throttled_replicas_come_as_they_are_named():
 
 
 def test_what_has_no_effect_may_be_set_to_its_default():
-    validate_topic_config("min.cleanable.dirty.ratio", "0.50")
+    validate_topic_config("compression.lz4.level", "9 ")
     validate_topic_config("preallocate", "FALSE")
     validate_topic_config("cleanup.policy", " delete ")
+
+
+@pytest.mark.parametrize("value", ["compact", "compact, delete", "delete"])
+def test_internal_topics_may_be_compacted(value):
+    validate_topic_config("cleanup.policy", value, is_internal=True)
+    config = resolve_log_config({"cleanup.policy": value}, {}, {}, {})
+    assert config.cleanup_policy == value.replace(" ", "")
+    assert is_compacted(config) == ("compact" in value)
+
+
+def test_nobody_makes_all_topics_compacted_by_default():
+    assert not is_compacted(resolve_log_config({}, {}, {"log.cleanup.policy": "compact"}, {}))
+    with pytest.raises(PeerError, match="compaction"):
+        validate_broker_config("log.cleanup.policy", "compact", per_broker=False)
+    with pytest.raises(PeerError, match="one of"):
+        validate_topic_config("cleanup.policy", "burn", is_internal=True)
 
 
 def test_a_topic_may_prefer_any_leader_to_none():

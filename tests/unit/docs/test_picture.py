@@ -47,6 +47,7 @@ def test_the_readme_shows_the_verdict_of_that_run(maker: ModuleType) -> None:
     shown = maker.block(maker.TRANSCRIPT.read_text(encoding="utf-8"))
     assert maker.with_block(readme, shown) == readme, "run: make picture"
     assert "lost 0, duplicated 0" in shown
+    assert "lost 0, committed and read again 0" in shown
 
 
 def test_nobody_is_named_in_it(maker: ModuleType) -> None:
@@ -58,6 +59,19 @@ def test_the_first_screen_of_the_readme_fits_a_terminal(maker: ModuleType) -> No
     screen = maker.README.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
     assert len(screen) <= 40
     assert [line for line in screen if len(line) > 80] == []
+
+
+def test_of_several_stories_the_picture_has_the_first_and_the_readme_every_verdict(maker: ModuleType) -> None:
+    first = "told\n\nOK    there\n      acked 1, lost 0\n      start 3 ms\n      from the kill of the leader 2 ms\n\n"
+    second = "told too\n\nOK    read\n      acked 7, lost 0\n      start 4 ms\n\n"
+    output = f"{first}\x1b[1mWhat to type next\x1b[0m\n  yak up\n\n{second}\x1b[1mWhat to type next\x1b[0m\n  yak up\n"
+    assert maker.until_verdict(output) == first.rstrip("\n").splitlines()
+    shown = maker.block(f"{maker.plain(output)}\nYAK 1.0: a machine\n")
+    assert shown.startswith(
+        "```text\nOK    there\n      acked 1, lost 0\n      from the kill of the leader 2 ms\n"
+        "OK    read\n      acked 7, lost 0\n```\n"
+    )
+    assert "of YAK 1.0, made by `make picture`, on\na machine.)" in shown
 
 
 def test_colours_and_blanks_become_a_picture(maker: ModuleType) -> None:

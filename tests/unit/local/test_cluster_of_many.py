@@ -51,6 +51,14 @@ def test_the_first_ones_lead_and_each_has_its_own_directory_and_port(cluster: Lo
     assert f"--data-dir {cluster.data_dir}/node-4" in said_to(cluster, 4)
 
 
+def test_ports_that_are_named_one_by_one_are_taken_as_named(cluster: LocalCluster) -> None:
+    first, second = ports.find_free("127.0.0.1"), free_row(1)
+    result = cluster.up(UpSettings(port=0, brokers=2, ports=(first, second)))
+    assert [broker.address for broker in result.status.brokers] == [f"127.0.0.1:{first}", f"127.0.0.1:{second}"]
+    cluster.kill(1)
+    assert cluster.restart(1).address == f"127.0.0.1:{first}"
+
+
 def test_a_cluster_of_one_is_what_one_gets_unasked_and_three_when_leaders_are_named(
     tmp_path: Path, stand_in: None
 ) -> None:

@@ -69,3 +69,18 @@ def test_an_address_that_is_not_this_machines_is_a_usage_error() -> None:
     with pytest.raises(UsageError) as caught:
         ports.is_free("no-such-host.invalid", 9092)
     assert caught.value.code == "unknown-host"
+
+
+@pytest.mark.skipif(not ports.CAN_HOLD, reason="elsewhere a server cannot bind a port that is held")
+def test_a_port_that_is_held_is_there_for_our_server_alone_and_stays_held_when_it_is_gone() -> None:
+    with ports.hold("127.0.0.1") as held:
+        port = held.getsockname()[1]
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port), timeout=5):
+                pass
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))

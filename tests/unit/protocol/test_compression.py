@@ -30,6 +30,12 @@ def test_another_clients_parser_reads_a_recompressed_batch(codec):
     assert [record.value for record in default_records.DefaultRecordBatch(packed)] == [b"a" * 1000, b"b"]
 
 
+def test_lz4_frames_have_blocks_that_stand_alone_for_java_reads_no_others():
+    flags = compress(3, b"abc" * 100_000)[4]
+    assert flags >> 6 == 1, "version"
+    assert flags & 0x20, "block independence"
+
+
 def test_an_unknown_codec_is_refused():
     with pytest.raises(ValueError, match="unknown"):
         compress(5, b"x")

@@ -11,6 +11,7 @@ import pytest
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
+from yak.protocol.compression import compress
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
 from yak.storage.log import Log
@@ -42,9 +43,14 @@ def zigzag(value: int) -> bytes:
     return bytes(out)
 
 
+def field(data: bytes | None) -> bytes:
+    return zigzag(-1) if data is None else zigzag(len(data)) + data
+
+
 def build_batch(
-    values: list[bytes],
+    values: list[bytes] | list[bytes | None],
     *,
+    keys: list[bytes] | list[bytes | None] | None = None,
     timestamps: list[int] | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -52,15 +58,16 @@ def build_batch(
     base_offset: int = 0,
     epoch: int = 0,
     attributes: int = 0,
+    codec: int = 0,
 ) -> bytes:
-    """One uncompressed batch, written out field by field."""
+    """One batch, written out field by field, its records under `codec`; without `keys` they have none."""
     timestamps = timestamps or [1000] * len(values)
     records = b""
-    for index, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
-        body = (
-            b"\0" + zigzag(timestamp - timestamps[0]) + zigzag(index) + zigzag(-1) + zigzag(len(value)) + value + b"\0"
-        )
+    for index, (key, value, timestamp) in enumerate(zip(keys or [None] * len(values), values, timestamps, strict=True)):
+        body = b"\0" + zigzag(timestamp - timestamps[0]) + zigzag(index) + field(key) + field(value) + b"\0"
         records += zigzag(len(body)) + body
+    records = compress(codec, records)
+    attributes |= codec
     rest = (
         struct.pack(
             ">hiqqqhii",
@@ -95,7 +102,7 @@ class Bench:
     def open(self, now_ms: int = 0, **arguments: Any) -> LogStore:
         return LogStore.open(self.disk, ["/data"], 1, self.die.uuid4, now_ms, lambda _topic: self.config, **arguments)
 
-    def append(self, values: list[bytes] | None = None, *, epoch: int = 0, now_ms: int = 0, **fields: Any) -> int:
+    def append(self, values: list[Any] | None = None, *, epoch: int = 0, now_ms: int = 0, **fields: Any) -> int:
         batch = build_batch(values or [b"x" * 20], **fields)
         return self.log.append(read_header(batch), batch, epoch, now_ms)
 

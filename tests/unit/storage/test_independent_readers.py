@@ -5,6 +5,10 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from yak.protocol.record_batch import read_header
+from yak.storage import swap
+from yak.storage.cleanable import cleanable
+from yak.storage.compaction import Compaction, Replacement
+from yak.storage.scan import scan_headers
 
 
 def builders():
@@ -56,3 +60,40 @@ def test_every_record_is_read_back_by_another_parser(make_bench, parser, stop):
         answer = bench.log.offset_for_timestamp(timestamp)()
         assert answer.offset <= offset
         assert answer.timestamp >= timestamp
+
+
+@pytest.mark.parametrize("parser", [as_aiokafka, as_kafka_python])
+def test_what_compaction_left_is_read_by_another_parser(make_bench, parser):
+    bench = make_bench(cleanup_policy="compact", segment_bytes=3000, delete_retention_ms=10**9)
+    written = {}
+    for number in range(30):
+        for _codec, builder in builders():
+            for index in range(3):
+                key = b"key-%d" % ((number * 3 + index) % 7)
+                value = None if number % 5 == 4 else b"value %d" % number
+                timestamp = 1_700_000_000_000 - 50 * number + index
+                builder.append(index, timestamp, key, value, [("h", b"%d" % number)])
+                written[len(written)] = (timestamp, key, value, [("h", b"%d" % number)])
+            batch = bytes(builder.build())
+            bench.log.append(read_header(batch), batch, 0, 0)
+    bench.log.roll(0)
+    bench.flush()
+    scope = cleanable(bench.log, bench.log.log_end_offset, 1_800_000_000_000)
+    for done in Compaction(bench.log, scope, 10**6, 1_800_000_000_000).work():
+        if isinstance(done, Replacement):
+            swap.replace(bench.log, done.replaced, done.cleaned)()
+    found, marked, empty = {}, 0, 0
+    for segment in bench.log.segments[:-1]:
+        records = parser(segment.open().read(segment.size, 0))
+        while records.has_next():
+            batch = records.next_batch()
+            assert batch.validate_crc()
+            left = [(record.offset, (record.timestamp, record.key, record.value, record.headers)) for record in batch]
+            found |= dict(left)
+            empty += not left
+    for header in (h for s in bench.log.segments for _, h in scan_headers(s.open(), 0, s.size)):
+        marked += header.delete_horizon_ms is not None
+    newest = {record[1]: offset for offset, record in sorted(written.items())}
+    assert found == {offset: written[offset] for offset in newest.values()}
+    assert marked > 0
+    assert empty > 0

@@ -400,3 +400,44 @@ def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(
     assert log.log_end_offset == 1
     bench.store.close_plan(3)()
     assert "fresh.yak" not in bench.files()
+
+
+def test_what_an_index_held_before_its_segment_was_emptied_is_not_believed_later(make_bench):
+    bench = make_bench(index_interval_bytes=50)
+    fill(bench, 5)
+    bench.reopen(clean=True)
+    bench.log.truncate_to(0)
+    bench.reopen(checkpoint=False)
+    bench.append([b"x" * 100] * 3)
+    bench.reopen(clean=True)
+    assert bench.content("00000000000000000000.index") == b""
+    assert read_header(bytes(bench.log.read(2, 1, 3, at_least_one=True))).base_offset == 0
+
+
+def test_a_segment_that_a_crash_took_the_end_of_is_no_gap_that_compaction_left(make_bench):
+    bench = make_bench(cleanup_policy="compact")
+    bench.append()
+    bench.append()
+    bench.log.roll(0)
+    bench.append()
+    size = bench.log.segments[0].size
+    bench.disk.open(FIRST).truncate(size // 2)
+    bench.reopen(checkpoint=False)
+    assert bench.log.log_end_offset == 1
+    assert [segment.base_offset for segment in bench.log.segments] == [0]
+    assert bench.append() == 1
+
+
+def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
+    bench = make_bench(cleanup_policy="compact")
+    bench.append()
+    bench.append()
+    bench.log.roll(0)
+    bench.append()
+    bench.flush()
+    bench.store.checkpoint_plan({})()
+    bench.disk.open(FIRST).truncate(bench.log.segments[0].size // 2)
+    bench.disk.write_file("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 2\n")
+    bench.reopen(checkpoint=False)
+    assert bench.log.log_end_offset == 3
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 2]

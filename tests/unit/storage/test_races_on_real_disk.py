@@ -9,7 +9,11 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.server.disk import RealDisk
+from yak.storage import swap
+from yak.storage.cleanable import cleanable
+from yak.storage.compaction import Compaction, Replacement
 from yak.storage.log_store import LogStore
+from yak.storage.reader import PendingRead
 
 TOPIC = uuid.UUID(int=5)
 PARTITION = TopicPartition("t", 0)
@@ -65,3 +69,40 @@ def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, build, tmp
     remove()
     assert not (tmp_path / "t-0" / "leader-epoch-checkpoint").exists()
     assert heir.log_end_offset == 3
+
+
+def test_who_reads_a_replaced_segment_reads_on_until_its_files_are_removed(store, build, disk):
+    log = store.create(PARTITION, TOPIC, LogConfig(cleanup_policy="compact"))
+    for number in range(1000):
+        batch = build([b"x" * 100], keys=[b"%d" % (number % 3)])
+        log.append(read_header(batch), batch, 0, 0)
+    log.roll(0)
+    batch = build([b"last"], keys=[b"last"])
+    log.append(read_header(batch), batch, 0, 0)
+    plan = log.flush_plan()
+    plan.run()
+    log.flushed(plan)
+    old = log.segments[0]
+    whole = old.open().read(old.size, 0)
+    cold = PendingRead(log, log.plan_read(500, 50_000, 1001, at_least_one=True))
+    part = log.slice(0, 100_000, 1001)
+    by_time = log.offset_for_timestamp(1000)
+    deletes = [
+        swap.replace(log, done.replaced, done.cleaned)
+        for done in Compaction(log, cleanable(log, 1001, 0), 10**6, 0).work()
+        if isinstance(done, Replacement)
+    ]
+    disk.pool.close_all()
+    assert bytes(cold.run()) in whole
+    assert read_header(cold.run()).base_offset == 500
+    assert part is None or bytes(part) == whole[: len(part)]
+    assert by_time().offset == 0
+    assert [read_header(bytes(log.read(offset, 1, 1001, at_least_one=True))).base_offset for offset in (0, 998)] == [
+        997,
+        998,
+    ]
+    for delete in deletes:
+        delete()
+    disk.pool.close_all()
+    assert bytes(cold.run()) == b""
+    assert by_time().offset == 1000

@@ -9,6 +9,7 @@ from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
 from yak.cluster.controller import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
+from yak.groups.placement import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -55,6 +56,9 @@ def _grow(broker: Broker, call: Call) -> Outcome:
         try:
             if sum(other.name == topic.name for other in asked) > 1:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
+            if topic.name == OFFSETS_TOPIC:
+                words = f"The number of partitions of {OFFSETS_TOPIC} says where each group's offsets are; it stays."
+                raise PeerError(ErrorCode.invalid_partitions, words)
             assignments = None
             if topic.assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]

@@ -1,43 +1,133 @@
-"""FindCoordinator (key 10, v0-6): there are no consumer groups or transactions yet, and this says so.
+"""FindCoordinator (key 10, v0-6): which broker coordinates a group.
 
-v1: key types. v3: flexible. v4: several keys. The refusal is COORDINATOR_NOT_AVAILABLE with words: consumers that only
-assign partitions ask for a coordinator too and must go on undisturbed, which any other code would prevent in librdkafka.
+v1: key types. v3: flexible. v4: several keys. It is the leader of the group's partition of `__consumer_offsets`, which is made when it is
+first asked for. Transactions and share groups are refused in words with COORDINATOR_NOT_AVAILABLE: any other code would end some
+clients.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Now, Outcome
-from yak.errors import ErrorCode
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.coordinator.offsets_topic import plan_offsets_topic
+from yak.broker.liveness import is_serving
+from yak.broker.suspects import answer_when_decided
+from yak.errors import ErrorCode, PeerError
+from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 10, "FindCoordinator", range(7)
-ABSENT = ("consumer groups, transactions and share groups: every key is refused with COORDINATOR_NOT_AVAILABLE",)
+ABSENT = ("transactions and share groups: every such key is refused with COORDINATOR_NOT_AVAILABLE",)
 
 _SEVERAL_KEYS_VERSION = 4
-_WORDS = ("consumer groups", "transactions", "share groups")
+_GROUP = 0
+_CREATE_TIMEOUT_MS = 10_000
+_REFUSED = {1: "transactions", 2: "share groups"}
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Refuse every key in words."""
-    del broker
+    """Name the leader of each group's partition."""
+    if getattr(call.request, "key_type", _GROUP) != _GROUP:
+        return _answer(broker, call, None)
+    if OFFSETS_TOPIC in broker.image.topics:
+        return _when_decided(broker, call)
+
+    def made(results: dict[Any, PeerError | None]) -> Outcome:
+        refusal = results.get(OFFSETS_TOPIC)
+        if OFFSETS_TOPIC in broker.image.topics:
+            return _when_decided(broker, call)
+        if refusal is not None and refusal.error_code == ErrorCode.topic_already_exists:
+            # somebody else made it a moment ago: it is on its way to us
+            return Later(TopicWaiting(broker, call))
+        return _answer(broker, call, refusal)
+
+    waiting = ChangesWaiting(call, _CREATE_TIMEOUT_MS, made)
+    try:
+        waiting.change(broker, OFFSETS_TOPIC, plan_offsets_topic(broker))
+    except PeerError as refusal:
+        waiting.results[OFFSETS_TOPIC] = refusal
+    return made(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+class TopicWaiting(Waiting):
+    """A question for a coordinator while the topic of offsets is there but not known to us yet."""
+
+    __slots__ = ()
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        super().__init__(call, _CREATE_TIMEOUT_MS)
+        broker.coordinator.awaiting_topic[self] = None
+
+    def is_done(self) -> bool:
+        """Only the coordinator ends it, when the topic came."""
+        return False
+
+    def answer(self, broker: Broker) -> Outcome:
+        """Who leads now."""
+        return _when_decided(broker, self.call)
+
+    def on_expiry(self, broker: Broker) -> Outcome:
+        """It did not come in time."""
+        return _answer(broker, self.call, None)
+
+    def leave(self, broker: Broker) -> None:
+        """Wake me no more."""
+        broker.coordinator.awaiting_topic.pop(self, None)
+
+
+def _when_decided(broker: Broker, call: Call) -> Outcome:
+    return answer_when_decided(
+        broker,
+        call,
+        lambda: [topic for topic in [broker.image.topics.get(OFFSETS_TOPIC)] if topic is not None],
+        lambda: _answer(broker, call, None),
+    )
+
+
+def _answer(broker: Broker, call: Call, refusal: PeerError | None) -> Outcome:
     request = call.request
-    key_type = getattr(request, "key_type", 0)
-    refusal: Fields = {
-        "node_id": -1,
-        "host": "",
-        "port": -1,
-        "error_code": ErrorCode.invalid_request,
-        "error_message": f"unknown coordinator key type {key_type}",
-    }
-    if 0 <= key_type < len(_WORDS):
-        refusal["error_code"] = ErrorCode.coordinator_not_available
-        refusal["error_message"] = (
-            f"{_WORDS[key_type]} are not served by this version of YAK; assign partitions instead"
-        )
     if call.version >= _SEVERAL_KEYS_VERSION:
-        return Now({"coordinators": [{"key": key, **refusal} for key in request.coordinator_keys]})
-    return Now(refusal)
+        return Now(
+            {"coordinators": [{"key": key, **_one(broker, call, key, refusal)} for key in request.coordinator_keys]}
+        )
+    return Now(_one(broker, call, request.key, refusal))
+
+
+def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fields:
+    key_type = getattr(call.request, "key_type", _GROUP)
+    if key_type in _REFUSED:
+        return _refused(
+            ErrorCode.coordinator_not_available, f"{_REFUSED[key_type]} are not served by this version of YAK"
+        )
+    if key_type != _GROUP:
+        return _refused(ErrorCode.invalid_request, f"unknown coordinator key type {key_type}")
+    if len(key.encode()) > GROUP_STRING_BYTES_MAX:
+        return _refused(ErrorCode.invalid_group_id, f"a group id of {len(key.encode())} bytes")
+    if refusal is not None:
+        return _refused(
+            ErrorCode.coordinator_not_available, f"the topic of committed offsets cannot be made: {refusal.message}"
+        )
+    image = broker.image
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _refused(ErrorCode.coordinator_not_available, "the topic of committed offsets is not there yet")
+    leader_id = topic.partitions[partition_of(key, len(topic.partitions))].leader
+    info = image.brokers.get(leader_id)
+    if info is None or not is_serving(info) or broker.suspects.has(leader_id):
+        return _refused(ErrorCode.coordinator_not_available, "the group's partition has no leader now")
+    return {
+        "node_id": info.node_id,
+        "host": info.host,
+        "port": info.port,
+        "error_code": ErrorCode.none,
+        "error_message": "",
+    }
+
+
+def _refused(error_code: ErrorCode, message: str) -> Fields:
+    return {"node_id": -1, "host": "", "port": -1, "error_code": error_code, "error_message": message}

@@ -1,5 +1,7 @@
 """Offsets in the segment files follow each other without gap or overlap, epochs never fall, and every CRC holds.
 
+Only compacted logs have gaps, and none between two segments.
+
 Scanning files after every event would make a run quadratic, so each call scans what was appended since the last one;
 the whole log is scanned at every start and at the end.
 """
@@ -10,6 +12,7 @@ from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.sim.books import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.node import SimNode
+from yak.storage.follower import may_have_gaps
 from yak.storage.log import Log
 
 
@@ -21,8 +24,8 @@ class OffsetsContiguous:
         self._life = -1
         self._scanned: dict[str, tuple[int, int, int]] = {}
         """file -> (position, next offset, newest epoch)"""
-        self._looked_at: dict[Log, tuple[int, int]] = {}
-        """log -> (end offset, start offset) at the last look: without a change there is nothing new to scan"""
+        self._looked_at: dict[Log, tuple[int, int, int]] = {}
+        """log -> (end offset, start offset, segments replaced) at the last look: without a change there is nothing to scan"""
 
     def __call__(self) -> None:
         """Scan what is new."""
@@ -36,17 +39,20 @@ class OffsetsContiguous:
         disk = self._node.disk
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
-            if log is None or self._looked_at.get(log) == (log.log_end_offset, log.log_start_offset):
+            if log is None:
                 continue
-            if log not in self._looked_at:
+            seen, now = self._looked_at.get(log), (log.log_end_offset, log.log_start_offset, log.swaps)
+            if seen == now:
+                continue
+            if seen is None or seen[2] != log.swaps:
                 for path in [path for path in self._scanned if path.startswith(f"{log.path}/")]:
                     del self._scanned[path]
-            self._looked_at[log] = (log.log_end_offset, log.log_start_offset)
-            end = self._scan(disk, log.path)
+            self._looked_at[log] = now
+            end = self._scan(disk, log.path, allows_gaps=may_have_gaps(log))
             if end is not None and end != log.log_end_offset:
                 raise Violation(f"{topic_partition}: the files end at {end}, the log at {log.log_end_offset}")
 
-    def _scan(self, disk: SimDisk, directory: str) -> int | None:
+    def _scan(self, disk: SimDisk, directory: str, *, allows_gaps: bool) -> int | None:
         if not disk.is_directory(directory):
             return None
         names = [name for name in disk.names(directory) if name.endswith(".log")]
@@ -56,17 +62,17 @@ class OffsetsContiguous:
             base = int(name.removesuffix(".log"))
             if end is not None and base != end:
                 raise Violation(f"{path}: the segment starts at {base}, the one before ends at {end}")
-            end = self._scan_file(disk, path, base)
+            end = self._scan_file(disk, path, base, allows_gaps=allows_gaps)
         return end
 
-    def _scan_file(self, disk: SimDisk, path: str, base: int) -> int:
+    def _scan_file(self, disk: SimDisk, path: str, base: int, *, allows_gaps: bool) -> int:
         position, next_offset, epoch = self._scanned.get(path, (0, base, -1))
         data = disk.peek(path, position)
         size = position + len(data)
         if not data:
             return next_offset
         for place, header in iterate_headers(data):
-            if header.base_offset != next_offset:
+            if header.base_offset < next_offset or (header.base_offset > next_offset and not allows_gaps):
                 raise Violation(f"{path}: offset {header.base_offset} where {next_offset} is due")
             if header.partition_leader_epoch < epoch:
                 raise Violation(f"{path}@{next_offset}: epoch {header.partition_leader_epoch} after {epoch}")

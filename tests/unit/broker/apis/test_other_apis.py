@@ -246,12 +246,6 @@ def test_the_cluster_is_described(rig):
     assert refused.error_code == ErrorCode.mismatched_endpoint_type
 
 
-def test_there_are_no_groups_and_the_refusal_says_so(rig):
-    answer = rig.ask(10, 4, key_type=0, coordinator_keys=["g1", "g2"])
-    assert [row.error_code for row in answer.coordinators] == [ErrorCode.coordinator_not_available] * 2
-    assert "groups" in answer.coordinators[0].error_message
-
-
 def session_fetch(rig, session_id, epoch, items, forget=(), **named):
     fields = fetch_fields("orders", 0, **named) | {"session_id": session_id, "session_epoch": epoch}
     fields["topics"] = [

@@ -1,0 +1,334 @@
+"""Consumer groups: how fast they settle, notice a death, commit, and are read by a coordinator that starts.
+
+    .venv/bin/python tests/bench/bench_groups.py [--part settle|death|commits|load]...
+
+One broker on this machine, with real consumers (librdkafka) for `settle` and `death` and plain sockets for the rest. Prints a line for each
+figure; exits with 1 when a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from yak.local import ports, redis_child
+from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
+from yak.local.processes import kill, stop
+from yak.sim.rig import build
+from yak.sim.wire import read_answer, request_class, request_frame
+
+TOPIC = "shared"
+OFFSET_COMMIT, FIND_COORDINATOR, OFFSET_FETCH = 8, 10, 9
+SETTLE_S_GOAL, DEATH_MS_GOAL, COMMITS_CPU_GOAL, LOAD_S_GOAL = 3.0, 500.0, 25.0, 2.0
+SESSION_MS = 6_000
+
+
+def start(folder: Path, redis_url: str, port: int = 0) -> ReadyBroker:
+    """One broker on the folder's data."""
+    configs = ("max.connections.per.ip=2000",)
+    spec = BrokerSpec(1, "127.0.0.1", port, str(folder / "data"), redis_url, configs)
+    starting = StartingBroker(spec, log_path=str(folder / "log"), ready_file=str(folder / "ready"))
+    return starting.wait_ready(60)
+
+
+class Figures:
+    """What was measured, and whether a goal was missed."""
+
+    def __init__(self) -> None:
+        self.is_missed = False
+
+    def say(self, what: str, value: float, unit: str, goal: float) -> None:
+        """One line."""
+        met = value <= goal
+        self.is_missed |= not met
+        print(f"{what:<66} {value:9.1f} {unit:<4} goal {goal:g} {'met' if met else 'MISSED'}", flush=True)
+
+
+# ------------------------------------------------------------------------------------------------------ real consumers
+
+
+class Member(threading.Thread):
+    """One consumer in a thread of its own; `partitions` is what it has now."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        super().__init__(daemon=True)
+        self.partitions: int | None = None
+        self.over = threading.Event()
+        self._config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 500,
+            "enable.auto.commit": False,
+        }
+
+    def run(self) -> None:
+        """Poll until told to stop."""
+        consumer = Consumer(self._config)
+
+        def assigned(_consumer: Any, partitions: list[Any]) -> None:
+            self.partitions = len(partitions)
+
+        def revoked(_consumer: Any, _partitions: list[Any]) -> None:
+            self.partitions = None
+
+        consumer.subscribe([TOPIC], on_assign=assigned, on_revoke=revoked)
+        while not self.over.is_set():
+            consumer.poll(0.1)
+        consumer.close()
+
+
+def settled(members: list[Member], total: int) -> bool:
+    """Whether all partitions are shared among all members."""
+    counts = [member.partitions for member in members]
+    return None not in counts and sum(count or 0 for count in counts) == total
+
+
+def bench_settle(bootstrap: str, figures: Figures, count: int = 100) -> None:
+    """A hundred members join at once."""
+    members = [Member(bootstrap, "settle") for _ in range(count)]
+    started = time.monotonic()
+    for member in members:
+        member.start()
+    while not settled(members, count):
+        time.sleep(0.01)
+    figures.say(f"{count} members join and settle", time.monotonic() - started, "s", SETTLE_S_GOAL)
+    for member in members:
+        member.over.set()
+    for member in members:
+        member.join()
+
+
+LONER = """
+import sys
+from confluent_kafka import Consumer
+consumer = Consumer(
+    {
+        "bootstrap.servers": sys.argv[1],
+        "group.id": "death",
+        "session.timeout.ms": int(sys.argv[2]),
+        "heartbeat.interval.ms": 500,
+    }
+)
+consumer.subscribe(["shared"], on_assign=lambda _c, found: print("assigned", len(found), flush=True))
+while True:
+    consumer.poll(0.1)
+"""
+
+
+def bench_death(bootstrap: str, figures: Figures, total: int = 100) -> None:
+    """One of two members is killed; the other has everything within its session and a bit."""
+    member = Member(bootstrap, "death")
+    member.start()
+    child = subprocess.Popen([sys.executable, "-c", LONER, bootstrap, str(SESSION_MS)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    while member.partitions != total // 2:
+        time.sleep(0.01)
+    time.sleep(2)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    killed = time.monotonic()
+    while member.partitions != total:
+        time.sleep(0.005)
+    beyond_ms = (time.monotonic() - killed) * 1000 - SESSION_MS
+    figures.say(
+        f"a dead member's partitions move, beyond its session of {SESSION_MS} ms", beyond_ms, "ms", DEATH_MS_GOAL
+    )
+    member.over.set()
+    member.join()
+
+
+# ------------------------------------------------------------------------------------------------------- plain sockets
+
+
+def commit_frame(group: str, offset: int, partitions: int = 1) -> bytes:
+    """A commit of a simple consumer, with its length prefix."""
+    fields = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [
+            {
+                "name": TOPIC,
+                "partitions": [
+                    {
+                        "partition_index": index,
+                        "committed_offset": offset,
+                        "committed_leader_epoch": -1,
+                        "committed_metadata": "",
+                    }
+                    for index in range(partitions)
+                ],
+            }
+        ],
+    }
+    frame = request_frame(OFFSET_COMMIT, 8, 1, build(request_class(OFFSET_COMMIT, 8), fields))
+    return struct.pack(">i", len(frame)) + frame
+
+
+def ask(sock: socket.socket, frame: bytes) -> bytes:
+    """Send a whole request and give its answer, with its length prefix."""
+    sock.sendall(frame)
+    head = receive(sock, 4)
+    return head + receive(sock, struct.unpack(">i", head)[0])
+
+
+def receive(sock: socket.socket, size: int) -> bytes:
+    """That many bytes."""
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        assert part, "the broker closed the connection"
+        data += part
+    return data
+
+
+def connect(broker: ReadyBroker) -> socket.socket:
+    """A connection to the broker."""
+    host, port = broker.address.rsplit(":", 1)
+    sock = socket.create_connection((host, int(port)))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def make_offsets_topic(broker: ReadyBroker) -> None:
+    """Have the topic of committed offsets made."""
+    fields = {"key": "x", "key_type": 0}
+    frame = request_frame(FIND_COORDINATOR, 2, 1, build(request_class(FIND_COORDINATOR, 2), fields))
+    with connect(broker) as sock:
+        ask(sock, struct.pack(">i", len(frame)) + frame)
+
+
+def bench_commits(broker: ReadyBroker, figures: Figures, groups: int = 1_000, seconds: int = 15) -> None:
+    """Each group commits once a second on a connection of its own."""
+    make_offsets_topic(broker)
+    socks = [connect(broker) for _ in range(groups)]
+    selector = selectors.DefaultSelector()
+    for number, sock in enumerate(socks):
+        ask(sock, commit_frame(f"g-{number}", 0))
+        selector.register(sock, selectors.EVENT_READ)
+    frames = [commit_frame(f"g-{number}", 7) for number in range(groups)]
+    process = psutil.Process(broker.process.pid)
+    before, started = process.cpu_times(), time.monotonic()
+    sent = answered = 0
+    latencies: list[float] = []
+    sent_at: dict[int, float] = {}
+    while answered < groups * seconds:
+        due = min(int((time.monotonic() - started) * groups), groups * seconds)
+        while sent < due:
+            sock = socks[sent % groups]
+            sent_at[sock.fileno()] = time.monotonic()
+            sock.sendall(frames[sent % groups])
+            sent += 1
+        for key, _events in selector.select(0.001):
+            data = key.fileobj.recv(4096)  # type: ignore[union-attr]
+            assert data, "the broker closed the connection"
+            latencies.append(time.monotonic() - sent_at[key.fd])
+            answered += 1
+    taken = time.monotonic() - started
+    after = process.cpu_times()
+    cpu = (after.user + after.system - before.user - before.system) / taken * 100
+    latencies.sort()
+    print(
+        f"  commits: median {latencies[len(latencies) // 2] * 1000:.2f} ms, p99 {latencies[-len(latencies) // 100] * 1000:.2f} ms"
+    )
+    figures.say(f"{groups} groups commit once a second: of one core", cpu, "%", COMMITS_CPU_GOAL)
+    for sock in socks:
+        sock.close()
+
+
+def bench_load(
+    folder: Path, broker: ReadyBroker, redis_url: str, figures: Figures, groups: int = 10_000
+) -> ReadyBroker:
+    """Ten thousand groups of three partitions each are read by a coordinator that starts; gives the new broker."""
+    make_offsets_topic(broker)
+    with connect(broker) as sock:
+        for number in range(groups):
+            answer = ask(sock, commit_frame(f"load-{number}", number, partitions=3))
+        body: Any = read_answer(OFFSET_COMMIT, 8, answer)[1]
+        assert all(not each.error_code for topic in body.topics for each in topic.partitions)
+    kill(broker.process)
+    with contextlib.suppress(FileNotFoundError):
+        (folder / "ready").unlink()
+    broker = start(folder, redis_url)
+    ready = time.monotonic()
+    with connect(broker) as sock:
+        for number in (0, groups - 1):
+            fields = {"group_id": f"load-{number}", "topics": [{"name": TOPIC, "partition_indexes": [0, 2]}]}
+            frame = request_frame(OFFSET_FETCH, 5, 1, build(request_class(OFFSET_FETCH, 5), fields))
+            while True:
+                body = read_answer(OFFSET_FETCH, 5, ask(sock, struct.pack(">i", len(frame)) + frame))[1]
+                if not body.error_code:
+                    break
+                time.sleep(0.01)
+            assert [each.committed_offset for each in body.topics[0].partitions] == [number, number]
+        while any(is_loading(sock, number) for number in range(0, groups, 97)):
+            time.sleep(0.01)
+    figures.say(f"{groups} groups are read after kill -9", time.monotonic() - ready, "s", LOAD_S_GOAL)
+    return broker
+
+
+def is_loading(sock: socket.socket, number: int) -> bool:
+    """Whether this group cannot be asked yet."""
+    fields = {"group_id": f"load-{number}", "topics": []}
+    frame = request_frame(OFFSET_FETCH, 5, 1, build(request_class(OFFSET_FETCH, 5), fields))
+    body = read_answer(OFFSET_FETCH, 5, ask(sock, struct.pack(">i", len(frame)) + frame))[1]
+    return bool(body.error_code)
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A Redis for the broker; gives its address."""
+    redis = redis_child.start(str(folder / "redis"), ports.find_free("127.0.0.1"), str(folder / "redis.log"))
+    try:
+        yield redis.url
+    finally:
+        stop(redis.process, patience_seconds=5)
+
+
+def main() -> int:
+    """Run the parts that are asked for; 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ("settle", "death", "commits", "load")
+    parser.add_argument("--part", action="append", choices=names, help="only this part; may be repeated (default: all)")
+    parts = parser.parse_args().part or names
+    figures = Figures()
+    with tempfile.TemporaryDirectory(prefix="yak-groups-") as name, served(Path(name)) as redis_url:
+        folder = Path(name)
+        broker = start(folder, redis_url)
+        try:
+            admin = AdminClient({"bootstrap.servers": broker.address})
+            admin.create_topics([NewTopic(TOPIC, 100, 1)])[TOPIC].result(30)
+            if "settle" in parts:
+                bench_settle(broker.address, figures)
+            if "death" in parts:
+                bench_death(broker.address, figures)
+            if "commits" in parts:
+                bench_commits(broker, figures)
+            if "load" in parts:
+                broker = bench_load(folder, broker, redis_url, figures)
+        finally:
+            kill(broker.process)
+    return 1 if figures.is_missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

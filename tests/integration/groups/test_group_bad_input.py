@@ -1,0 +1,258 @@
+"""What members should not send: each gets the error that Kafka gives, the broker stays small, and others go on."""
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import strategies as st
+from support.fuzzing import fuzz, mutated_requests, valid_requests
+from support.group_processes import Group
+from support.loads import SteadyLoad
+from support.raw import Health, RawClient, assert_no_bugs
+from support.waiting import wait_until
+
+from yak.sim.rig import Rig
+from yak.sim.wire import read_answer
+
+FIND, COMMIT, FETCH, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST = 10, 8, 9, 11, 12, 13, 14, 15, 16
+GROUP_APIS = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47})
+UNKNOWN_SERVER_ERROR, NONE, ILLEGAL_GENERATION, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = -1, 0, 22, 24, 25
+INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED = 26, 27, 79, 81
+MANY = 10_000
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def raw(group_broker: Any) -> Iterator[RawClient]:
+    with RawClient(group_broker.port) as client:
+        wait_until(lambda: client.ask(FIND, 3, key="g", key_type=0).error_code == NONE, "groups are served")
+        yield client
+
+
+def join_fields(group: str, member: str = "", **changed: Any) -> dict[str, Any]:
+    """JoinGroup v5."""
+    return {
+        "group_id": group,
+        "session_timeout": dt.timedelta(milliseconds=changed.get("session_ms", 10_000)),
+        "rebalance_timeout": dt.timedelta(milliseconds=changed.get("rebalance_ms", 10_000)),
+        "member_id": member,
+        "group_instance_id": changed.get("instance"),
+        "protocol_type": changed.get("kind", "consumer"),
+        "protocols": [{"name": "range", "metadata": changed.get("metadata", b"\0\0\0\0\0\0\xff\xff\xff\xff")}],
+    }
+
+
+def join(raw: RawClient, group: str, **changed: Any) -> Any:
+    """Both rounds."""
+    answer = raw.ask(JOIN, 5, **join_fields(group, **changed))
+    if answer.error_code == MEMBER_ID_REQUIRED:
+        answer = raw.ask(JOIN, 5, **join_fields(group, answer.member_id, **changed))
+    return answer
+
+
+def sync_fields(group: str, joined: Any, assignment: bytes = b"all") -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+        "group_instance_id": None,
+        "assignments": [{"member_id": joined.member_id, "assignment": assignment}],
+    }
+
+
+def beat(raw: RawClient, group: str, member: str, generation: int) -> int:
+    fields = {"group_id": group, "generation_id": generation, "member_id": member, "group_instance_id": None}
+    return int(raw.ask(HEARTBEAT, 4, **fields).error_code)
+
+
+@pytest.mark.parametrize("session_ms", [0, -1, 2**31 - 1, 1_800_001])
+def test_a_session_that_is_too_short_or_endless(raw, unique_topic, session_ms):
+    assert raw.ask(JOIN, 5, **join_fields(unique_topic, session_ms=session_ms)).error_code == INVALID_SESSION_TIMEOUT
+
+
+@pytest.mark.parametrize("group", ["", "x" * 32_767, "x" * 65_536])
+def test_a_group_id_that_is_empty_or_endless(raw, group):
+    fields = join_fields(group) | {"reason": None}
+    answer = raw.ask(JOIN, 9, **fields)
+    assert (answer.error_code, answer.member_id) == (INVALID_GROUP_ID, "")
+    assert beat(raw, group, "m", 1) == INVALID_GROUP_ID
+
+
+def test_the_longest_names_are_remembered(raw, unique_topic):
+    """A client's name becomes its member id, with something unique behind: it must still fit into a record."""
+    group = unique_topic + "y" * 30_000
+    answer = raw.ask(JOIN, 5, **join_fields(group, instance="i" * 32_000))
+    assert answer.error_code == NONE
+    assert raw.ask(SYNC, 3, **sync_fields(group, answer) | {"group_instance_id": "i" * 32_000}).error_code == NONE
+
+
+def test_heartbeats_of_strangers_and_of_old_generations(raw, unique_topic):
+    joined = join(raw, unique_topic)
+    assert raw.ask(SYNC, 3, **sync_fields(unique_topic, joined)).error_code == NONE
+    assert beat(raw, unique_topic, joined.member_id, joined.generation_id) == NONE
+    assert beat(raw, unique_topic, joined.member_id, joined.generation_id - 1) == ILLEGAL_GENERATION
+    assert beat(raw, unique_topic, joined.member_id, 2**31 - 1) == ILLEGAL_GENERATION
+    assert beat(raw, unique_topic, "stranger", joined.generation_id) == UNKNOWN_MEMBER_ID
+    assert beat(raw, "no-such-group", joined.member_id, joined.generation_id) == UNKNOWN_MEMBER_ID
+
+
+def test_a_subscription_that_does_not_parse_is_the_members_own_business(raw, unique_topic):
+    joined = join(raw, unique_topic, metadata=b"\0\0\x7f\xff\xff\xffgarbage")
+    assert raw.ask(SYNC, 3, **sync_fields(unique_topic, joined, b"\xff")).assignment == b"\xff"
+    (found,) = raw.ask(DESCRIBE, 5, groups=[unique_topic], include_authorized_operations=False).groups
+    assert (found.group_state, found.members[0].member_metadata[:4]) == ("Stable", b"\0\0\x7f\xff")
+
+
+def test_a_member_that_joins_and_never_syncs_is_sent_away_and_the_others_go_on(group_broker, topic):
+    with (
+        RawClient(group_broker.port) as raw,
+        SteadyLoad(group_broker.bootstrap, topic, partitions=6, pause_seconds=0.005) as load,
+        Group(group_broker.bootstrap, f"g-{topic}", topic) as group,
+    ):
+        subscribed = b"\0\0\0\0\0\x01" + len(topic).to_bytes(2, "big") + topic.encode() + b"\xff\xff\xff\xff"
+        asked = {"metadata": subscribed, "session_ms": 60_000, "rebalance_ms": 1_500}
+        joined = join(raw, group.name, **asked)
+        assert joined.error_code == NONE
+        member = group.start("confluent-kafka", settings={"max.poll.interval.ms": 3_000})
+        group.wait_shared(6, member)
+        load.stop()
+        group.wait_seen(load, topic)
+        assert beat(raw, group.name, joined.member_id, joined.generation_id) in (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION)
+
+
+def test_ten_megabytes_about_oneself_are_more_than_a_record_holds(group_broker, raw, unique_topic):
+    """As in Kafka, the member is taken in, and the assignment cannot be written; a smaller one then can."""
+    process = psutil.Process(group_broker.pid)
+    before = process.memory_info().rss
+    for number in range(5):
+        group = f"{unique_topic}-{number}"
+        joined = join(raw, group, metadata=b"x" * (10 * MIB))
+        assert joined.error_code == NONE
+        assert raw.ask(SYNC, 3, **sync_fields(group, joined)).error_code == UNKNOWN_SERVER_ERROR
+        raw.ask(LEAVE, 2, group_id=group, member_id=joined.member_id)
+        again = join(raw, group)
+        assert raw.ask(SYNC, 3, **sync_fields(group, again)).error_code == NONE
+    assert process.memory_info().rss - before < 100 * MIB
+
+
+def ids_asked_for(raw: RawClient, group: str, count: int) -> list[Any]:
+    """So many first rounds, a few hundred on the way at a time."""
+    answers = []
+    for start in range(0, count, 250):
+        frames = [raw.request(JOIN, 5, **join_fields(group)) for _ in range(start, min(count, start + 250))]
+        for frame in frames:
+            raw.send_frame(frame)
+        answers += [read_answer(JOIN, 5, raw.receive_frame())[1] for _ in frames]
+    return answers
+
+
+def test_ten_thousand_that_ask_for_an_id_and_never_come(group_broker, raw, unique_topic):
+    process = psutil.Process(group_broker.pid)
+    before = process.memory_info().rss
+    answers = ids_asked_for(raw, unique_topic, MANY + 50)
+    assert {answer.error_code for answer in answers} == {MEMBER_ID_REQUIRED}
+    assert process.memory_info().rss - before < 60 * MIB
+    forgotten = raw.ask(JOIN, 5, **join_fields(unique_topic, answers[0].member_id))
+    assert forgotten.error_code == UNKNOWN_MEMBER_ID
+    latest = answers[-1].member_id
+    raw.ask(LEAVE, 2, group_id=unique_topic, member_id=latest)
+    assert_no_bugs(group_broker)
+
+
+def test_a_full_group_takes_nobody_more(borrowed_broker, unique_topic):
+    with borrowed_broker() as broker:
+        broker.start(group_initial_rebalance_delay_ms=0, group_max_size=2, offsets_topic_num_partitions=1)
+        with RawClient(broker.port) as one, RawClient(broker.port) as two, RawClient(broker.port) as three:
+            wait_until(lambda: one.ask(FIND, 3, key="g", key_type=0).error_code == NONE, "groups are served")
+            first = join(one, unique_topic)
+            second_id = two.ask(JOIN, 5, **join_fields(unique_topic)).member_id
+            two.send_frame(two.request(JOIN, 5, **join_fields(unique_topic, second_id)))
+            wait_until(
+                lambda: beat(one, unique_topic, first.member_id, first.generation_id) == REBALANCE_IN_PROGRESS,
+                "the second one is in",
+            )
+            again = one.ask(JOIN, 5, **join_fields(unique_topic, first.member_id))
+            assert again.error_code == read_answer(JOIN, 5, two.receive_frame())[1].error_code == NONE
+            assert three.ask(JOIN, 5, **join_fields(unique_topic)).error_code == GROUP_MAX_SIZE_REACHED
+            members = one.ask(DESCRIBE, 5, groups=[unique_topic], include_authorized_operations=False).groups[0].members
+            assert len(members) == 2
+        assert_no_bugs(broker)
+
+
+# ------------------------------------------------------------------------------------------------------------- fuzz
+
+
+def seeded(rig: Rig) -> None:
+    """Groups that exist: one with a member, one with offsets."""
+    answer = rig.ask(FIND, 3, key="fuzz", key_type=0)
+    while answer.error_code != NONE:
+        rig.run_for(50)
+        answer = rig.ask(FIND, 3, key="fuzz", key_type=0)
+    joined = rig.ask(JOIN, 5, **join_fields("fuzz", instance="fuzz"))
+    assert joined.error_code == NONE
+    assert rig.ask(SYNC, 3, **sync_fields("fuzz", joined) | {"group_instance_id": "fuzz"}).error_code == NONE
+
+
+@pytest.mark.parametrize("kind", ["valid", "mutated"])
+def test_the_core_takes_any_request_about_groups(kind):
+    rig = Rig(settings={"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"})
+    rig.create_topic("fuzz", partitions=2)
+    seeded(rig)
+
+    def attempt(frame: bytes) -> None:
+        connection = rig.node.connect()
+        assert connection is not None
+        rig.node.receive(connection, [frame])
+        rig.run_for(2)
+        rig.node.disconnect(connection)
+
+    frames: st.SearchStrategy[bytes] = (valid_requests if kind == "valid" else mutated_requests)(GROUP_APIS)
+    assert fuzz(1.0, frames, attempt) > 50
+    rig.run_for(2_000_000)
+    assert not any(held.shard.unreadable for held in rig.node.broker.coordinator.led.values())
+    before = {name: (group.members.state, dict(group.offsets.topics)) for name, group in groups_of(rig).items()}
+    rig.restart()
+    wait = 0
+    while not rig.node.broker.coordinator.led or rig.node.broker.coordinator.is_loading():
+        rig.run_for(10)
+        wait += 1
+        assert wait < 1_000
+    after = {name: (group.members.state, dict(group.offsets.topics)) for name, group in groups_of(rig).items()}
+    assert after == before, "what was written is not what is known"
+    assert not any(held.shard.unreadable for held in rig.node.broker.coordinator.led.values())
+
+
+def groups_of(rig: Rig) -> dict[str, Any]:
+    """All groups that there is something to remember of."""
+    return {
+        name: group
+        for held in rig.node.broker.coordinator.led.values()
+        for name, group in held.shard.groups.items()
+        if not group.is_void and (group.members.protocol_type is not None or group.offsets)
+    }
+
+
+def test_a_live_broker_takes_any_request_about_groups(group_broker):
+    health = Health(group_broker, "healthy")
+    state = {"raw": RawClient(group_broker.port), "count": 0}
+
+    def attempt(frame: bytes) -> None:
+        raw = state["raw"]
+        raw.sock.settimeout(0.02)
+        raw.send_frame(frame)
+        state["count"] += 1
+        try:
+            head = raw.sock.recv(65536)
+        except (TimeoutError, ConnectionResetError):
+            head = b""
+        if not head or state["count"] % 50 == 0:
+            raw.sock.close()
+            state["raw"] = RawClient(group_broker.port)
+        assert group_broker.is_running
+
+    assert fuzz(1.0, mutated_requests(GROUP_APIS), attempt) > 20
+    state["raw"].sock.close()
+    health.check()
+    health.close()

@@ -1,0 +1,140 @@
+"""A compacted internal topic, written and read by unmodified clients, through a kill, while old values go."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "bench"))
+from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+
+TOPIC = "__consumer_offsets"
+INTERNAL_CLIENT = "__admin_client"
+"""Kafka lets only its own tools write to internal topics, and tells them by this client id."""
+SETTINGS = {"log_cleaner_backoff_ms": 100, "log_segment_delete_delay_ms": 500}
+KEYS = 40
+
+
+def write(bootstrap: str, numbers: range) -> dict[bytes, bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": INTERNAL_CLIENT, "linger.ms": 5})
+    newest = {}
+    for number in numbers:
+        key, value = b"group-%d" % (number % KEYS), b"%06d" % number + os.urandom(200)
+        producer.produce(TOPIC, value, key=key, partition=0)
+        newest[key] = value
+        if number % 50 == 49:
+            assert producer.flush(20) == 0
+    assert producer.flush(20) == 0
+    return newest
+
+
+def read_all(bootstrap: str) -> list[tuple[int, bytes, bytes]]:
+    """Every record from the beginning on, as (offset, key, value)."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
+    )
+    found = []
+    try:
+        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        while True:
+            message = consumer.poll(20)
+            assert message is not None, "no record and no end within 20 s"
+            if message.error() is None:
+                found.append((message.offset(), message.key(), message.value()))
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return found
+            else:
+                raise KafkaException(message.error())
+    finally:
+        consumer.close()
+
+
+def log_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.log"))
+
+
+def wait_for_compaction(folder: Path, below_bytes: int) -> None:
+    deadline = time.monotonic() + 30
+    while log_bytes(folder) >= below_bytes:
+        assert time.monotonic() < deadline, f"{log_bytes(folder)} bytes after 30 s"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_old_values_go_and_the_newest_of_every_key_stays_through_a_kill(broker, compression):
+    broker.start(**SETTINGS)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    configs = {
+        "cleanup.policy": "compact",
+        "segment.bytes": "65536",
+        "compression.type": compression.replace("none", "producer"),
+    }
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=configs)])[TOPIC].result(20)
+    folder = broker.data_dir / f"{TOPIC}-0"
+    newest = write(broker.bootstrap, range(3000))
+    wait_for_compaction(folder, 3000 * 200 // 2)
+    found = read_all(broker.bootstrap)
+    assert {key: value for _, key, value in found} == newest
+    assert len(found) < 3000
+    assert [offset for offset, _, _ in found] == sorted({int(value[:6]) for _, _, value in found})
+    broker.kill9()
+    broker.start(**SETTINGS)
+    after = read_all(broker.bootstrap)
+    assert {key: value for _, key, value in after} == newest
+    assert set(after) <= set(found)
+    newest |= write(broker.bootstrap, range(3000, 3100))
+    again = read_all(broker.bootstrap)
+    assert {key: value for _, key, value in again} == newest
+    assert again[-1][0] == 3099
+    # the old files are gone, and other people's parser reads what is left
+    time.sleep(1)
+    assert not [path.name for path in folder.iterdir() if path.suffix in (".cleaned", ".swap")]
+    for path in folder.glob("*.log"):
+        records = MemoryRecords(path.read_bytes())
+        while records.has_next():
+            batch = records.next_batch()
+            assert batch.validate_crc()
+            for record in batch:
+                assert int(record.value[:6]) == record.offset
+
+
+@pytest.mark.jvm
+def test_kafkas_dump_log_segments_reads_what_is_left(broker):
+    try:
+        java_version()
+        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    broker.start(**SETTINGS)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    configs = {"cleanup.policy": "compact", "segment.bytes": "65536", "compression.type": "lz4"}
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=configs)])[TOPIC].result(20)
+    folder = broker.data_dir / f"{TOPIC}-0"
+    newest = write(broker.bootstrap, range(2000))
+    wait_for_compaction(folder, 2000 * 200 // 2)
+    left = read_all(broker.bootstrap)
+    assert {key: value for _, key, value in left} == newest
+    broker.stop()
+    command = [
+        "java",
+        *TOOL_JVM_FLAGS,
+        "-cp",
+        f"{libs}/*",
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--deep-iteration",
+    ]
+    files = ",".join(map(str, sorted(folder.glob("*.log"))))
+    done = subprocess.run([*command, "--files", files], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "isvalid: false" not in done.stdout
+    offsets = {int(found) for found in re.findall(r"^\| offset: (\d+)", done.stdout, re.MULTILINE)}
+    assert offsets <= {offset for offset, _, _ in left}
+    assert {offset for offset, _, value in left if value in newest.values()} <= offsets

@@ -1,0 +1,418 @@
+"""`import yak` against a real broker: topics, sending, reading without a group, errors."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import BrokerHarness
+from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
+
+import yak
+from yak import TopicPartition
+
+_names = itertools.count(1)
+
+# What Kafka's own test expects (clients/src/test/java/org/apache/kafka/common/utils/UtilsTest.java, testMurmur2).
+JAVA_MURMUR2 = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.fixture
+def client(module_broker: BrokerHarness) -> Iterator[yak.Client]:
+    with yak.connect(module_broker.bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(client: yak.Client) -> str:
+    name = f"topic-{next(_names)}"
+    client.create_topic(name, num_partitions=3)
+    return name
+
+
+def everything(client: yak.Client, topic: str, count: int) -> list[yak.Message]:
+    """The first messages of a topic, read without a group."""
+    with client.consumer() as consumer:
+        consumer.assign(consumer.partitions(topic))
+        return list(itertools.islice(consumer, count))
+
+
+# ------------------------------------------------------------------------------------------------------------- topics
+
+
+def test_topics_are_made_described_changed_and_deleted(client: yak.Client) -> None:
+    client.create_topic(
+        "made", num_partitions=2, configs={"retention.ms": 60_000, "unclean.leader.election.enable": False}
+    )
+    assert len(client.topics()["made"].partitions) == 2
+    assert client.topic_configs("made")["retention.ms"] == "60000"
+    client.set_topic_configs("made", {"retention.ms": None, "max.message.bytes": 5000})
+    configs = client.topic_configs("made")
+    assert (configs["retention.ms"], configs["max.message.bytes"]) == ("604800000", "5000")
+    client.add_partitions("made", 4)
+    assert client.offsets("made") == {TopicPartition("made", number): (0, 0) for number in range(4)}
+    client.create_topic("made", if_not_exists=True)
+    client.delete_topic("made")
+    client.delete_topic("made", if_exists=True)
+    assert "made" not in client.topics()
+
+
+def test_a_topic_has_three_partitions_unless_told_otherwise(broker: BrokerHarness) -> None:
+    broker.start(num_partitions=5)
+    with yak.connect(broker.bootstrap) as client:
+        client.create_topic("three")
+        client.create_topic("brokers-choice", num_partitions=None)
+        assert len(client.topic("three").partitions) == 3
+        assert len(client.topic("brokers-choice").partitions) == 5
+
+
+def test_one_call_is_enough_to_make_a_topic(module_broker: BrokerHarness, client: yak.Client) -> None:
+    yak.create_topic("one-call", num_partitions=1, bootstrap=module_broker.bootstrap)
+    assert "one-call" in client.topics()
+
+
+# ------------------------------------------------------------------------------------------------------------ sending
+
+
+def test_what_is_sent_comes_back_as_the_same_values(client: yak.Client, topic: str) -> None:
+    values = [{"total": 12, "name": "ü"}, "12", 12, [1, None], True, None]
+    with client.producer() as producer:
+        for value in values:
+            producer.send(topic, value, key="u1", headers={"source": "web", "raw": b"\x00", "none": None})
+    found = everything(client, topic, len(values))
+    assert [message.value for message in found] == values
+    assert {message.key for message in found} == {"u1"}
+    assert found[0].headers == [("source", b"web"), ("raw", b"\x00"), ("none", None)]
+    assert found[-1].raw_value is None
+
+
+def test_the_future_says_where_the_record_is(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer:
+        first = producer.send(topic, key="u1", value={"total": 12}, timestamp_ms=1_700_000_000_000).result(30)
+        second = producer.send(topic, key="u1", value={"total": 13}).result(30)
+        chosen = producer.send(topic, 1, partition=(first.partition + 1) % 3).result(30)
+    assert first == yak.Sent(topic, first.partition, 0, 1_700_000_000_000)
+    assert (second.partition, second.offset) == (first.partition, 1)
+    assert (chosen.partition, chosen.offset) == ((first.partition + 1) % 3, 0)
+    assert everything(client, topic, 1)[0].timestamp_ms in (first.timestamp_ms, chosen.timestamp_ms)
+
+
+def test_keys_meet_those_of_java_and_kafka_python(client: yak.Client, module_broker: BrokerHarness) -> None:
+    from kafka import KafkaProducer
+
+    client.create_topic("keys", num_partitions=7)
+    keys = [*JAVA_MURMUR2, b"", *(f"key-{number}".encode() for number in range(200)), "ключ".encode(), b"\xff\x80\x00"]
+    with client.producer() as producer:
+        ours = {key: producer.send("keys", 1, key=key) for key in keys}
+    assert {key: ours[key].result(30).partition for key in JAVA_MURMUR2} == {
+        key: (value & 0x7FFFFFFF) % 7 for key, value in JAVA_MURMUR2.items()
+    }
+    theirs = KafkaProducer(bootstrap_servers=module_broker.bootstrap)
+    try:
+        sent = {key: theirs.send("keys", value=b"1", key=key) for key in keys}
+        assert {key: future.get(30).partition for key, future in sent.items()} == {
+            key: delivery.result(30).partition for key, delivery in ours.items()
+        }
+    finally:
+        theirs.close()
+    assert {murmur2_of_kafka_python(key) for key in JAVA_MURMUR2} == {
+        value & 0xFFFFFFFF for value in JAVA_MURMUR2.values()
+    }
+
+
+def test_records_without_a_key_go_to_every_partition(client: yak.Client, topic: str) -> None:
+    with client.producer(config={"sticky.partitioning.linger.ms": 0}) as producer:
+        sent = [producer.send(topic, number) for number in range(200)]
+    assert {delivery.result(30).partition for delivery in sent} == {0, 1, 2}
+
+
+def test_a_producer_sends_what_it_was_given_before_its_block_ends(client: yak.Client, topic: str) -> None:
+    with client.producer(linger_ms=20_000) as producer:
+        deliveries = [producer.send(topic, number, partition=0) for number in range(1000)]
+        assert len(producer) > 0
+    assert [delivery.result(0).offset for delivery in deliveries] == list(range(1000))
+    assert producer.is_closed
+
+
+def test_a_full_queue_makes_send_wait(client: yak.Client, topic: str) -> None:
+    with client.producer(config={"queue.buffering.max.messages": 10}) as producer:
+        deliveries = [producer.send(topic, number, partition=0) for number in range(500)]
+    assert [delivery.result(0).offset for delivery in deliveries] == list(range(500))
+
+
+def test_several_threads_can_share_a_producer(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer:
+        threads = [
+            threading.Thread(target=lambda: [producer.send(topic, number) for number in range(200)]) for _ in range(5)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sum(end for _, end in client.offsets(topic).values()) == 1000
+
+
+def test_without_acknowledgement_there_is_no_offset(client: yak.Client, topic: str) -> None:
+    with client.producer(acks=0) as producer:
+        assert producer.send(topic, 1).result(30).offset == -1
+
+
+def test_a_failed_send_is_raised_at_the_end_though_nobody_asked(client: yak.Client, topic: str) -> None:
+    with pytest.raises(yak.SendFailed) as failed, client.producer() as producer:
+        producer.send(topic, 1, partition=77)
+    assert (failed.value.code, failed.value.written) == ("unknown-partition", "no")
+
+
+def test_a_failed_send_that_was_looked_at_is_not_raised_again(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer:
+        assert isinstance(producer.send(topic, 1, partition=77).exception(30), yak.SendFailed)
+        producer.flush()
+
+
+def test_an_error_in_the_block_is_not_hidden_and_its_records_are_sent(client: yak.Client, topic: str) -> None:
+    deliveries = []
+
+    def work() -> None:
+        with client.producer(linger_ms=20_000) as producer:
+            deliveries.append(producer.send(topic, 1))
+            raise KeyError("the caller's own")
+
+    with pytest.raises(KeyError):
+        work()
+    assert deliveries[0].result(0).offset == 0
+
+
+def test_a_record_too_large_is_refused_by_name(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer, pytest.raises(yak.YakError) as refused:
+        producer.send(topic, "x" * 2_000_000)
+    assert refused.value.code == "record-too-large"
+
+
+def test_a_forgotten_producer_says_that_records_are_lost(client: yak.Client, topic: str) -> None:
+    producer = yak.Producer(client.bootstrap, linger_ms=20_000)
+    producer.send(topic, 1)
+    with pytest.warns(ResourceWarning, match="forgotten with 1 record"):
+        del producer
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+def test_poll_gives_what_is_there_and_nothing_after_its_time(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer:
+        for number in range(10):
+            producer.send(topic, number, partition=0)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        found = consumer.poll(30, max_messages=4)
+        while len(found) < 10:
+            found += consumer.poll(30, max_messages=4)
+        assert [message.value for message in found] == list(range(10))
+        assert consumer.poll(0.05) == []
+        assert consumer.poll(0) == []
+
+
+def test_positions_follow_what_was_given(client: yak.Client, topic: str) -> None:
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with client.producer() as producer:
+        for number in range(10):
+            producer.send(topic, number, partition=0, timestamp_ms=1000 + number)
+    with client.consumer() as consumer:
+        consumer.assign({zero: 4, one: "latest"})
+        assert consumer.assignment() == [zero, one]
+        assert (consumer.position(zero), consumer.position(one)) == (4, 0)
+        assert next(consumer).offset == 4
+        assert consumer.position(zero) == 5
+        consumer.seek(zero, "earliest")
+        assert next(consumer).offset == 0
+        consumer.seek(zero, 8)
+        assert [message.offset for message in itertools.islice(consumer, 2)] == [8, 9]
+        consumer.seek(zero, consumer.offset_for_time(zero, 1006))
+        assert consumer.position(zero) == 6
+        assert consumer.offset_for_time(zero, 5000) == 10
+        assert consumer.watermarks(zero) == (0, 10)
+        consumer.unsubscribe()
+        assert consumer.assignment() == []
+
+
+def test_latest_is_taken_when_assign_is_called(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer, client.consumer(auto_offset_reset="latest") as consumer:
+        producer.send(topic, "before", partition=0).result(30)
+        consumer.assign([TopicPartition(topic, 0)])
+        producer.send(topic, "after", partition=0).result(30)
+        assert next(consumer).value == "after"
+
+
+def test_a_paused_partition_gives_nothing_and_loses_nothing(client: yak.Client, topic: str) -> None:
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with client.producer() as producer, client.consumer() as consumer:
+        for number in range(50):
+            producer.send(topic, number, partition=number % 2)
+        producer.flush()
+        consumer.assign([zero, one])
+        first = next(consumer)
+        consumer.pause([zero])
+        others = [message for _ in range(10) for message in consumer.poll(0.1)]
+        assert {message.partition for message in others} == {1}
+        consumer.resume()
+        found = [first, *others, *itertools.islice(consumer, 49 - len(others))]
+        for partition in (0, 1):
+            offsets = [message.offset for message in found if message.partition == partition]
+            assert offsets == list(range(25))
+
+
+def test_pausing_everything_stops_everything(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer, client.consumer() as consumer:
+        consumer.assign(consumer.partitions(topic))
+        consumer.pause()
+        producer.send(topic, 1).result(30)
+        assert consumer.poll(0.5) == []
+        consumer.resume()
+        assert next(consumer).value == 1
+
+
+def test_leaving_a_loop_over_a_consumer_loses_nothing(client: yak.Client, topic: str) -> None:
+    with client.producer() as producer:
+        for number in range(100):
+            producer.send(topic, number, partition=0)
+    found = []
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        for part in (3, 30, 67):
+            for message in consumer:
+                found.append(message.value)
+                part -= 1
+                if part == 0:
+                    break
+        assert consumer.poll(0.1) == []
+    assert found == list(range(100))
+
+
+def test_a_record_that_is_not_json_stops_nobody(client: yak.Client, topic: str) -> None:
+    with client.producer(values=yak.BYTES) as producer:
+        producer.send(topic, b"plain words", partition=0)
+        producer.send(topic, b'{"total": 1}', partition=0)
+    bad, good = everything(client, topic, 2)
+    with pytest.raises(yak.YakError, match="is not JSON"):
+        _ = bad.value
+    assert bad.raw_value == b"plain words"
+    assert good.value == {"total": 1}
+
+
+def test_a_serde_of_ones_own_is_used_on_both_sides(client: yak.Client, topic: str) -> None:
+    number = yak.Serde("eight bytes", lambda value: value.to_bytes(8, "big"), lambda raw: int.from_bytes(raw, "big"))
+    with client.producer(values=number, keys=number) as producer:
+        producer.send(topic, 41, key=7)
+    with client.consumer(values=number, keys=number) as consumer:
+        consumer.assign(consumer.partitions(topic))
+        message = next(consumer)
+    assert (message.key, message.value, message.raw_value) == (7, 41, (41).to_bytes(8, "big"))
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_each_mistake_is_named_and_explained(client: yak.Client, topic: str) -> None:
+    with client.consumer() as consumer:
+        mistakes = {
+            "topic-exists": lambda: client.create_topic(topic),
+            "unknown-topic": lambda: client.delete_topic("nothing"),
+            "bad-topic-name": lambda: client.create_topic("a b"),
+            "bad-partition-count": lambda: client.create_topic("zero", num_partitions=0),
+            "bad-replication-factor": lambda: client.create_topic("many", replication_factor=9),
+            "bad-config": lambda: client.create_topic("odd", configs={"retention.ms": "soon"}),
+            "no-group": consumer.commit,
+            "not-assigned": lambda: consumer.seek(TopicPartition(topic, 0), 3),
+            "unknown-partition": lambda: consumer.assign([TopicPartition(topic, 3)]),
+            "usage": lambda: client.consumer(config={"nonsense": 1}),
+        }
+        for code, mistake in mistakes.items():
+            with pytest.raises(yak.YakError) as made:
+                mistake()
+            assert made.value.code == code
+            assert made.value.why
+            assert made.value.__notes__
+        for mistake in (
+            lambda: consumer.subscribe(topic),
+            lambda: consumer.committed(TopicPartition(topic, 0)),
+        ):
+            with pytest.raises(yak.UsageError) as made:
+                mistake()
+            assert made.value.code == "no-group"
+        with pytest.raises(yak.YakError) as made:
+            consumer.assign([TopicPartition("topic-", 0)])
+        assert made.value.code == "unknown-topic"
+        assert "closest" in made.value.why
+
+
+def test_an_offset_that_is_gone_is_an_error_where_that_was_asked_for(client: yak.Client, topic: str) -> None:
+    with client.consumer(auto_offset_reset="error") as consumer:
+        consumer.assign({TopicPartition(topic, 0): 700})
+        with pytest.raises(yak.YakError) as gone:
+            next(consumer)
+        assert gone.value.code == "offset-out-of-range"
+        with pytest.raises(yak.YakError) as unknown:
+            consumer.assign([TopicPartition(topic, 0)])
+        assert unknown.value.code == "no-offset"
+
+
+def test_what_is_closed_says_so(client: yak.Client, topic: str) -> None:
+    inner = yak.connect(client.bootstrap)
+    producer, consumer = inner.producer(), inner.consumer()
+    inner.close()
+    inner.close()
+    assert producer.is_closed
+    assert consumer.is_closed
+    for call in (
+        lambda: producer.send(topic, 1),
+        consumer.poll,
+        lambda: next(consumer),
+        inner.topics,
+        inner.producer,
+    ):
+        with pytest.raises(yak.UsageError) as made:
+            call()
+        assert made.value.code == "closed"
+    producer.flush()
+    consumer.close()
+
+
+def test_a_client_sends_what_its_producers_were_given(client: yak.Client, topic: str) -> None:
+    with yak.connect(client.bootstrap) as inner:
+        delivery = inner.producer(linger_ms=20_000).send(topic, 1)
+    assert delivery.result(0).offset == 0
+
+
+def test_nobody_there_is_said_within_seconds() -> None:
+    from yak.local import ports
+
+    address = f"127.0.0.1:{ports.find_free('127.0.0.1')}"
+    for make in (yak.connect, yak.Producer, yak.Consumer):
+        with pytest.raises(yak.Unreachable) as made:
+            make(address)
+        assert made.value.code == "unreachable"
+        assert address in made.value.message
+
+
+def test_a_producer_whose_brokers_are_gone_gives_up_in_its_time(broker: BrokerHarness) -> None:
+    broker.start()
+    producer = yak.Producer(broker.bootstrap, delivery_timeout=1.5)
+    yak.create_topic("orders", 1, bootstrap=broker.bootstrap)
+    producer.send("orders", 1).result(30)
+    broker.kill9()
+    delivery = producer.send("orders", 2)
+    with pytest.raises(yak.SendFailed) as failed:
+        delivery.result(60)
+    assert (failed.value.code, failed.value.written) == ("timed-out", "unknown")
+    producer.send("orders", 3)
+    started = time.monotonic()
+    producer.abandon(0.1)
+    assert time.monotonic() - started < 30

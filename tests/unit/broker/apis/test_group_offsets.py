@@ -1,0 +1,385 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, through their own APIs, with Kafka's error codes."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.groups_rig import COMMIT, FETCH, GroupsRig, ms, subscription
+
+NONE = ErrorCode.none
+UNKNOWN = ErrorCode.unknown_topic_or_partition
+
+
+@pytest.fixture
+def rig() -> GroupsRig:
+    return GroupsRig()
+
+
+def test_what_was_committed_is_fetched_with_its_metadata_and_epoch(rig):
+    assert rig.commit({("orders", 0): (7, "words"), ("orders", 1): (8, "")}) == {
+        ("orders", 0): NONE,
+        ("orders", 1): NONE,
+    }
+    (found,) = rig.fetch_groups(("g", {"orders": [0, 1, 2]}))
+    assert [
+        (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code)
+        for each in found.topics[0].partitions
+    ] == [(0, 7, 5, "words", 0), (1, 8, 5, "", 0), (2, -1, -1, "", 0)]
+
+
+def test_no_metadata_comes_back_as_an_empty_text(rig):
+    rig.commit({("orders", 0): (7, None)})
+    assert rig.committed() == {("orders", 0): (7, "")}
+
+
+def test_every_version_of_a_commit_is_read_by_every_version_of_a_fetch(rig):
+    for version in range(2, 10):
+        assert rig.commit({("orders", 0): (version, f"v{version}")}, version=version) == {("orders", 0): NONE}
+        for fetch in range(1, 10):
+            topics = [{"name": "orders", "partition_indexes": [0]}]
+            if fetch < 8:
+                extra = {"require_stable": True} if fetch >= 7 else {}
+                found = rig.ask(FETCH, fetch, group_id="g", topics=topics, **extra)
+            else:
+                found = rig.fetch_groups(("g", {"orders": [0]}), version=fetch)[0]
+            (each,) = found.topics[0].partitions
+            assert (each.committed_offset, each.metadata) == (version, f"v{version}")
+
+
+def test_topic_ids_stand_for_names_from_version_10_on(rig):
+    topic_id = rig.node.broker.image.topics["orders"].topic_id
+    partition = {
+        "partition_index": 1,
+        "committed_offset": 4,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "by id",
+    }
+    other = topic_id.__class__(int=99)
+    answer = rig.ask(
+        COMMIT,
+        10,
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[{"topic_id": topic_id, "partitions": [partition]}, {"topic_id": other, "partitions": [partition]}],
+    )
+    assert [t.partitions[0].error_code for t in answer.topics] == [NONE, ErrorCode.unknown_topic_id]
+    asked = [{"topic_id": each, "partition_indexes": [1]} for each in (topic_id, other)]
+    group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": asked}
+    (found,) = rig.ask(FETCH, 10, groups=[group], require_stable=False).groups
+    assert [(t.topic_id, t.partitions[0].committed_offset, t.partitions[0].error_code) for t in found.topics] == [
+        (topic_id, 4, NONE),
+        (other, -1, ErrorCode.unknown_topic_id),
+    ]
+
+
+def test_several_groups_are_fetched_at_once_and_an_unknown_one_has_nothing(rig):
+    rig.commit({("orders", 0): 1}, "a")
+    rig.commit({("orders", 1): 2}, "b")
+    a, b, nobody, nothing = rig.fetch_groups(
+        ("a", None), ("b", {"orders": [0, 1]}), ("nobody", {"orders": [0], "absent": [3]}), ("nothing", None)
+    )
+    assert [group.group_id for group in (a, b, nobody, nothing)] == ["a", "b", "nobody", "nothing"]
+    assert {group.error_code for group in (a, b, nobody, nothing)} == {NONE}
+    assert [p.committed_offset for p in b.topics[0].partitions] == [-1, 2]
+    assert [p.committed_offset for t in nobody.topics for p in t.partitions] == [-1, -1]
+    assert {p.error_code for t in nobody.topics for p in t.partitions} == {NONE}
+    assert list(nothing.topics) == []
+    assert "nobody" not in rig.groups(), "a fetch made a group"
+
+
+def test_a_commit_for_what_is_not_there_fails_for_that_alone(rig):
+    places = {("orders", 0): 1, ("orders", 4): 1, ("orders", -1): 1, ("absent", 0): 1}
+    assert rig.commit(places) == {
+        ("orders", 0): NONE,
+        ("orders", 4): UNKNOWN,
+        ("orders", -1): UNKNOWN,
+        ("absent", 0): UNKNOWN,
+    }
+    assert rig.committed() == {("orders", 0): (1, "")}
+    assert rig.commit({("absent", 0): 1}, "other") == {("absent", 0): UNKNOWN}
+    assert "other" not in rig.groups(), "a commit of nothing made a group"
+
+
+def test_metadata_over_the_limit_is_refused(rig):
+    assert rig.commit({("orders", 0): (1, "x" * 4097), ("orders", 1): (2, "x" * 4096)}) == {
+        ("orders", 0): ErrorCode.offset_metadata_too_large,
+        ("orders", 1): NONE,
+    }
+    assert rig.committed() == {("orders", 1): (2, "x" * 4096)}
+
+
+def test_the_limit_counts_characters_as_kafka_does(rig):
+    assert rig.commit({("orders", 0): (1, "é" * 4096), ("orders", 1): (1, "é" * 4097)}) == {
+        ("orders", 0): NONE,
+        ("orders", 1): ErrorCode.offset_metadata_too_large,
+    }
+    assert rig.committed() == {("orders", 0): (1, "é" * 4096)}
+
+
+def test_metadata_that_no_record_can_hold_is_refused():
+    rig = GroupsRig(offset_metadata_max_bytes="32000")
+    assert rig.commit({("orders", 0): (1, "€" * 20_000)}) == {("orders", 0): ErrorCode.offset_metadata_too_large}
+    assert rig.commit({("orders", 0): (1, "€" * 10_000)}) == {("orders", 0): NONE}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_only_a_member_of_the_present_generation_commits(rig, version):
+    gone = ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation
+    place = ("orders", 0)
+
+    def code(**who: object) -> ErrorCode:
+        return rig.commit({place: 1}, version=version, **who)[place]
+
+    assert code(member="m", generation=0) == gone
+    joined = rig.member()
+    member, generation = joined.member_id, joined.generation_id
+    assert code(member=member, generation=generation) == NONE
+    assert code(member=member, generation=generation - 1) == ErrorCode.illegal_generation
+    assert code(member=member, generation=generation + 1) == ErrorCode.illegal_generation
+    assert code(member=member, generation=-1) == ErrorCode.illegal_generation
+    assert code(member="stranger", generation=generation) == ErrorCode.unknown_member_id
+    assert code(member="", generation=-1) == ErrorCode.unknown_member_id
+    assert code(member=member, generation=generation, instance="none") == ErrorCode.unknown_member_id
+    rig.leave("g", (member, None))
+    assert code(member=member, generation=generation) == ErrorCode.unknown_member_id
+    assert code(member="", generation=-1) == NONE, "nobody is there: an administrator commits"
+
+
+def test_a_fenced_static_member_does_not_commit(rig):
+    first = rig.member(instance="i")
+    second = rig.join(instance="i")
+    assert second.member_id != first.member_id
+    who = {"generation": first.generation_id, "instance": "i"}
+    assert rig.commit({("orders", 0): 1}, member=first.member_id, **who) == {
+        ("orders", 0): ErrorCode.fenced_instance_id
+    }
+    assert rig.commit({("orders", 0): 1}, member=second.member_id, **who) == {("orders", 0): NONE}
+
+
+def test_while_members_wait_for_their_assignment_nobody_commits(rig):
+    joined = rig.join()
+    who = {"member": joined.member_id, "generation": joined.generation_id}
+    assert rig.commit({("orders", 0): 1}, **who) == {("orders", 0): ErrorCode.rebalance_in_progress}
+    rig.done(rig.begin_sync(joined))
+    assert rig.commit({("orders", 0): 1}, **who) == {("orders", 0): NONE}
+    rig.begin_join(version=3)
+    rig.run_for(10)
+    assert rig.heartbeat("g", joined.member_id, joined.generation_id) == ErrorCode.rebalance_in_progress
+    assert rig.commit({("orders", 0): 2}, **who) == {("orders", 0): NONE}, "it still may, while others join"
+
+
+def test_the_empty_group_id_commits_and_fetches_as_in_kafka(rig):
+    assert rig.commit({("orders", 0): 5}, "") == {("orders", 0): NONE}
+    assert rig.committed("") == {("orders", 0): (5, "")}
+    assert rig.describe("").group_state == "Empty"
+    assert rig.delete("") == [NONE]
+    assert rig.committed("") == {}
+
+
+def test_an_endless_group_id_is_refused_everywhere(rig):
+    endless = "x" * 65_000
+    assert rig.commit({("orders", 0): 5}, endless) == {("orders", 0): ErrorCode.invalid_group_id}
+    (found,) = rig.fetch_groups((endless, {"orders": [0]}))
+    assert found.error_code == ErrorCode.invalid_group_id
+    assert rig.delete(endless) == [ErrorCode.invalid_group_id]
+    assert rig.describe(endless).error_code == ErrorCode.invalid_group_id
+    assert rig.leave(endless, ("m", None)).error_code == ErrorCode.invalid_group_id
+    assert rig.heartbeat(endless, "m", 1) == ErrorCode.invalid_group_id
+    shorter = "x" * 32_767  # all that the older versions have room for
+    assert rig.join(shorter).error_code == ErrorCode.invalid_group_id
+    assert rig.delete_offsets(shorter, {"orders": [0]})[0] == ErrorCode.invalid_group_id
+    longest = "y" * 32_000
+    assert rig.commit({("orders", 0): 5}, longest) == {("orders", 0): NONE}
+    rig.restart()
+    rig.begin_groups()
+    assert rig.committed(longest) == {("orders", 0): (5, "")}
+
+
+# ---------------------------------------------------------------------------------------------------- OffsetDelete
+
+
+def test_offsets_are_deleted_where_nobody_consumes(rig):
+    rig.create_topic("other")
+    rig.commit({("orders", 0): 1, ("orders", 1): 2, ("other", 0): 3})
+    assert rig.delete_offsets("g", {"orders": [0, 3, 9], "absent": [0]}) == (
+        NONE,
+        {("orders", 0): NONE, ("orders", 3): NONE, ("orders", 9): UNKNOWN, ("absent", 0): UNKNOWN},
+    )
+    assert rig.committed() == {("orders", 1): (2, ""), ("other", 0): (3, "")}
+    rig.restart()
+    rig.begin_groups()
+    assert rig.committed() == {("orders", 1): (2, ""), ("other", 0): (3, "")}
+
+
+def test_offsets_of_a_topic_that_a_member_consumes_are_not_deleted(rig):
+    rig.create_topic("other")
+    rig.commit({("orders", 0): 1, ("other", 0): 2})
+    rig.member()
+    assert rig.delete_offsets("g", {"orders": [0], "other": [0]}) == (
+        NONE,
+        {("orders", 0): ErrorCode.group_subscribed_to_topic, ("other", 0): NONE},
+    )
+    assert rig.committed() == {("orders", 0): (1, "")}
+
+
+def test_nothing_is_deleted_while_it_is_not_known_what_is_consumed(rig):
+    """ClassicGroup.isSubscribedToTopic: a group of consumers whose words nobody understands may consume everything."""
+    rig.commit({("orders", 0): 1})
+    rig.member(protocols={"range": b"\0"})
+    assert rig.delete_offsets("g", {"orders": [0]}) == (NONE, {("orders", 0): ErrorCode.group_subscribed_to_topic})
+
+
+def test_offsets_of_other_kinds_of_groups_are_not_deleted_while_they_have_members(rig):
+    rig.commit({("orders", 0): 1})
+    rig.member(kind="connect", protocols={"default": b"x"})
+    assert rig.delete_offsets("g", {"orders": [0]}) == (ErrorCode.non_empty_group, {})
+
+
+def test_deleting_offsets_needs_a_group(rig):
+    assert rig.delete_offsets("nobody", {"orders": [0]}) == (ErrorCode.group_id_not_found, {})
+    assert rig.delete_offsets("", {"orders": [0]}) == (ErrorCode.invalid_group_id, {})
+
+
+# ------------------------------------------------------------------------------------------------ what is forgotten
+
+
+def minutes(count: int) -> int:
+    return count * 60_000
+
+
+@pytest.fixture
+def forgetful() -> GroupsRig:
+    return GroupsRig(offsets_retention_minutes="2", offsets_retention_check_interval_ms="1000")
+
+
+def test_offsets_of_nobody_are_forgotten_after_their_time(forgetful):
+    rig = forgetful
+    rig.commit({("orders", 0): 1})
+    rig.run_for(minutes(1))
+    rig.commit({("orders", 1): 2})
+    rig.run_for(minutes(1) + 2_000)
+    assert rig.committed() == {("orders", 1): (2, "")}
+    rig.run_for(minutes(1) + 2_000)
+    assert rig.committed() == {}
+    assert rig.groups() == {}
+    rig.restart()
+    rig.begin_groups()
+    assert rig.groups() == {}
+
+
+def test_a_clients_own_retention_counts_instead(forgetful):
+    rig = forgetful
+    rig.commit({("orders", 0): 1}, version=4, retention_ms=10_000)
+    rig.commit({("orders", 1): 2}, version=4, retention_ms=minutes(10))
+    rig.run_for(12_000)
+    assert rig.committed() == {("orders", 1): (2, "")}
+    rig.restart()
+    rig.begin_groups()
+    rig.run_for(minutes(5))
+    assert rig.committed() == {("orders", 1): (2, "")}
+    rig.run_for(minutes(6))
+    assert rig.committed() == {}
+
+
+def test_an_absurd_retention_harms_nobody(rig):
+    assert rig.commit({("orders", 0): 1}, version=4, retention_ms=10**15) == {("orders", 0): NONE}
+    assert rig.committed() == {("orders", 0): (1, "")}
+
+
+def test_offsets_of_a_group_with_members_stay_and_go_after_the_last_left(forgetful):
+    rig = forgetful
+    joined = rig.member(session_ms=60_000)
+    who = {"member": joined.member_id, "generation": joined.generation_id}
+    rig.commit({("orders", 0): 1}, **who)
+    for _ in range(6):
+        rig.run_for(30_000)
+        assert rig.heartbeat("g", joined.member_id, joined.generation_id) == NONE
+    assert rig.committed() == {("orders", 0): (1, "")}
+    rig.leave("g", (joined.member_id, None))
+    rig.run_for(minutes(1))
+    assert rig.committed() == {("orders", 0): (1, "")}
+    rig.restart()
+    rig.begin_groups()
+    assert rig.committed() == {("orders", 0): (1, "")}, "its time began when the last member left, and was remembered"
+    rig.run_for(minutes(1) + 2_000)
+    assert rig.committed() == {}
+    assert rig.groups() == {}
+
+
+def test_offsets_of_a_topic_that_is_no_longer_consumed_go_though_there_are_members(forgetful):
+    rig = forgetful
+    rig.create_topic("other")
+    rig.commit({("orders", 0): 1, ("other", 0): 2})
+    joined = rig.member(session_ms=60_000)
+    for _ in range(5):
+        rig.run_for(30_000)
+        rig.heartbeat("g", joined.member_id, joined.generation_id)
+    assert rig.committed() == {("orders", 0): (1, "")}
+
+
+def test_an_empty_group_without_offsets_is_forgotten(forgetful):
+    rig = forgetful
+    joined = rig.member()
+    rig.leave("g", (joined.member_id, None))
+    assert rig.groups() == {"g": ("Empty", "classic", "consumer")}
+    rig.run_for(2_000)
+    assert rig.groups() == {}
+    assert rig.describe("g").error_code == ErrorCode.group_id_not_found
+
+
+def delete_topic(rig: GroupsRig, name: str) -> None:
+    answer = rig.ask(20, 5, topic_names=[name], timeout=dt.timedelta(seconds=5))
+    assert answer.responses[0].error_code == NONE
+
+
+def test_a_topic_that_is_deleted_takes_its_offsets_along(rig):
+    rig.create_topic("other")
+    rig.commit({("orders", 0): 1, ("other", 0): 2})
+    rig.commit({("orders", 0): 1}, "only")
+    delete_topic(rig, "orders")
+    rig.run_for(100)
+    assert rig.committed() == {("other", 0): (2, "")}
+    assert rig.committed("only") == {}
+    rig.create_topic("orders", partitions=4)
+    assert rig.committed() == {("other", 0): (2, "")}, "a new topic of the name is no heir"
+    rig.restart()
+    rig.begin_groups()
+    assert rig.committed() == {("other", 0): (2, "")}
+    assert "only" not in rig.groups()
+
+
+def test_offsets_of_a_topic_that_went_while_nobody_coordinated_are_forgotten_too():
+    """The tombstones could not be written: the next round finds them."""
+    rig = GroupsRig(offsets_retention_check_interval_ms="1000")
+    rig.commit({("orders", 0): 1})
+    broker = rig.node.broker
+    original, broker.coordinator.expiry.topics_removed = broker.coordinator.expiry.topics_removed, lambda names: None
+    delete_topic(rig, "orders")
+    assert rig.committed() == {("orders", 0): (1, "")}
+    broker.coordinator.expiry.topics_removed = original
+    rig.run_for(2_000)
+    assert rig.committed() == {}
+
+
+def test_deletion_of_groups(rig):
+    rig.commit({("orders", 0): 1, ("orders", 1): 2}, "a")
+    rig.member("b")
+    assert rig.delete("a", "b", "nobody", "a") == [NONE, ErrorCode.non_empty_group, ErrorCode.group_id_not_found]
+    assert rig.committed("a") == {}
+    assert rig.groups() == {"b": ("Stable", "classic", "consumer")}
+    rig.restart()
+    rig.begin_groups()
+    assert rig.groups() == {"b": ("Stable", "classic", "consumer")}
+
+
+def test_times_are_taken_to_the_millisecond(rig):
+    """A float of seconds is a little less than it says for many a number of milliseconds."""
+    strict = GroupsRig(group_min_session_timeout_ms="1001", group_max_session_timeout_ms="1001")
+    assert strict.join(session_ms=1001).error_code == NONE
+    assert strict.join("h", session_ms=1000).error_code == ErrorCode.invalid_session_timeout
+    assert strict.join("h", session_ms=1002).error_code == ErrorCode.invalid_session_timeout
+    assert ms(1001).total_seconds() * 1000 < 1001
+    assert subscription("a") == b"\0\0\0\0\0\x01\0\x01a\xff\xff\xff\xff"

@@ -1,0 +1,140 @@
+"""The topic of committed offsets: made as Kafka makes it whoever asks first, and left to the brokers."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.groups_rig import FIND, NONE, SETTINGS, GroupsRig
+from tests.unit.broker.replicated import join, set_state
+from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.sim.rig import Rig
+
+METADATA, CREATE_PARTITIONS = 3, 37
+
+
+@pytest.fixture
+def rig() -> GroupsRig:
+    return GroupsRig()
+
+
+def metadata(rig: Rig, name: str):
+    asked = {"include_cluster_authorized_operations": False, "include_topic_authorized_operations": False}
+    return rig.ask(METADATA, 9, topics=[{"name": name}], allow_auto_topic_creation=True, **asked).topics[0]
+
+
+def configs_of(rig: Rig, name: str) -> dict[str, str]:
+    resource = {"resource_type": 2, "resource_name": name, "configuration_keys": None}
+    answer = rig.ask(32, 4, resources=[resource], include_synonyms=False, include_documentation=False)
+    return {row.name: row.value for row in answer.results[0].configs}
+
+
+def test_it_is_there_when_a_group_was_asked_for_and_is_internal(rig):
+    found = metadata(rig, OFFSETS_TOPIC)
+    assert (len(found.partitions), found.is_internal) == (3, True)
+    assert configs_of(rig, OFFSETS_TOPIC)["cleanup.policy"] == "compact"
+    assert configs_of(rig, OFFSETS_TOPIC)["segment.bytes"] == str(16 * 2**20)
+
+
+def test_whoever_only_names_it_gets_the_same():
+    rig = Rig(settings=SETTINGS)
+    metadata(rig, OFFSETS_TOPIC)
+    rig.run_for(200)
+    assert len(metadata(rig, OFFSETS_TOPIC).partitions) == 3
+    assert configs_of(rig, OFFSETS_TOPIC)["cleanup.policy"] == "compact"
+
+
+def test_clients_do_not_write_to_it(rig):
+    rig.commit({("orders", 0): 7})
+    before = rig.committed()
+    for partition in range(3):
+        answer = rig.produce(OFFSETS_TOPIC, [b"anything"], partition=partition)
+        assert answer.error_code == ErrorCode.invalid_topic_exception
+    rig.restart()
+    rig.begin_groups()
+    assert rig.committed() == before
+    assert {held.shard.unreadable for held in rig.node.broker.coordinator.led.values()} == {0}
+
+
+def test_it_gets_no_more_partitions(rig):
+    """The group's partition follows from their number: its offsets would be looked for elsewhere."""
+    topics = [{"name": OFFSETS_TOPIC, "count": 9, "assignments": None}]
+    answer = rig.ask(CREATE_PARTITIONS, 2, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
+    assert answer.results[0].error_code == ErrorCode.invalid_partitions
+    assert len(metadata(rig, OFFSETS_TOPIC).partitions) == 3
+
+
+def test_its_deletion_ends_all_groups_and_it_is_made_anew(rig):
+    rig.member()
+    rig.commit({("orders", 0): 7}, "other")
+    answer = rig.ask(20, 5, topic_names=[OFFSETS_TOPIC], timeout=dt.timedelta(seconds=5))
+    assert answer.responses[0].error_code == NONE
+    rig.run_for(100)
+    assert rig.groups() == {}
+    assert rig.heartbeat("g", "m", 1) == ErrorCode.not_coordinator
+    rig.begin_groups()
+    assert rig.committed("other") == {}
+    rig.member()
+
+
+def test_coordinators_are_named_for_every_key_at_once(rig):
+    answer = rig.ask(FIND, 4, key_type=0, coordinator_keys=["a", "", "x" * 40_000])
+    assert [(each.key, each.error_code, each.node_id) for each in answer.coordinators[:2]] == [
+        ("a", NONE, 1),
+        ("", NONE, 1),
+    ]
+    assert answer.coordinators[2].error_code == ErrorCode.invalid_group_id
+    for key_type in (1, 2):
+        refused = rig.ask(FIND, 6, key_type=key_type, coordinator_keys=["a"]).coordinators[0]
+        assert refused.error_code == ErrorCode.coordinator_not_available
+        assert "not served" in refused.error_message
+    assert rig.ask(FIND, 6, key_type=9, coordinator_keys=["a"]).coordinators[0].error_code == ErrorCode.invalid_request
+
+
+def test_a_group_is_only_known_to_the_leader_of_its_partition(rig):
+    """Where a partition is led elsewhere, its groups are refused so that clients look again."""
+    broker = rig.node.broker
+    rig.commit({("orders", 0): 7})
+    held = broker.coordinator.led.pop(partition_of("g", 3))
+    assert rig.commit({("orders", 0): 8}) == {("orders", 0): ErrorCode.not_coordinator}
+    assert rig.join("g").error_code == ErrorCode.not_coordinator
+    assert rig.describe("g").error_code == ErrorCode.not_coordinator
+    assert rig.delete("g") == [ErrorCode.not_coordinator]
+    broker.coordinator.led[partition_of("g", 3)] = held
+    assert rig.committed() == {("orders", 0): (7, "")}
+
+
+def offsets_replicas(rig: Rig) -> int | None:
+    """How many replicas the topic was made with, None while it is refused."""
+    answer = rig.ask(FIND, 3, key="g", key_type=0)
+    topic = rig.node.broker.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        assert answer.error_code == ErrorCode.coordinator_not_available
+        return None
+    return len(topic.partitions[0].replicas)
+
+
+def test_one_broker_alone_serves_groups():
+    assert offsets_replicas(Rig(settings=SETTINGS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"), [("offsets.topic.replication.factor", "3"), ("default.replication.factor", "3")]
+)
+def test_the_topic_is_not_made_with_fewer_replicas_than_somebody_asked_for(name, asked):
+    """The first broker of three is asked before the others are there: one replica then would be one for ever."""
+    rig = Rig(settings={**SETTINGS, name: asked})
+    assert offsets_replicas(rig) is None
+    join(rig, 2)
+    assert offsets_replicas(rig) is None
+    join(rig, 3)
+    assert offsets_replicas(rig) == 3
+
+
+def test_brokers_that_are_down_count_too():
+    rig = Rig(settings=SETTINGS)
+    join(rig, 2)
+    set_state(rig, 2, "FENCED")
+    assert offsets_replicas(rig) is None
+    set_state(rig, 2, "ACTIVE")
+    assert offsets_replicas(rig) == 2

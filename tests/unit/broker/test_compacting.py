@@ -1,0 +1,253 @@
+"""The broker compacts logs while it serves, each replica its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+from typing import Any
+
+import pytest
+
+from yak.errors import ErrorCode
+from yak.ids import TopicPartition
+from yak.protocol.compression import compress
+from yak.protocol.record_batch import CODECS, HEADER_BYTES, iterate_headers, read_header, with_records
+from yak.protocol.record_walk import walk_records
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.rig import Rig
+from yak.sim.wire import record_batch
+
+TOPIC = "ledger"
+"""What clients may write to internal topics is not of interest here: any topic may be compacted in these tests."""
+PLACE = TopicPartition(TOPIC, 0)
+SETTINGS = {"log.cleaner.backoff.ms": "1000", "log.segment.delete.delay.ms": "5000"}
+COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "2000"}
+
+
+@pytest.fixture(autouse=True)
+def any_topic_may_be_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yak.broker.topic_creation.is_internal", lambda _name: True)
+
+
+def compacted_rig(**settings: str) -> Rig:
+    rig = Rig(settings=SETTINGS | {name.replace("_", "."): value for name, value in settings.items()})
+    rig.create_topic(TOPIC, **COMPACTED)
+    return rig
+
+
+def commit(rig: Any, numbers: range, keys: int = 3) -> None:
+    for number in numbers:
+        answer = rig.produce(TOPIC, [b"%d" % number + b"x" * 50], keys=[b"k%d" % (number % keys)])
+        assert answer.error_code == 0, answer
+
+
+def notices(rig: Rig, event: str) -> list[dict[str, object]]:
+    return [notice.fields for notice in rig.node.notices if notice.event == event]
+
+
+def consumed(fetch: Any, end: int) -> list[int]:
+    """Offsets of the records that a consumer gets that begins at 0."""
+    offset, found = 0, []
+    while offset < end:
+        data = bytes(fetch(TOPIC, offset).records)
+        assert data
+        for place, header in iterate_headers(data):
+            batch = data[place : place + header.size_bytes]
+            found += [record.offset for record in walk_records(batch) if record.offset >= offset]
+            offset = max(offset, header.next_offset)
+    return found
+
+
+def run_until_compacting(rig: Rig) -> None:
+    folder = rig.node.broker.partitions[PLACE].log.path
+    rig.world.run(
+        lambda: any(name.endswith(".cleaned") for name in rig.node.disk.names(folder)),
+        check=lambda: None,
+        events_max=50_000,
+    )
+
+
+def test_a_closed_segment_is_compacted_soon_and_consumers_go_on() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    assert consumed(rig.fetch, 60) == list(range(60))
+    rig.run_for(3_000)
+    log = rig.node.broker.partitions[PLACE].log
+    (done,) = notices(rig, "log-compacted")
+    assert done["up_to_offset"] == log.active.base_offset == log.cleaned_offset
+    assert int(str(done["bytes_after"])) < int(str(done["bytes_before"]))
+    left = consumed(rig.fetch, 60)
+    assert len(left) < 30
+    assert left[-1] == 59
+    assert rig.fetch(TOPIC, 0).log_start_offset == 0
+    commit(rig, range(60, 70))
+    assert consumed(rig.fetch, 70)[-1] == 69
+    # the old files go after their delay, and the checkpoint knows how far it was
+    rig.run_for(10_000)
+    names = rig.node.disk.names(log.path)
+    assert not [name for name in names if name.endswith((".deleted", ".cleaned", ".swap"))]
+    assert rig.node.disk.read_file(f"{log.directory}/cleaner-offset-checkpoint").startswith(b"0\n1\nledger 0 ")
+
+
+def test_nothing_is_due_where_nothing_changes() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    rig.run_for(10_000)
+    assert rig.node.broker.compacting.next_due() is None
+    assert len(notices(rig, "log-compacted")) == 1
+    rig.create_topic("plain")
+    rig.produce("plain", [b"x"])
+    rig.run_for(5_000)
+    assert rig.node.broker.compacting.next_due() is None
+
+
+def test_it_can_be_switched_off() -> None:
+    rig = compacted_rig(log_cleaner_enable="false")
+    commit(rig, range(60))
+    rig.run_for(10_000)
+    assert consumed(rig.fetch, 60) == list(range(60))
+
+
+@pytest.mark.parametrize("how", [{}, {"power_loss": True}, {"orderly": True}])
+def test_a_restart_knows_what_is_clean(how: dict[str, bool]) -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    rig.run_for(10_000)
+    before = consumed(rig.fetch, 60)
+    rig.restart(**how)
+    end = rig.node.broker.partitions[PLACE].log_end_offset
+    assert consumed(rig.fetch, end) == [offset for offset in before if offset < end]
+    rig.run_for(5_000)
+    assert len(notices(rig, "log-compacted")) == 1
+    assert not notices(rig, "log-damaged")
+    assert rig.node.broker.compacting.next_due() is None
+
+
+def test_a_stop_in_the_middle_leaves_no_trace() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    run_until_compacting(rig)
+    rig.restart()
+    assert consumed(rig.fetch, 60) == list(range(60))
+    folder = rig.node.broker.partitions[PLACE].log.path
+    assert not [name for name in rig.node.disk.names(folder) if name.endswith(".cleaned")]
+    # what a crash left counts as flushed again with the next flush
+    commit(rig, range(60, 62))
+    rig.run_for(5_000)
+    assert len(consumed(rig.fetch, 62)) < 30
+
+
+def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    run_until_compacting(rig)
+    rig.ask(20, 5, topic_names=(TOPIC,), timeout=dt.timedelta(seconds=1))
+    rig.create_topic(TOPIC, **COMPACTED)
+    commit(rig, range(60))
+    rig.run_for(10_000)
+    assert len(consumed(rig.fetch, 60)) < 30
+    assert not [notice for notice in rig.node.notices if notice.level == "error"]
+
+
+def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    rig.node.disk.fail_next("append", errno.ENOSPC, path_contains=".cleaned")
+    rig.run_for(5_000)
+    (put_off,) = notices(rig, "compaction-put-off")
+    assert "ENOSPC" in str(put_off["reason"])
+    assert consumed(rig.fetch, 60) == list(range(60))
+    rig.run_for(70_000)
+    assert len(consumed(rig.fetch, 60)) < 30
+
+
+def test_a_disk_that_fails_takes_its_directory_offline() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    rig.node.disk.fail_next("sync", errno.EIO, path_contains=".cleaned")
+    rig.run_for(5_000)
+    assert notices(rig, "log-directory-offline")
+    assert rig.fetch(TOPIC, 0).error_code == ErrorCode.kafka_storage_error
+
+
+def test_a_log_that_cannot_be_judged_is_told_of_once_and_left_alone() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    log = rig.node.broker.partitions[PLACE].log
+    rig.node.disk.corrupt(log.segments[0].path(".log"), 8, 255)
+    rig.run_for(60_000)
+    assert len(notices(rig, "log-not-compacted")) == 1
+    assert not notices(rig, "log-compacted")
+
+
+def test_records_without_a_key_are_refused_each_by_its_index() -> None:
+    rig = compacted_rig()
+    answer = rig.produce(TOPIC, [b"1", b"2", b"3"], keys=[b"k", None, None])
+    assert answer.error_code == ErrorCode.invalid_record
+    assert [error.batch_index for error in answer.record_errors] == [1, 2]
+    assert "key" in answer.record_errors[0].batch_index_error_message
+    assert "compacted" in answer.error_message
+    assert rig.node.broker.partitions[PLACE].log_end_offset == 0
+    assert rig.produce(TOPIC, [b"1", None], keys=[b"k", b""]).error_code == 0
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_keys_of_large_and_of_compressed_batches_are_looked_for_in_a_job(codec: int) -> None:
+    rig = compacted_rig()
+
+    def batch(missing: int | None) -> bytes:
+        keys = [None if number == missing else b"k%d" % number for number in range(30)]
+        plain = record_batch([b"v"] * 30, rig.world.now_ms, keys=keys)
+        return with_records(plain, compress(codec, plain[HEADER_BYTES:]), codec)
+
+    taken = rig.produce_raw(TOPIC, batch(None))
+    assert (taken.error_code, taken.base_offset) == (0, 0)
+    refused = rig.produce_raw(TOPIC, batch(17))
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.invalid_record, -1)
+    assert [error.batch_index for error in refused.record_errors] == [17]
+    after = rig.produce_raw(TOPIC, batch(None))
+    assert (after.error_code, after.base_offset) == (0, 30)
+    assert CODECS[read_header(bytes(rig.fetch(TOPIC, 0).records)).codec] == CODECS[codec]
+
+
+def test_other_topics_take_records_without_keys() -> None:
+    rig = compacted_rig()
+    rig.create_topic("plain")
+    assert rig.produce("plain", [b"x"]).error_code == 0
+
+
+def test_every_replica_compacts_and_a_new_one_copies_what_is_left() -> None:
+    rig = ClusterRig(settings=SETTINGS)
+    rig.create_topic(TOPIC, min_insync_replicas="2", **COMPACTED)
+    rig.run_until(lambda: rig.is_in_sync(TOPIC))
+    away = next(node for node in rig.nodes if node.node_id != rig.leader(TOPIC))
+    commit(rig, range(20))
+    away.kill()
+    rig.run_until(lambda: away.node_id not in rig.info(TOPIC).isr)
+    commit(rig, range(20, 80))
+    rig.run_for(5_000)
+    alive = [node for node in rig.nodes if node is not away]
+    for node in alive:
+        assert rig.replica(node.node_id, TOPIC).log.cleaned_offset > 60
+        assert len(consumed(rig.fetch, 80)) < 30
+    # who comes back copies from behind its own end, across the gaps
+    away.start()
+    rig.run_until(lambda: rig.is_in_sync(TOPIC))
+    rig.run_for(5_000)
+    assert rig.replica(away.node_id, TOPIC).log_end_offset == 80
+    leader = rig.leader(TOPIC)
+    commit(rig, range(80, 90))
+    next(node for node in rig.nodes if node.node_id == leader).kill()
+    rig.run_until(lambda: rig.leader(TOPIC) not in (leader, -1))
+    left = consumed(rig.fetch, 90)
+    assert left[-10:] == list(range(80, 90))
+    assert len(left) < 40
+    assert not [event for event in rig.events(away.node_id) if "refused" in event or "truncated-below" in event]
+
+
+def test_only_internal_topics_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    rig = Rig()
+    rig.create_topic("__consumer_offsets", **COMPACTED)
+    with pytest.raises(AssertionError, match="invalid_config"):
+        rig.create_topic("mine", **COMPACTED)

@@ -1,0 +1,299 @@
+"""Groups of the consumer protocol in one broker: their APIs, their records, their clock, and their change of protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker import group_requests as ask
+from tests.unit.broker.test_coordinator import SETTINGS, replicated, topic_id
+from yak.sim.rig import Pending, Rig
+
+HEARTBEAT, DESCRIBE = 68, 69
+NONE = ErrorCode.none
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return make_rig()
+
+
+def make_rig(**settings: str) -> Rig:
+    rig = Rig(settings=SETTINGS | {name.replace("_", "."): value for name, value in settings.items()})
+    rig.create_topic("orders", partitions=3)
+    assert ask.find(rig, "g").error_code == NONE
+    return rig
+
+
+def beat_fields(
+    member_id: str = "",
+    epoch: int = 0,
+    *,
+    group: str = "g",
+    version: int = 1,
+    topics: list[str] | None = None,
+    regex: str | None = None,
+    owned: list[dict[str, Any]] | None = None,
+    instance: str | None = None,
+    assignor: str | None = None,
+) -> dict[str, Any]:
+    is_joining = epoch == 0
+    fields: dict[str, Any] = {
+        "group_id": group,
+        "member_id": member_id,
+        "member_epoch": epoch,
+        "instance_id": instance,
+        "rack_id": None,
+        "rebalance_timeout": ask.ms(20_000 if is_joining else -1),
+        "subscribed_topic_names": (["orders"] if topics is None and regex is None else topics)
+        if is_joining
+        else topics,
+        "server_assignor": assignor,
+        "topic_partitions": [] if is_joining else owned,
+    }
+    if version >= 1:
+        fields["subscribed_topic_regex"] = regex
+    return fields
+
+
+def begin_beat(rig: Rig, *words: Any, client: Any = None, version: int = 1, **named: Any) -> Pending:
+    return rig.begin(HEARTBEAT, version, client=client, **beat_fields(*words, version=version, **named))
+
+
+def beat(rig: Rig, *words: Any, version: int = 1, **named: Any) -> Any:
+    return rig.ask(HEARTBEAT, version, **beat_fields(*words, version=version, **named))
+
+
+def owned(rig: Rig, *partitions: int) -> list[dict[str, Any]]:
+    return [{"topic_id": topic_id(rig), "partitions": list(partitions)}] if partitions else []
+
+
+def partitions(answer: Any) -> list[int]:
+    assert answer.assignment is not None, answer
+    return sorted(index for topic in answer.assignment.topic_partitions for index in topic.partitions)
+
+
+def describe(rig: Rig, group: str = "g", version: int = 1) -> Any:
+    return rig.ask(DESCRIBE, version, group_ids=[group], include_authorized_operations=True).groups[0]
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) -> None:
+    answer = beat(rig, "" if version == 0 else "mine", version=version)
+    assert (answer.error_code, answer.member_epoch) == (NONE, 1)
+    assert partitions(answer) == [0, 1, 2]
+    assert answer.heartbeat_interval == ask.ms(5_000)
+    described = describe(rig, version=version)
+    assert (described.group_state, described.assignor_name, described.group_epoch) == ("Stable", "uniform", 1)
+    assert [each.member_id for each in described.members] == [answer.member_id]
+
+
+def test_partitions_move_only_when_they_were_given_back(rig: Rig) -> None:
+    beat(rig, "a")
+    joined = beat(rig, "b")
+    assert partitions(joined) == []
+    told = beat(rig, "a", 1)
+    kept = partitions(told)
+    assert len(kept) == 2
+    assert beat(rig, "b", joined.member_epoch, owned=[]).assignment is None, "it is not given back yet"
+    beat(rig, "a", told.member_epoch, owned=owned(rig, *kept))
+    moved = partitions(beat(rig, "b", joined.member_epoch, owned=[], topics=["orders"]))
+    assert sorted(kept + moved) == [0, 1, 2]
+
+
+def test_a_member_leaves_and_the_others_take_over(rig: Rig) -> None:
+    beat(rig, "a")
+    gone = beat(rig, "a", -1)
+    assert (gone.error_code, gone.member_epoch) == (NONE, -1)
+    assert describe(rig).group_state == "Empty"
+    assert beat(rig, "a", 1).error_code == ErrorCode.unknown_member_id
+
+
+def test_a_group_or_member_that_is_not_there_is_refused_in_words(rig: Rig) -> None:
+    answer = beat(rig, "a", 3)
+    assert answer.error_code == ErrorCode.group_id_not_found
+    assert "not found" in answer.error_message
+    beat(rig, "a")
+    assert beat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
+    assert beat(rig, "a", 9).error_code == ErrorCode.fenced_member_epoch
+    assert beat(rig, "b", regex="(").error_code == ErrorCode.invalid_regular_expression
+    assert beat(rig, "b", assignor="best").error_code == ErrorCode.unsupported_assignor
+    assert beat(rig, "", group="").error_code == ErrorCode.invalid_group_id
+    assert beat(rig, "x" * 40_000).error_code == ErrorCode.invalid_request
+    assert [each.member_id for each in describe(rig).members] == ["a"]
+
+
+def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) -> None:
+    answer = beat(rig, "a", regex="ord.*")
+    assert partitions(answer) == [0, 1, 2]
+    rig.create_topic("orders-new")
+    rig.run_for(11_000)
+    grown = beat(rig, "a", answer.member_epoch)
+    assert len(partitions(grown)) == 4
+
+
+def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
+    answer = beat(rig, "a")
+    ask.commit(rig, {0: 7}, member_id="a", generation=answer.member_epoch)
+    rig.restart()
+    rig.run_for(100)
+    assert beat(rig, "a", answer.member_epoch, owned=owned(rig, 0, 1, 2)).error_code == NONE
+    assert ask.committed(rig, [0]) == [7]
+    assert [(each.group_id, each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [
+        ("g", "consumer", "Stable")
+    ]
+
+
+def test_a_silent_member_is_fenced_after_its_session() -> None:
+    rig = make_rig(group_consumer_session_timeout_ms="6000")
+    answer = beat(rig, "a")
+    rig.run_for(5_900)
+    assert beat(rig, "a", answer.member_epoch).error_code == NONE
+    rig.run_for(6_100)
+    assert beat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
+    rig.restart()
+    rig.run_for(100)
+    assert describe(rig).group_state == "Empty"
+
+
+def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
+    answer = beat(rig, "a")
+    mine = {"member_id": "a", "generation": answer.member_epoch}
+    assert ask.commit(rig, {0: 1}, **mine) == [NONE]
+    assert ask.commit(rig, {0: 2}, **mine | {"generation": 0}) == [ErrorCode.stale_member_epoch]
+    assert ask.commit(rig, {0: 2}, **mine | {"member_id": "b"}) == [ErrorCode.unknown_member_id]
+    fields = ask.fetch_fields(9, [0])
+    fields["groups"][0] |= {"member_id": "a", "member_epoch": 5}
+    assert rig.ask(ask.FETCH, 9, **fields).groups[0].error_code == ErrorCode.stale_member_epoch
+    fields["groups"][0] |= {"member_epoch": answer.member_epoch}
+    assert rig.ask(ask.FETCH, 9, **fields).groups[0].topics[0].partitions[0].committed_offset == 1
+    fields["groups"][0] |= {"group_id": "none"}
+    assert rig.ask(ask.FETCH, 9, **fields).groups[0].error_code == ErrorCode.group_id_not_found
+
+
+def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:
+    answer = beat(rig, "a")
+    ask.commit(rig, {0: 1}, member_id="a", generation=answer.member_epoch)
+    assert rig.ask(ask.DELETE, 2, groups_names=["g"]).results[0].error_code == ErrorCode.non_empty_group
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
+    deleted = rig.ask(ask.DELETE_OFFSETS, 0, group_id="g", topics=topics)
+    assert deleted.topics[0].partitions[0].error_code == ErrorCode.group_subscribed_to_topic
+    beat(rig, "a", -1)
+    assert rig.ask(ask.DELETE, 2, groups_names=["g"]).results[0].error_code == NONE
+    rig.restart()
+    rig.run_for(100)
+    assert ask.list_groups(rig).groups == ()
+    assert describe(rig).error_code == ErrorCode.group_id_not_found
+
+
+def test_each_kind_of_group_is_described_by_its_own_api(rig: Rig) -> None:
+    beat(rig, "a")
+    ask.stable(rig, "old")
+    assert ask.describe(rig, "g").error_code == ErrorCode.group_id_not_found
+    assert "not a classic group" in ask.describe(rig, "g").error_message
+    assert ask.describe(rig, "g", version=5).group_state == "Dead"
+    assert describe(rig, "old").error_code == ErrorCode.group_id_not_found
+    assert "not a consumer group" in describe(rig, "old").error_message
+
+
+def test_no_answer_leaves_before_its_records_are_committed() -> None:
+    rig = make_rig(offsets_commit_timeout_ms="2000")
+    replicated(rig)
+    waiting = begin_beat(rig, "a")
+    rig.run_for(1_500)
+    assert not waiting.is_done
+    rig.run_for(700)
+    assert waiting.answer.error_code == ErrorCode.coordinator_not_available
+
+
+# ------------------------------------------------------------------------------------------------- change of protocol
+
+
+def subscription(*topics: str) -> bytes:
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+
+def assignment(*partitions: int) -> bytes:
+    numbers = b"".join(number.to_bytes(4, "big") for number in partitions)
+    head = b"\0\0" + b"\0\0\0\1" + b"\0\6orders"
+    return head + len(partitions).to_bytes(4, "big") + numbers + b"\xff\xff\xff\xff"
+
+
+def classic(rig: Rig) -> Any:
+    joined = ask.join(rig, metadata=subscription("orders"))
+    assert ask.sync(rig, joined, assignment(0, 1, 2)).error_code == NONE
+    return joined
+
+
+def test_a_classic_group_changes_over_and_its_members_go_on(rig: Rig) -> None:
+    old = classic(rig)
+    new = beat(rig, "new")
+    assert new.error_code == NONE
+    assert partitions(new) == []
+    assert [each.group_type for each in ask.list_groups(rig).groups] == ["consumer"]
+    assert ask.heartbeat(rig, old) == ErrorCode.rebalance_in_progress
+    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    assert again.error_code == NONE
+    given = ask.sync(rig, again)
+    assert given.error_code == NONE
+    assert given.assignment != assignment(0, 1, 2)
+    members = {each.member_id: each.member_type for each in describe(rig).members}
+    assert members == {old.member_id: 0, "new": 1}
+    rig.restart()
+    rig.run_for(100)
+    assert {each.member_id: each.member_type for each in describe(rig).members} == members
+
+
+def test_it_goes_back_when_the_last_new_member_left(rig: Rig) -> None:
+    old = classic(rig)
+    beat(rig, "new")
+    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    assert beat(rig, "new", -1).error_code == NONE
+    assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
+    assert ask.heartbeat(rig, again) == ErrorCode.rebalance_in_progress
+    back = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    assert back.leader == old.member_id
+    assert ask.sync(rig, back, assignment(0, 1, 2)).error_code == NONE
+    rig.restart()
+    rig.run_for(100)
+    assert ask.heartbeat(rig, back) == NONE
+
+
+def test_a_policy_can_forbid_it() -> None:
+    rig = make_rig(group_consumer_migration_policy="disabled")
+    classic(rig)
+    answer = beat(rig, "new")
+    assert answer.error_code == ErrorCode.group_id_not_found
+    assert "disabled" in answer.error_message
+    assert ask.describe(rig).group_state == "Stable"
+
+
+def test_an_empty_group_takes_the_protocol_of_whoever_comes(rig: Rig) -> None:
+    old = classic(rig)
+    ask.commit(rig, {0: 5}, member_id=old.member_id, generation=old.generation_id)
+    ask.leave(rig, old.member_id)
+    assert beat(rig, "new").error_code == NONE
+    assert ask.committed(rig, [0]) == [5]
+    beat(rig, "new", -1)
+    assert classic(rig).error_code == NONE
+    rig.restart()
+    rig.run_for(100)
+    assert ask.committed(rig, [0]) == [5]
+    assert [(each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [("classic", "Stable")]
+
+
+def test_who_waits_in_a_rebalance_is_told_to_come_again(rig: Rig) -> None:
+    old = classic(rig)
+    second = rig.new_client()
+    member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9, metadata=subscription("orders"))).member_id
+    waiting = ask.begin_join(rig, 9, "g", member_id, client=second, metadata=subscription("orders"))
+    rig.run_for(20)
+    assert not waiting.is_done
+    assert beat(rig, "new").error_code == NONE
+    rig.run_for(20)
+    assert waiting.answer.error_code == ErrorCode.rebalance_in_progress
+    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    assert again.error_code == NONE

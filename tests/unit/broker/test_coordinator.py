@@ -1,0 +1,422 @@
+"""The coordinator of groups in one broker: every version of its APIs, its records, its clock, and its comings and goings."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker import group_requests as ask
+from tests.unit.broker.replicated import add_broker, set_partition
+from yak.groups.offsets import read_offset_key
+from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.ids import TopicPartition
+from yak.protocol.record_walk import walk_records
+from yak.sim.rig import Rig
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
+NONE = ErrorCode.none
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return make_rig()
+
+
+def make_rig(**settings: str) -> Rig:
+    rig = Rig(settings=SETTINGS | {name.replace("_", "."): value for name, value in settings.items()})
+    rig.create_topic("orders", partitions=3)
+    assert ask.find(rig, "g").error_code == NONE
+    return rig
+
+
+def topic_id(rig: Rig):
+    return rig.node.broker.image.topics["orders"].topic_id
+
+
+def records(rig: Rig) -> list[tuple[bytes | None, bytes | None]]:
+    data = rig.fetch(OFFSETS_TOPIC, 0).records
+    found, position = [], 0
+    while position < len(data):
+        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
+        found.extend((each.key, each.value) for each in walk_records(data[position : position + size]))
+        position += size
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------ every version
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_coordinator_is_found_in_every_version(version: int) -> None:
+    rig = Rig(settings=SETTINGS)
+    answer = ask.find(rig, "g", version=version)
+    assert (answer.error_code, answer.node_id) == (NONE, 1)
+    topic = rig.node.broker.image.topics[OFFSETS_TOPIC]
+    assert len(topic.partitions) == 1
+    assert topic.configs["cleanup.policy"] == "compact"
+
+
+def test_of_several_groups_each_has_its_own_coordinator(rig: Rig) -> None:
+    answer = rig.ask(ask.FIND, 4, key_type=0, coordinator_keys=["a", "b"])
+    assert [(each.key, each.node_id) for each in answer.coordinators] == [("a", 1), ("b", 1)]
+
+
+def test_all_who_ask_while_the_topic_is_made_are_told_when_it_is_there() -> None:
+    rig = Rig(settings=SETTINGS)
+    asked = [
+        rig.begin(ask.FIND, 4, client=rig.new_client(), key_type=0, coordinator_keys=[f"g{number}"])
+        for number in range(5)
+    ]
+    rig.run_for(500)
+    assert [each.answer.coordinators[0].error_code for each in asked] == [NONE] * 5
+
+
+@pytest.mark.parametrize("key_type", [1, 2])
+def test_transactions_and_share_groups_are_refused_in_words(rig: Rig, key_type: int) -> None:
+    answer = ask.find(rig, "t", key_type=key_type, version=6)
+    assert answer.error_code == ErrorCode.coordinator_not_available
+    assert "not served" in answer.error_message
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_group_is_joined_in_every_version(rig: Rig, version: int) -> None:
+    joined = ask.join(rig, version)
+    assert joined.error_code == NONE
+    assert joined.protocol_name == "range"
+    assert [each.member_id for each in joined.members] == [joined.member_id] == [joined.leader]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_an_assignment_is_given_in_every_version(rig: Rig, version: int) -> None:
+    answer = ask.sync(rig, ask.join(rig), b"mine", version=version)
+    assert (answer.error_code, answer.assignment) == (NONE, b"mine")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_member_beats_in_every_version(rig: Rig, version: int) -> None:
+    joined = ask.stable(rig)
+    assert ask.heartbeat(rig, joined, version=version) == NONE
+    assert ask.heartbeat(rig, joined, version=version, group="other") == ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_member_leaves_in_every_version(rig: Rig, version: int) -> None:
+    joined = ask.stable(rig)
+    answer = ask.leave(rig, joined.member_id, version=version)
+    assert answer.error_code == NONE
+    if version >= 3:
+        assert [each.error_code for each in answer.members] == [NONE]
+    again = ask.leave(rig, joined.member_id, version=version)
+    code = again.members[0].error_code if version >= 3 else again.error_code
+    assert code == ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_are_committed_in_every_version(rig: Rig, version: int) -> None:
+    assert ask.commit(rig, {0: 5, 2: 7}, version=version, topic_id=topic_id(rig)) == [NONE, NONE]
+    assert ask.committed(rig, [0, 1, 2]) == [5, -1, 7]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_offsets_are_fetched_in_every_version(rig: Rig, version: int) -> None:
+    ask.commit(rig, {1: 9}, metadata="why not")
+    answer = ask.fetch(rig, [0, 1], version=version, topic_id=topic_id(rig))
+    assert [(each.committed_offset, each.error_code) for each in answer.topics[0].partitions] == [(-1, 0), (9, 0)]
+    assert [each.metadata for each in answer.topics[0].partitions] == ["", "why not"]
+    if version >= 5:
+        assert [each.committed_leader_epoch for each in answer.topics[0].partitions] == [-1, 3]
+    if version >= 2:
+        everything = ask.fetch(rig, None, version=version)
+        assert [each.partition_index for each in everything.topics[0].partitions] == [1]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_of_an_unknown_group_nothing_is_committed_and_that_is_no_error(rig: Rig, version: int) -> None:
+    answer = ask.fetch(rig, [0], version=version, group="unheard", topic_id=topic_id(rig))
+    assert (answer.topics[0].partitions[0].committed_offset, answer.topics[0].partitions[0].error_code) == (-1, 0)
+    assert "unheard" not in [each.group_id for each in ask.list_groups(rig).groups]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_is_described_in_every_version(rig: Rig, version: int) -> None:
+    joined = ask.stable(rig)
+    answer = ask.describe(rig, version=version)
+    assert (answer.group_state, answer.protocol_type, answer.protocol_data) == ("Stable", "consumer", "range")
+    assert [(each.member_id, each.member_assignment) for each in answer.members] == [(joined.member_id, b"a")]
+    gone = ask.describe(rig, "gone", version=version)
+    assert gone.group_state == "Dead"
+    assert gone.error_code == (ErrorCode.group_id_not_found if version >= 6 else NONE)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_groups_are_listed_in_every_version(rig: Rig, version: int) -> None:
+    ask.stable(rig)
+    ask.commit(rig, {0: 1}, group="simple")
+    answer = ask.list_groups(rig, version=version)
+    assert [(each.group_id, each.protocol_type) for each in answer.groups] == [("g", "consumer"), ("simple", "")]
+    if version >= 4:
+        assert [each.group_id for each in ask.list_groups(rig, version=version, states=("stable",)).groups] == ["g"]
+        assert [each.group_id for each in ask.list_groups(rig, version=version, states=("Empty",)).groups] == ["simple"]
+    if version >= 5:
+        assert ask.list_groups(rig, types=("share",)).groups == ()
+        assert len(ask.list_groups(rig, types=("Classic",)).groups) == 2
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_groups_are_deleted_in_every_version(rig: Rig, version: int) -> None:
+    joined = ask.stable(rig)
+    ask.commit(rig, {0: 1}, group="simple")
+    answer = rig.ask(ask.DELETE, version, groups_names=["g", "simple", "gone"])
+    assert [(each.group_id, each.error_code) for each in answer.results] == [
+        ("g", ErrorCode.non_empty_group),
+        ("simple", NONE),
+        ("gone", ErrorCode.group_id_not_found),
+    ]
+    ask.leave(rig, joined.member_id)
+    assert rig.ask(ask.DELETE, version, groups_names=["g"]).results[0].error_code == NONE
+    assert ask.list_groups(rig).groups == ()
+    rig.restart()
+    rig.run_for(100)
+    assert ask.list_groups(rig).groups == ()
+    assert ask.committed(rig, [0], group="simple") == [-1]
+
+
+def test_offsets_are_deleted_but_not_those_that_a_member_consumes(rig: Rig) -> None:
+    subscription = b"\0\0" + b"\0\0\0\1" + b"\0\6orders" + b"\xff\xff\xff\xff"
+    joined = ask.stable(rig, metadata=subscription)
+    named = {"member_id": joined.member_id, "generation": joined.generation_id}
+    ask.commit(rig, {0: 1, 1: 2}, **named)
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
+    answer = rig.ask(ask.DELETE_OFFSETS, 0, group_id="g", topics=topics)
+    assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.group_subscribed_to_topic] * 2
+    ask.leave(rig, joined.member_id)
+    answer = rig.ask(ask.DELETE_OFFSETS, 0, group_id="g", topics=topics)
+    assert [each.error_code for each in answer.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
+    assert ask.committed(rig, [0, 1]) == [-1, 2]
+    assert rig.ask(ask.DELETE_OFFSETS, 0, group_id="?", topics=topics).error_code == ErrorCode.group_id_not_found
+
+
+# -------------------------------------------------------------------------------------------------------- who may what
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "code"),
+    [(0, 26), (5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26), (2**31 - 1, 26)],
+)
+def test_a_session_is_neither_too_short_nor_too_long(rig: Rig, session_ms: int, code: int) -> None:
+    assert rig.ask(ask.JOIN, 9, **ask.join_fields(9, session_ms=session_ms)).error_code == code
+
+
+@pytest.mark.parametrize("group", ["", "x" * 40_000])
+def test_a_group_id_is_neither_empty_nor_endless(rig: Rig, group: str) -> None:
+    assert rig.ask(ask.JOIN, 9, **ask.join_fields(9, group)).error_code == ErrorCode.invalid_group_id
+    if group:
+        assert ask.commit(rig, {0: 1}, group=group) == [ErrorCode.invalid_group_id]
+        assert ask.find(rig, group).error_code == ErrorCode.invalid_group_id
+
+
+def test_only_members_of_the_present_generation_commit(rig: Rig) -> None:
+    joined = ask.stable(rig)
+    mine = {"member_id": joined.member_id, "generation": joined.generation_id}
+    assert ask.commit(rig, {0: 1}, **mine) == [NONE]
+    assert ask.commit(rig, {0: 2}, **mine | {"generation": 0}) == [ErrorCode.illegal_generation]
+    assert ask.commit(rig, {0: 2}, **mine | {"member_id": "x"}) == [ErrorCode.unknown_member_id]
+    assert ask.commit(rig, {0: 2}) == [ErrorCode.unknown_member_id]
+    assert ask.commit(rig, {0: 2}, group="none", generation=3) == [ErrorCode.group_id_not_found]
+    assert ask.commit(rig, {0: 2}, group="none", generation=3, version=8) == [ErrorCode.illegal_generation]
+    assert ask.committed(rig, [0]) == [1]
+
+
+def test_each_offset_has_its_own_error(rig: Rig) -> None:
+    assert ask.commit(rig, {0: 1, 9: 1}) == [NONE, ErrorCode.unknown_topic_or_partition]
+    assert ask.commit(rig, {0: 2}, topic="nope") == [ErrorCode.unknown_topic_or_partition]
+    assert ask.commit(rig, {0: 2}, metadata="x" * 4097) == [ErrorCode.offset_metadata_too_large]
+    assert ask.commit(rig, {0: 3}, metadata="x" * 4096) == [NONE]
+    assert ask.committed(rig, [0]) == [3]
+
+
+def test_clients_do_not_write_into_the_topic_of_offsets(rig: Rig) -> None:
+    assert rig.produce(OFFSETS_TOPIC, [b"x"]).error_code == ErrorCode.invalid_topic_exception
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+
+
+def test_a_coordinator_that_starts_knows_its_groups(rig: Rig) -> None:
+    joined = ask.stable(rig)
+    ask.commit(rig, {0: 4}, member_id=joined.member_id, generation=joined.generation_id)
+    ask.commit(rig, {1: 5}, group="simple")
+    for how in ({}, {"orderly": True}):
+        rig.restart(**how)
+        rig.run_for(100)
+        assert ask.committed(rig, [0]) == [4]
+        assert ask.committed(rig, [1], group="simple") == [5]
+        assert ask.heartbeat(rig, joined) == NONE
+        assert ask.describe(rig).group_state == "Stable"
+
+
+def test_the_records_are_keyed_as_kafkas(rig: Rig) -> None:
+    ask.commit(rig, {2: 4})
+    ((key, _value),) = records(rig)
+    assert key is not None
+    assert read_offset_key(key) == ("g", "orders", 2)
+
+
+def test_records_of_strangers_are_left_alone() -> None:
+    rig = make_rig()
+    ask.commit(rig, {0: 1})
+    partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
+    from yak.broker.coordinator.writing import append
+    from yak.groups.record import Record
+
+    append(rig.node.broker, partition, [Record(b"\0\x63what", b"ever"), Record(b"", b""), Record(b"\0\1", b"\0\3")])
+    rig.restart()
+    rig.run_for(100)
+    assert ask.committed(rig, [0]) == [1]
+
+
+# -------------------------------------------------------------------------------------------------------------- the clock
+
+
+def test_a_silent_members_group_goes_on_without_it(rig: Rig) -> None:
+    joined = ask.stable(rig, session_ms=6_000)
+    rig.run_for(5_900)
+    assert ask.heartbeat(rig, joined) == NONE
+    rig.run_for(6_100)
+    assert ask.heartbeat(rig, joined) == ErrorCode.unknown_member_id
+    assert ask.describe(rig).group_state == "Empty"
+
+
+def test_a_new_coordinator_begins_every_session_anew(rig: Rig) -> None:
+    joined = ask.stable(rig, session_ms=6_000)
+    rig.run_for(5_000)
+    rig.restart()
+    rig.run_for(100)
+    rig.run_for(5_000)
+    assert ask.heartbeat(rig, joined) == NONE
+    rig.run_for(6_100)
+    assert ask.describe(rig).group_state == "Empty"
+
+
+def test_a_member_whose_client_dies_while_it_waits_holds_up_the_others_for_its_session(rig: Rig) -> None:
+    first = ask.stable(rig, session_ms=6_000)
+    doomed = rig.new_client()
+    second = rig.ask(ask.JOIN, 9, client=doomed, **ask.join_fields(9, session_ms=6_000)).member_id
+    waiting = ask.begin_join(rig, 9, "g", second, client=doomed, session_ms=6_000)
+    rig.run_for(50)
+    assert not waiting.is_done
+    rig.node.disconnect(doomed.connection_id)
+    doomed.lose()
+    rig.run_for(4_000)
+    assert ask.heartbeat(rig, first) == ErrorCode.rebalance_in_progress
+    again = ask.begin_join(rig, 9, "g", first.member_id, session_ms=6_000)
+    rig.run_for(1_500)
+    assert not again.is_done
+    rig.run_for(700)
+    assert again.answer.error_code == NONE
+    assert [each.member_id for each in again.answer.members] == [first.member_id]
+
+
+def test_offsets_of_an_empty_group_are_forgotten_in_time() -> None:
+    rig = make_rig(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000")
+    joined = ask.stable(rig, session_ms=600_000)
+    ask.commit(rig, {0: 1}, member_id=joined.member_id, generation=joined.generation_id)
+    ask.commit(rig, {0: 2}, group="simple")
+    rig.run_for(50_000)
+    assert ask.committed(rig, [0], group="simple") == [2]
+    rig.run_for(12_000)
+    assert [each.group_id for each in ask.list_groups(rig).groups] == ["g"], "one with members keeps them"
+    ask.leave(rig, joined.member_id)
+    rig.run_for(50_000)
+    assert ask.committed(rig, [0]) == [1], "the time counts from when the last member left"
+    rig.run_for(12_000)
+    assert ask.list_groups(rig).groups == ()
+    rig.restart()
+    rig.run_for(100)
+    assert ask.list_groups(rig).groups == ()
+
+
+def test_a_client_may_say_itself_how_long_an_offset_is_kept() -> None:
+    rig = make_rig(offsets_retention_check_interval_ms="1000")
+    ask.commit(rig, {0: 1}, version=3, retention_ms=5_000)
+    rig.run_for(4_000)
+    assert ask.committed(rig, [0]) == [1]
+    rig.restart()
+    rig.run_for(100)
+    rig.run_for(3_000)
+    assert ask.list_groups(rig).groups == ()
+
+
+def test_the_offsets_of_a_topic_go_with_it(rig: Rig) -> None:
+    rig.create_topic("other")
+    ask.commit(rig, {0: 1, 2: 2})
+    ask.commit(rig, {0: 3}, topic="other")
+    rig.ask(20, 4, topic_names=["orders"], timeout=ask.ms(5_000))
+    rig.create_topic("orders", partitions=3)
+    assert ask.committed(rig, [0, 2]) == [-1, -1]
+    assert ask.committed(rig, [0], topic="other") == [3]
+    rig.restart()
+    rig.run_for(100)
+    assert ask.committed(rig, [0, 2]) == [-1, -1]
+
+
+# ------------------------------------------------------------------------------------------------------- with followers
+
+
+def replicated(rig: Rig, leader: int = 1) -> None:
+    """Give the topic of offsets a follower that never fetches, so that nothing is committed any more."""
+    add_broker(rig, 2)
+    set_partition(rig, OFFSETS_TOPIC, leader=leader, replicas=(1, 2), isr=(1, 2))
+
+
+def test_no_answer_leaves_before_what_it_rests_on_is_committed() -> None:
+    rig = make_rig(offsets_commit_timeout_ms="2000")
+    ask.commit(rig, {0: 1})
+    replicated(rig)
+    waiting = ask.begin_commit(rig, {0: 2})
+    other = rig.new_client()
+    reading = rig.begin(ask.FETCH, 9, client=other, **ask.fetch_fields(9, [0]))
+    unrelated = rig.begin(ask.FETCH, 9, client=rig.new_client(), **ask.fetch_fields(9, [0], group="other"))
+    rig.run_for(1_000)
+    assert unrelated.is_done
+    assert not waiting.is_done
+    assert not reading.is_done
+    rig.run_for(1_100)
+    assert waiting.answer.topics[0].partitions[0].error_code == ErrorCode.coordinator_not_available
+    # consumers before 3.9 do not know the same code of a fetch (GroupCoordinatorService.handleOffsetFetchException)
+    assert reading.answer.groups[0].error_code == ErrorCode.not_coordinator
+
+
+def test_who_waits_is_told_when_another_broker_leads(rig: Rig) -> None:
+    first = ask.stable(rig)
+    replicated(rig)
+    waiting = ask.begin_commit(rig, {0: 2}, group="simple", client=rig.new_client())
+    second = rig.new_client()
+    member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9)).member_id
+    joining = ask.begin_join(rig, 9, "g", member_id, client=second)
+    rig.run_for(50)
+    assert not waiting.is_done
+    assert not joining.is_done
+    set_partition(rig, OFFSETS_TOPIC, leader=2, replicas=(1, 2), isr=(1, 2))
+    assert ask.heartbeat(rig, first) == ErrorCode.not_coordinator
+    rig.run_for(50)
+    assert waiting.answer.topics[0].partitions[0].error_code == ErrorCode.not_coordinator
+    assert joining.answer.error_code == ErrorCode.not_coordinator
+    assert ask.find(rig, "g").node_id == 2
+    assert ask.list_groups(rig).groups == ()
+
+
+def test_an_isr_that_is_too_small_refuses_the_commit_and_nothing_changes() -> None:
+    rig = make_rig(min_insync_replicas="2")
+    ask.commit(rig, {0: 1})
+    add_broker(rig, 2)
+    set_partition(rig, OFFSETS_TOPIC, leader=1, replicas=(1, 2), isr=(1,))
+    assert ask.commit(rig, {0: 2}) == [ErrorCode.coordinator_not_available]
+    assert ask.committed(rig, [0]) == [1]
+
+
+def test_the_partition_of_a_group_is_what_kafkas_tools_expect() -> None:
+    rig = Rig(settings={"group.initial.rebalance.delay.ms": "0"})
+    rig.create_topic("orders")
+    ask.find(rig, "my-group")
+    ask.commit(rig, {0: 1}, group="my-group")
+    index = partition_of("my-group", 50)
+    assert rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, index)].log_end_offset == 1

@@ -1,0 +1,9 @@
+"""Messages for tests, without a broker."""
+
+from yak.client.api.message import Message
+from yak.client.api.serde import JSON, TEXT
+from yak.client.received import Received
+
+
+def message(topic="t", partition=0, offset=0, *, key=None, value=b"null", epoch=3, keys=TEXT, values=JSON):
+    return Message(Received(topic, partition, offset, -1, "CreateTime", key, value, [], epoch), keys, values)

@@ -1,0 +1,94 @@
+"""A failed send is never silent, and a settled one says where the record is."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from yak.client.api.delivery import Deliveries, Delivery
+from yak.client.api.failures import SendFailed
+from yak.client.api.message import Sent
+
+
+class Report:
+    """librdkafka's message in a delivery report."""
+
+    def __init__(self, offset=4, timestamp=(1, 1234)):
+        self._offset, self._timestamp = offset, timestamp
+
+    def topic(self):
+        return "orders"
+
+    def partition(self):
+        return 2
+
+    def offset(self):
+        return self._offset
+
+    def timestamp(self):
+        return self._timestamp
+
+
+def settled(deliveries, error=None, message=None):
+    delivery = Delivery()
+    deliveries.settle(delivery, "orders", KafkaError(error) if error is not None else None, message or Report())
+    return delivery
+
+
+def test_an_acknowledged_record_says_where_it_is():
+    deliveries = Deliveries(has_offsets=True)
+    assert settled(deliveries).result(0) == Sent("orders", 2, 4, 1234)
+    assert settled(deliveries, message=Report(timestamp=(0, 0))).result(0).timestamp_ms == -1
+    assert settled(Deliveries(has_offsets=False)).result(0).offset == -1
+    assert deliveries.unseen_failure() is None
+
+
+def test_a_record_cannot_be_taken_back():
+    delivery = Delivery()
+    assert not delivery.cancel()
+    with pytest.raises(TimeoutError):
+        delivery.result(0)
+
+
+@pytest.mark.parametrize(
+    ("kafka_error", "code", "written", "words"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, "record-too-large", "no", "it is not in the log"),
+        (KafkaError._MSG_TIMED_OUT, "timed-out", "unknown", "it may be in the log all the same"),
+        (KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "not-enough-replicas", "unknown", "it may be in the log"),
+    ],
+)
+def test_a_failure_says_whether_the_record_was_written(kafka_error, code, written, words):
+    delivery = settled(Deliveries(has_offsets=True), kafka_error)
+    with pytest.raises(SendFailed) as failed:
+        delivery.result(0)
+    error = failed.value
+    assert (error.code, error.written, error.kafka_code) == (code, written, kafka_error)
+    assert words in error.message
+    assert error.why
+    assert error.try_
+
+
+def test_failures_that_nobody_looked_at_are_raised_together_once():
+    deliveries = Deliveries(has_offsets=True)
+    settled(deliveries, KafkaError.MSG_SIZE_TOO_LARGE)
+    settled(deliveries, KafkaError._MSG_TIMED_OUT)
+    seen = settled(deliveries, KafkaError.INVALID_RECORD)
+    assert isinstance(seen.exception(0), SendFailed)
+    failure = deliveries.unseen_failure()
+    assert failure is not None
+    assert failure.message.startswith("2 records were not acknowledged; the first:")
+    assert (failure.code, failure.written) == ("record-too-large", "unknown")
+    assert deliveries.unseen_failure() is None
+
+
+def test_one_failure_is_raised_as_it_is():
+    deliveries = Deliveries(has_offsets=True)
+    delivery = settled(deliveries, KafkaError.MSG_SIZE_TOO_LARGE)
+    assert deliveries.unseen_failure() is delivery.exception(0)
+
+
+def test_a_callback_that_asks_has_looked():
+    deliveries = Deliveries(has_offsets=True)
+    delivery = Delivery()
+    delivery.add_done_callback(lambda future: future.exception())
+    deliveries.settle(delivery, "orders", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
+    assert deliveries.unseen_failure() is None

@@ -1,0 +1,149 @@
+"""The inbox gives every message once and in order, and its positions never run ahead of what was given."""
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from yak.client.api.inbox import Inbox
+from yak.ids import TopicPartition
+
+sys.path.append(str(Path(__file__).parent))
+from messages import message
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def offsets(taken):
+    return [(each.partition, each.offset) for each in taken]
+
+
+def test_messages_are_given_in_order_and_positions_follow():
+    inbox = Inbox()
+    for partition, offset in [(0, 5), (1, 0), (0, 6)]:
+        inbox.put(message(partition=partition, offset=offset))
+    assert inbox.uncommitted() == {}
+    assert offsets(inbox.take(2)) == [(0, 5), (1, 0)]
+    assert inbox.uncommitted() == {A: 6, B: 1}
+    inbox.committed({A: 6})
+    assert inbox.uncommitted() == {B: 1}
+    assert offsets(inbox.take(9)) == [(0, 6)]
+    assert inbox.uncommitted() == {A: 7, B: 1}
+    assert inbox.take(9) == []
+
+
+def test_a_paused_partition_keeps_its_messages_for_later():
+    inbox = Inbox()
+    for offset in range(3):
+        inbox.put(message(partition=0, offset=offset))
+        inbox.put(message(partition=1, offset=offset))
+    inbox.pause([A])
+    assert inbox.has_some()
+    assert offsets(inbox.take(2)) == [(1, 0), (1, 1)]
+    assert inbox.paused == [A]
+    inbox.pause([B])
+    assert not inbox.has_some()
+    inbox.resume([B])
+    inbox.resume([A])
+    assert offsets(inbox.take(9)) == [(0, 0), (0, 1), (0, 2), (1, 2)]
+
+
+def test_a_seek_drops_what_was_fetched_and_is_the_position():
+    inbox = Inbox()
+    inbox.put(message(partition=0, offset=9))
+    inbox.put(message(partition=1, offset=9))
+    inbox.seek(A, 4)
+    assert inbox.position(A) == 4
+    assert inbox.epoch_before(A, 4) is None
+    assert offsets(inbox.take(9)) == [(1, 9)]
+    assert inbox.uncommitted() == {A: 4, B: 10}
+
+
+def test_what_went_to_somebody_else_is_neither_given_nor_committed():
+    inbox = Inbox()
+    inbox.put(message(partition=0, offset=1))
+    inbox.put(message(partition=1, offset=1))
+    inbox.take(1)
+    inbox.put(message(partition=0, offset=2))
+    inbox.pause([A])
+    inbox.forget([A])
+    assert inbox.uncommitted() == {}
+    assert inbox.position(A) is None
+    assert inbox.paused == []
+    assert offsets(inbox.take(9)) == [(1, 1)]
+
+
+def test_the_epoch_is_that_of_the_record_before():
+    inbox = Inbox()
+    inbox.put(message(offset=7, epoch=12))
+    inbox.take(1)
+    assert inbox.epoch_before(A, 8) == 12
+    assert inbox.epoch_before(A, 5) is None
+
+
+class AnyUse(RuleBasedStateMachine):
+    """Whatever is called in whatever order, as a consumer with two partitions would."""
+
+    def __init__(self):
+        super().__init__()
+        self.inbox = Inbox()
+        self.next_fetched = defaultdict(int)
+        self.expected = {}
+        self.paused = set()
+        self.committed = {}
+
+    @rule(partition=st.sampled_from([A, B]), count=st.integers(1, 4))
+    def fetch(self, partition, count):
+        for _ in range(count):
+            self.expected.setdefault(partition, self.next_fetched[partition])
+            self.inbox.put(message(partition=partition.partition, offset=self.next_fetched[partition]))
+            self.next_fetched[partition] += 1
+
+    @rule(count=st.integers(0, 5))
+    def take(self, count):
+        taken = self.inbox.take(count)
+        assert len(taken) <= count
+        for each in taken:
+            assert each.topic_partition not in self.paused
+            assert each.offset == self.expected[each.topic_partition]
+            self.expected[each.topic_partition] += 1
+
+    @rule(partition=st.sampled_from([A, B]), offset=st.integers(0, 50))
+    def seek(self, partition, offset):
+        self.inbox.seek(partition, offset)
+        self.expected[partition] = self.next_fetched[partition] = offset
+
+    @rule(partition=st.sampled_from([A, B]))
+    def pause(self, partition):
+        self.inbox.pause([partition])
+        self.paused.add(partition)
+
+    @rule(partition=st.sampled_from([A, B]))
+    def resume(self, partition):
+        self.inbox.resume([partition])
+        self.paused.discard(partition)
+
+    @rule(partition=st.sampled_from([A, B]))
+    def lose_and_get_back(self, partition):
+        self.inbox.forget([partition])
+        self.paused.discard(partition)
+        self.committed.pop(partition, None)
+        self.expected.pop(partition, None)
+
+    @rule()
+    def commit(self):
+        offsets = self.inbox.uncommitted()
+        self.inbox.committed(offsets)
+        self.committed.update(offsets)
+        assert self.inbox.uncommitted() == {}
+
+    @invariant()
+    def positions_are_what_was_given(self):
+        for partition in (A, B):
+            position = self.inbox.position(partition)
+            assert position is None or position == self.expected[partition]
+
+
+TestAnyUse = AnyUse.TestCase

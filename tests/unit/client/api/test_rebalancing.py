@@ -1,0 +1,110 @@
+"""A rebalance tells the caller before it takes effect, and what the caller does then takes effect with it."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from yak.client.api.inbox import Inbox
+from yak.client.api.rebalancing import Callbacks, Rebalancing
+from yak.ids import TopicPartition
+
+sys.path.append(str(Path(__file__).parent))
+from messages import message
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@dataclass
+class Wire:
+    topic: str
+    partition: int
+    offset: int = -1001
+
+
+@dataclass
+class Handle:
+    """What librdkafka is asked for, in order."""
+
+    asked: list = field(default_factory=list)
+
+    def assign(self, wires):
+        self.asked.append(("assign", [(w.partition, w.offset) for w in wires]))
+
+    def incremental_assign(self, wires):
+        self.asked.append(("incremental_assign", [(w.partition, w.offset) for w in wires]))
+
+    def pause(self, wires):
+        self.asked.append(("pause", [w.partition for w in wires]))
+
+
+def wires(*partitions):
+    return [Wire(*each) for each in partitions]
+
+
+@pytest.mark.parametrize(("is_cooperative", "verb"), [(True, "incremental_assign"), (False, "assign")])
+def test_the_protocol_decides_how_partitions_are_taken(is_cooperative, verb):
+    handle = Handle()
+    Rebalancing(Inbox(), Callbacks(), is_cooperative=is_cooperative).assigned(handle, wires(A, B))
+    assert handle.asked == [(verb, [(0, -1001), (1, -1001)])]
+
+
+def test_a_seek_in_on_assigned_is_where_reading_begins_and_a_pause_holds():
+    handle, inbox = Handle(), Inbox()
+
+    def on_assigned(partitions):
+        assert partitions == [A, B]
+        rebalancing.arriving[B] = 42
+        inbox.pause([A])
+
+    rebalancing = Rebalancing(inbox, Callbacks(on_assigned), is_cooperative=True)
+    rebalancing.assigned(handle, wires(A, B))
+    assert handle.asked == [("incremental_assign", [(0, -1001), (1, 42)]), ("pause", [0])]
+    assert rebalancing.arriving == {}
+
+
+def test_what_is_taken_can_still_be_committed_and_is_forgotten_then():
+    inbox, seen = Inbox(), []
+    inbox.put(message(partition=0, offset=3))
+    inbox.take(1)
+    inbox.put(message(partition=0, offset=4))
+    rebalancing = Rebalancing(
+        inbox, Callbacks(on_revoked=lambda gone: seen.append((gone, inbox.uncommitted()))), is_cooperative=True
+    )
+    rebalancing.revoked(Handle(), wires(A))
+    assert seen == [([A], {A: 4})]
+    assert inbox.uncommitted() == {}
+    assert inbox.take(9) == []
+
+
+def test_nothing_revoked_is_not_told():
+    told = []
+    rebalancing = Rebalancing(Inbox(), Callbacks(on_revoked=told.append, on_lost=told.append), is_cooperative=True)
+    rebalancing.revoked(Handle(), [])
+    rebalancing.lost(Handle(), [])
+    assert told == []
+
+
+def test_what_was_lost_cannot_be_committed_and_goes_to_on_revoked_where_there_is_no_on_lost():
+    inbox, told = Inbox(), []
+    inbox.put(message(partition=0, offset=3))
+    inbox.take(1)
+    revoked_only = Callbacks(on_revoked=lambda gone: told.append(("revoked", gone, inbox.uncommitted())))
+    Rebalancing(inbox, revoked_only, is_cooperative=True).lost(Handle(), wires(A))
+    both = Callbacks(on_revoked=revoked_only.on_revoked, on_lost=lambda gone: told.append(("lost", gone)))
+    Rebalancing(inbox, both, is_cooperative=True).lost(Handle(), wires(B))
+    assert told == [("revoked", [A], {}), ("lost", [B])]
+
+
+def test_what_a_function_raises_comes_out_later_and_once_and_the_rebalance_goes_on():
+    def on_assigned(_partitions):
+        raise RuntimeError("the caller's own")
+
+    handle = Handle()
+    rebalancing = Rebalancing(Inbox(), Callbacks(on_assigned), is_cooperative=False)
+    rebalancing.assigned(handle, wires(A))
+    assert handle.asked == [("assign", [(0, -1001)])]
+    with pytest.raises(RuntimeError, match="the caller's own"):
+        rebalancing.raise_pending()
+    rebalancing.raise_pending()

@@ -1,0 +1,230 @@
+"""A consumer's thread and the event loop, on both loops: calls in turn, questions back, and clean cancellation."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+import trio
+
+import yak.aio
+import yak.trio
+from yak.client.api.asynchronous.loop import in_thread
+from yak.client.api.asynchronous.worker import Worker
+
+LOOPS = {"asyncio": (yak.aio._LOOP, asyncio.run), "trio": (yak.trio._LOOP, lambda main: trio.run(lambda: main))}
+
+
+@pytest.fixture(params=LOOPS)
+def either(request):
+    """(the loop, run a coroutine on it, a function that cancels what it is given after a moment)."""
+    loop, run = LOOPS[request.param]
+
+    async def cancel_after(seconds, work):
+        if request.param == "trio":
+            with trio.move_on_after(seconds) as scope:
+                await work()
+            return scope.cancelled_caught
+        try:
+            async with asyncio.timeout(seconds):
+                await work()
+        except TimeoutError:
+            return True
+        return False
+
+    return loop, run, cancel_after
+
+
+def test_calls_are_done_one_after_the_other_in_one_thread(either):
+    loop, run, _ = either
+    worker = Worker(loop, "test")
+
+    async def main():
+        first = await worker.run(threading.get_ident)
+        assert first == await worker.run(threading.get_ident) != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await worker.run(lambda: 1 / 0)
+        worker.end()
+
+    run(main())
+
+
+def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_meanwhile(either):
+    loop, run, _ = either
+    worker = Worker(loop, "test")
+    order = []
+
+    async def answer():
+        order.append(("answer", threading.get_ident()))
+        await loop.sleep(0)
+        order.append(("visit", await worker.run(threading.get_ident)))
+        with pytest.raises(ZeroDivisionError):
+            await worker.run(lambda: 1 / 0)
+
+    def work():
+        order.append(("work", threading.get_ident()))
+        worker.ask(answer)
+        worker.ask(answer)
+        order.append(("done", threading.get_ident()))
+        return 7
+
+    async def main():
+        assert await worker.run(work) == 7
+        assert await worker.run(lambda: 8) == 8
+        worker.end()
+
+    run(main())
+    here, there = threading.get_ident(), order[0][1]
+    assert here != there
+    assert order == [
+        ("work", there),
+        *[("answer", here), ("visit", there)] * 2,
+        ("done", there),
+    ]
+
+
+def test_what_an_answer_raises_comes_out_of_the_call_after_the_work_is_done(either):
+    loop, run, _ = either
+    worker = Worker(loop, "test")
+    done = []
+
+    async def answer():
+        raise LookupError("the caller's own")
+
+    def work():
+        worker.ask(answer)
+        done.append(True)
+
+    async def main():
+        with pytest.raises(LookupError, match="the caller's own"):
+            await worker.run(work)
+        assert done == [True]
+        assert await worker.run(lambda: 1) == 1
+        worker.end()
+
+    run(main())
+
+
+def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(either):
+    loop, run, cancel_after = either
+    worker = Worker(loop, "test")
+    done = []
+    begun = threading.Event()
+
+    def work():
+        begun.set()
+        time.sleep(0.2)
+        done.append(True)
+
+    async def main():
+        assert await cancel_after(0.05, lambda: worker.run(work))
+        assert begun.is_set()
+        assert done == [True]
+        assert await worker.run(lambda: 1) == 1
+        worker.end()
+
+    run(main())
+
+
+def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(either):
+    loop, run, cancel_after = either
+    worker = Worker(loop, "test")
+    done = []
+    go_on = threading.Event()
+
+    async def main():
+        long = in_thread(go_on.wait)
+        busy = worker._pool.submit(go_on.wait)
+        assert await cancel_after(0.05, lambda: worker.run(lambda: done.append(True)))
+        go_on.set()
+        await loop.wait(long)
+        await loop.wait(busy)
+        await worker.run(lambda: None)
+        assert done == []
+        worker.end()
+
+    run(main())
+
+
+def test_an_answer_that_is_cancelled_lets_the_thread_go_on(either):
+    loop, run, cancel_after = either
+    worker = Worker(loop, "test")
+    done = []
+
+    async def answer():
+        await loop.sleep(60)
+
+    def work():
+        worker.ask(answer)
+        done.append(True)
+
+    async def main():
+        assert await cancel_after(0.05, lambda: worker.run(work))
+        assert done == [True]
+        worker.end()
+
+    run(main())
+
+
+def test_waiting_for_a_future_can_be_given_up_and_leaves_it_alone(either):
+    loop, run, cancel_after = either
+    future = Future()
+
+    async def main():
+        assert await cancel_after(0.02, lambda: loop.wait(future))
+        assert not future.cancelled()
+        future.set_result(3)
+        assert await loop.wait(future) == 3
+        assert await loop.wait_through(future) == 3
+
+    run(main())
+
+
+def test_waiting_through_hears_of_a_cancellation_at_the_end(either):
+    loop, run, cancel_after = either
+
+    async def main():
+        started = time.monotonic()
+        slow = in_thread(lambda: time.sleep(0.2))
+
+        async def work():
+            await loop.wait_through(slow)
+            await loop.sleep(0)
+
+        assert await cancel_after(0.02, work)
+        assert slow.done()
+        assert time.monotonic() - started >= 0.2
+
+    run(main())
+
+
+def test_a_shield_lets_a_cancelled_task_wait(either):
+    loop, run, cancel_after = either
+    waited = []
+
+    async def work():
+        try:
+            await loop.sleep(60)
+        finally:
+            with loop.shielded():
+                await loop.wait(in_thread(lambda: time.sleep(0.05)))
+                waited.append(True)
+
+    async def main():
+        assert await cancel_after(0.02, work)
+        assert waited == [True]
+
+    run(main())
+
+
+def test_a_future_that_ends_after_the_loop_disturbs_nobody(either, caplog):
+    loop, run, cancel_after = either
+    future = Future()
+
+    async def main():
+        await cancel_after(0.02, lambda: loop.wait(future))
+
+    run(main())
+    future.set_result(1)
+    assert caplog.records == []

@@ -1,0 +1,235 @@
+"""Finding coordinators, and finding them again: brokers that move groups, load, and hang up."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v4.response import Coordinator, FindCoordinatorResponse
+from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.offset_commit.v8.response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kio.schema.types import BrokerId, GroupId, TopicName
+from kio.static.primitive import i32, i32Timedelta
+
+from yak.client.groups import asking
+from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.describing import list_groups
+from yak.client.groups.offsets import commit_offsets, delete_groups
+from yak.client.metadata import Broker
+from yak.errors import YakError
+from yak.ids import TopicPartition
+
+sys.path.append(str(Path(__file__).parents[1]))
+from fake_brokers import FakeBroker
+
+AT_ONCE = i32Timedelta.parse(dt.timedelta())
+ORDERS = TopicPartition("orders", 0)
+
+
+class Cluster:
+    """Two brokers. `places` says who coordinates each group; `codes` what a coordinator answers, by turns."""
+
+    def __init__(self):
+        self.places = {"audit": 1, "billing": 2}
+        self.codes = {}
+        self.deleted = []
+        self.listing = {1: [ErrorCode.none], 2: [ErrorCode.none]}
+        self.brokers = {node: FakeBroker(self.answers(node)) for node in (1, 2)}
+
+    def answers(self, node):
+        return {
+            10: self.find,
+            16: lambda _: self.list(node),
+            42: lambda request: self.delete(node, request),
+            8: lambda request: self.commit(node, request),
+        }
+
+    def next_code(self, name):
+        codes = self.codes.get(name, [ErrorCode.none])
+        return codes.pop(0) if len(codes) > 1 else codes[0]
+
+    def find(self, request):
+        return FindCoordinatorResponse(
+            throttle_time=AT_ONCE,
+            coordinators=tuple(
+                Coordinator(
+                    key=key,
+                    node_id=BrokerId(self.places.get(key, -1)),
+                    host="127.0.0.1",
+                    port=i32(self.brokers[self.places[key]].port if key in self.places else -1),
+                    error_code=ErrorCode.none if key in self.places else ErrorCode.coordinator_not_available,
+                    error_message="" if key in self.places else "no leader",
+                )
+                for key in request.coordinator_keys
+            ),
+        )
+
+    def list(self, node):
+        codes = self.listing[node]
+        code = codes.pop(0) if len(codes) > 1 else codes[0]
+        groups = tuple(
+            ListedGroup(group_id=GroupId(name), protocol_type="consumer", group_state="Empty", group_type="Classic")
+            for name, place in self.places.items()
+            if place == node
+        )
+        return ListGroupsResponse(throttle_time=AT_ONCE, error_code=code, groups=groups if not int(code) else ())
+
+    def delete(self, node, request):
+        results = []
+        for name in request.groups_names:
+            code = ErrorCode.not_coordinator if self.places[name] != node else self.next_code(name)
+            if code is None:
+                self.deleted.append(name)
+                return None
+            if not int(code) and name in self.deleted:
+                code = ErrorCode.group_id_not_found
+            elif not int(code):
+                self.deleted.append(name)
+            results.append(DeletableGroupResult(group_id=name, error_code=code))
+        return DeleteGroupsResponse(throttle_time=AT_ONCE, results=tuple(results))
+
+    def commit(self, node, request):
+        code = self.next_code(request.group_id)
+        return OffsetCommitResponse(
+            throttle_time=AT_ONCE,
+            topics=tuple(
+                OffsetCommitResponseTopic(
+                    name=TopicName(topic.name),
+                    partitions=tuple(
+                        OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            ),
+        )
+
+    def asked(self, node, key):
+        return [each for each in self.brokers[node].asked if int(each.__api_key__) == key]
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE_S", 0.005)
+    made = Cluster()
+    yield made
+    for broker in made.brokers.values():
+        broker.close()
+
+
+@pytest.fixture
+def brokers(cluster):
+    """An admin that only knows the two brokers."""
+    nodes = {node: Broker(node, "127.0.0.1", broker.port) for node, broker in cluster.brokers.items()}
+    admin = SimpleNamespace(
+        timeout_s=2.0, answered=nodes[1].address, metadata=lambda: SimpleNamespace(brokers=dict(nodes))
+    )
+    with GroupBrokers(admin) as made:
+        made.nodes = nodes
+        yield made
+
+
+def test_each_coordinator_is_asked_once_for_all_its_groups(cluster, brokers):
+    cluster.places = {f"g{n}": 1 + n % 2 for n in range(10)}
+    assert delete_groups(brokers, list(cluster.places)) == dict.fromkeys(cluster.places)
+    assert len(cluster.asked(1, 10)) == 1
+    assert [len(each.groups_names) for node in (1, 2) for each in cluster.asked(node, 42)] == [5, 5]
+
+
+def test_a_coordinator_that_loads_is_asked_again(cluster, brokers):
+    cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
+    assert delete_groups(brokers, ["audit", "billing"]) == {"audit": None, "billing": None}
+    assert [each.groups_names for each in cluster.asked(1, 42)] == [("audit",), ("audit",)]
+    assert len(cluster.asked(2, 42)) == 1
+
+
+def test_a_group_that_moved_is_looked_for_again(cluster, brokers):
+    moves = iter([1, 2])
+    find = cluster.find
+    cluster.brokers[1].answers[10] = lambda request: (cluster.places.update(audit=next(moves)), find(request))[1]
+    cluster.brokers[1].answers[42] = lambda request: DeleteGroupsResponse(
+        throttle_time=AT_ONCE,
+        results=(DeletableGroupResult(group_id=GroupId("audit"), error_code=ErrorCode.not_coordinator),),
+    )
+    assert delete_groups(brokers, ["audit"]) == {"audit": None}
+    assert cluster.deleted == ["audit"]
+
+
+def test_a_deletion_whose_answer_got_lost_has_happened(cluster, brokers):
+    cluster.codes["audit"] = [None, ErrorCode.none]
+    assert delete_groups(brokers, ["audit"]) == {"audit": None}
+    assert cluster.deleted == ["audit"]
+
+
+def test_a_group_that_was_never_there_is_an_error(cluster, brokers):
+    cluster.deleted.append("audit")
+    error = delete_groups(brokers, ["audit"])["audit"]
+    assert (error.code, error.kafka_code) == ("unknown-group", 69)
+    assert error.message == 'group "audit" was not deleted'
+
+
+def test_a_group_without_coordinator_is_told_in_the_brokers_words_when_the_time_is_up(cluster, brokers):
+    brokers.admin.timeout_s = 0.05
+    results = delete_groups(brokers, ["nobody", "audit"])
+    assert results["audit"] is None
+    assert results["nobody"].code == "no-coordinator"
+    assert "no leader" in results["nobody"].why
+    with pytest.raises(YakError, match="no coordinator"):
+        brokers.coordinators(["nobody"])
+    assert brokers.coordinators(["billing"])["billing"].node_id == 2
+
+
+def test_a_coordinator_that_is_gone_is_unreachable(cluster, brokers):
+    brokers.admin.timeout_s = 0.05
+    cluster.codes["billing"] = [None]
+    error = delete_groups(brokers, ["billing"])["billing"]
+    assert (error.code, error.exit_code) == ("unreachable", 3)
+
+
+def test_what_is_wrong_with_the_group_is_told_of_every_partition_of_a_commit(cluster, brokers):
+    cluster.codes["audit"] = [ErrorCode.unknown_member_id]
+    error = commit_offsets(brokers, "audit", {ORDERS: 4})[ORDERS]
+    assert error.code == "left-group"
+    cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
+    assert commit_offsets(brokers, "audit", {ORDERS: 4}) == {ORDERS: None}
+    request = cluster.asked(1, 8)[-1]
+    assert (request.member_id, int(request.generation_id_or_member_epoch)) == ("", -1)
+
+
+def test_every_broker_tells_its_groups_and_one_that_loads_is_asked_again(cluster, brokers):
+    cluster.listing[2] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
+    found, silent = list_groups(brokers)
+    assert [(each.group_id, each.type, each.coordinator.node_id) for each in found.values()] == [
+        ("audit", "classic", 1),
+        ("billing", "classic", 2),
+    ]
+    assert silent == {}
+    assert len(cluster.asked(1, 16)) == 1
+
+
+def test_a_broker_that_stays_silent_is_named(cluster, brokers):
+    brokers.admin.timeout_s = 0.05
+    cluster.brokers[2].answers[16] = lambda _: None
+    found, silent = list_groups(brokers)
+    assert list(found) == ["audit"]
+    assert [each.node_id for each in silent] == [2]
+
+
+def test_the_groups_of_a_broker_that_died_meanwhile_are_found_with_the_other(cluster, brokers):
+    def dies(_request):
+        del brokers.nodes[2]
+        cluster.places["billing"] = 1
+
+    cluster.brokers[2].answers[16] = dies
+    found, silent = list_groups(brokers)
+    assert ({name: each.coordinator.node_id for name, each in found.items()}, silent) == (
+        {"audit": 1, "billing": 1},
+        {},
+    )

@@ -1,0 +1,350 @@
+"""A member's reading and committing, with a consumer that does what the test says instead of librdkafka's."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Wire
+
+from yak.client.consume import Window
+from yak.client.groups import reading
+from yak.client.groups.reading import CommitEvery, GroupReader
+from yak.errors import YakError
+from yak.ids import TopicPartition
+
+ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+EOF = KafkaError._PARTITION_EOF
+AT_THE_END = CommitEvery()
+
+
+class Message:
+    """A record of `orders`, or an event when `error` is a code."""
+
+    def __init__(self, offset, partition=0, *, error=None, time=1000):
+        self._offset, self._partition, self._time = offset, partition, time
+        self._error = None if error is None else KafkaError(error)
+
+    def error(self):
+        return self._error
+
+    def topic(self):
+        return "orders"
+
+    def partition(self):
+        return self._partition
+
+    def offset(self):
+        return self._offset
+
+    def timestamp(self):
+        return (1, self._time)
+
+    def key(self):
+        return None
+
+    def value(self):
+        return str(self._offset).encode()
+
+    def headers(self):
+        return None
+
+    def leader_epoch(self):
+        return 0
+
+
+class FakeConsumer:
+    """Plays `script`: each poll takes the next thing, a list of messages or a function to call with this consumer."""
+
+    def __init__(self, config):
+        self.config = config
+        self.script = []
+        self.stored = {}
+        self.commit_errors = []
+        self.assigned = self.paused = None
+        self.events = []
+
+    def subscribe(self, topics, on_assign, on_revoke, on_lost):
+        self.topics, self.on_assign, self.on_revoke, self.on_lost = topics, on_assign, on_revoke, on_lost
+
+    def poll(self, _timeout):
+        self.rest = []
+        if not self.script:
+            return None
+        found = self.script.pop(0)
+        if callable(found):
+            found(self)
+            return None
+        first, *self.rest = found
+        return first
+
+    def consume(self, _count, _timeout):
+        return self.rest
+
+    def committed(self, wires, timeout):
+        answers = []
+        for each in wires:
+            offset = self.stored.get((each.topic, each.partition), -1001)
+            answers.append(Wire(each.topic, each.partition, offset))
+        return answers
+
+    def assign(self, wires):
+        self.assigned = {(each.topic, each.partition): each.offset for each in wires}
+
+    def pause(self, wires):
+        self.events.append(("pause", [each.partition for each in wires]))
+
+    def commit(self, offsets, asynchronous):
+        assert asynchronous is False
+        if self.commit_errors:
+            code = self.commit_errors.pop(0)
+            if code is not None:
+                raise KafkaException(KafkaError(code))
+        self.stored |= {(each.topic, each.partition): each.offset for each in offsets}
+        self.events.append(("commit", {each.partition: each.offset for each in offsets}))
+        return offsets
+
+    def close(self):
+        self.on_revoke(self, [])
+        self.events.append(("close",))
+
+
+def assign(*partitions):
+    return lambda consumer: consumer.on_assign(consumer, [Wire(*each) for each in partitions])
+
+
+def revoke(consumer):
+    consumer.on_revoke(consumer, [])
+
+
+class Bench:
+    """A reader on a fake consumer, and what it printed."""
+
+    def __init__(self, script, *, windows=None, every=AT_THE_END, stored=None, marks=(0, 100), **more):
+        self.told, self.warned, self.printed = [], [], []
+        self.reader = GroupReader(
+            "nowhere:1",
+            "audit",
+            ["orders"],
+            windows or {ZERO: Window(0, None), ONE: Window(0, None)},
+            marks=lambda partitions: dict.fromkeys(partitions, marks),
+            flush=lambda: self.consumer.events.append(("flush", len(self.printed))),
+            every=every,
+            tell=self.told.append,
+            warn=self.warned.append,
+            timeout_s=0.05,
+            **more,
+        )
+        self.consumer = self.reader._consumer
+        self.consumer.script = list(script)
+        self.consumer.stored = dict(stored or {})
+
+    def run(self, *, most=None):
+        """Print what comes until the script is over, or there are `most`."""
+
+        def more():
+            return bool(self.consumer.script) and (most is None or len(self.printed) < most)
+
+        for record in self.reader.records(more=more):
+            if record is not None:
+                self.printed.append((record.partition, record.offset))
+        return self.printed
+
+    @property
+    def commits(self):
+        return [event[1] for event in self.consumer.events if event[0] == "commit"]
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+    monkeypatch.setattr("confluent_kafka.Consumer", FakeConsumer)
+    monkeypatch.setattr(reading, "POLL_S", 0.001)
+
+
+def test_what_is_committed_was_flushed_before():
+    bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(3)]], every=CommitEvery(records=2))
+    bench.run()
+    bench.reader.finish()
+    events = bench.consumer.events
+    for index, event in enumerate(events):
+        if event[0] == "commit":
+            assert events[index - 1][0] == "flush"
+            assert event[1][0] <= events[index - 1][1]
+    assert bench.commits[-1] == {0: 4}
+
+
+def test_a_record_counts_as_done_when_the_next_is_asked_for():
+    bench = Bench([assign(ZERO), [Message(0), Message(1)]], every=CommitEvery(records=1))
+    records = bench.reader.records()
+    while next(records) is None:
+        pass
+    assert bench.commits == []
+    next(records)
+    assert bench.commits == [{0: 1}]
+
+
+def test_only_so_many_as_were_taken_are_committed_at_the_end():
+    bench = Bench([assign(ZERO), [Message(n) for n in range(9)], [Message(9)]])
+    assert len(bench.run(most=3)) == 3
+    bench.reader.finish()
+    assert bench.commits == [{0: 3}]
+
+
+def test_what_a_reader_that_stopped_short_did_not_finish_is_not_committed():
+    bench = Bench([assign(ZERO), [Message(0)]])
+    bench.run()
+    bench.reader.close()
+    assert bench.commits == []
+    assert bench.consumer.events[-1] == ("close",)
+
+
+def test_without_commits_nothing_is_committed_whatever_happens():
+    bench = Bench([assign(ZERO), [Message(0)], revoke, assign(ZERO), [Message(0), Message(1)]], every=None)
+    assert bench.run() == [(0, 0), (0, 1)], "it goes on from where it was"
+    bench.reader.finish()
+    bench.reader.close()
+    assert bench.commits == []
+
+
+def test_committed_offsets_win_and_others_begin_where_the_window_does():
+    windows = {ZERO: Window(40, None), ONE: Window(40, None)}
+    bench = Bench([assign(ZERO, ONE)], windows=windows, stored={("orders", 0): 7})
+    bench.run()
+    assert bench.consumer.assigned == {("orders", 0): 7, ("orders", 1): 40}
+    assert [(each.partition, each.committed) for each in bench.told[0]] == [(ZERO, 7), (ONE, None)]
+
+
+def test_a_group_that_began_at_the_end_remembers_it_without_a_record():
+    bench = Bench([assign(ZERO)], windows={ZERO: Window(40, None)})
+    bench.run()
+    bench.reader.finish()
+    assert bench.commits == [{0: 40}]
+
+
+def test_partitions_that_are_taken_away_are_committed_first_and_their_records_dropped():
+    def revoke_and_assign_other(consumer):
+        revoke(consumer)
+        assign(ONE)(consumer)
+        consumer.script.insert(0, [Message(1), Message(0, 1)])
+
+    bench = Bench([assign(ZERO), [Message(0)], revoke_and_assign_other, [Message(1, 1)]])
+    assert bench.run() == [(0, 0), (1, 0), (1, 1)]
+    assert bench.commits == [{0: 1}]
+
+
+def test_a_record_that_comes_again_after_an_assignment_is_given_once():
+    bench = Bench([assign(ZERO), [Message(0), Message(1)], revoke, assign(ZERO), [Message(1), Message(2)]])
+    assert bench.run() == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_what_a_lost_assignment_had_is_not_committed_and_told():
+    def lose(consumer):
+        consumer.on_lost(consumer, [])
+
+    bench = Bench([assign(ZERO), [Message(0)], lose, revoke])
+    bench.run()
+    assert bench.commits == []
+    assert "comes again" in bench.warned[0]
+
+
+def test_gaps_at_the_end_are_committed_too():
+    bench = Bench([assign(ZERO), [Message(0), Message(5, error=EOF)], [Message(6)]], windows={ZERO: Window(0, 5)})
+    assert bench.run() == [(0, 0)]
+    bench.reader.finish()
+    assert bench.commits[-1] == {0: 5}
+    assert ("pause", [0]) in bench.consumer.events
+
+
+def test_reading_ends_when_each_partition_is_at_its_stop():
+    endless = [[Message(n)] for n in range(3, 50)]
+    bench = Bench(
+        [assign(ZERO, ONE), [Message(0), Message(1), Message(2)], [Message(0, 1)], *endless],
+        windows={ZERO: Window(0, 2), ONE: Window(0, 1)},
+    )
+    assert bench.run() == [(0, 0), (0, 1), (1, 0)]
+    assert bench.consumer.script == endless
+
+
+def test_a_member_that_is_given_nothing_ends_only_where_there_is_an_end():
+    assert Bench([assign(), [Message(0)]], windows={ZERO: Window(0, 2)}).run() == []
+    waiting = Bench([assign(), assign(ZERO), [Message(0)]])
+    assert waiting.run() == [(0, 0)]
+
+
+def test_what_others_read_to_the_stop_already_is_not_read_again():
+    bench = Bench([assign(ZERO), [Message(0)]], windows={ZERO: Window(0, 2)}, stored={("orders", 0): 2})
+    assert bench.run() == []
+    assert bench.consumer.assigned == {}
+
+
+def test_a_record_after_the_time_to_stop_is_neither_read_nor_committed():
+    bench = Bench([assign(ZERO), [Message(0), Message(1, time=5000), Message(2)], [Message(3)]], until_ms=5000)
+    assert bench.run() == [(0, 0)]
+    bench.reader.finish()
+    assert bench.commits == [{0: 1}]
+
+
+def test_a_new_partition_is_read_from_its_beginning():
+    bench = Bench([assign(ONE), [Message(0, 1)]], windows={ZERO: Window(40, None)}, marks=(0, 1))
+    assert bench.run() == [(1, 0)]
+
+
+def test_a_commit_that_fails_for_now_is_tried_again_until_it_is_done():
+    bench = Bench([assign(ZERO), [Message(0)]])
+    bench.run()
+    bench.consumer.commit_errors = [KafkaError.NOT_COORDINATOR, KafkaError._WAIT_COORD, None]
+    bench.reader.finish()
+    assert bench.commits == [{0: 1}]
+
+
+def test_a_commit_that_never_succeeds_is_an_error_that_says_what_comes_again():
+    bench = Bench([assign(ZERO), [Message(0)]])
+    bench.run()
+    bench.consumer.commit_errors = [KafkaError.NOT_COORDINATOR] * 1000
+    with pytest.raises(YakError) as caught:
+        bench.reader.finish()
+    assert caught.value.code == "not-committed"
+    assert "orders-0 will give some records again" in caught.value.why
+
+
+def test_a_commit_that_is_refused_for_good_ends_the_reading():
+    bench = Bench([assign(ZERO), [Message(0)], [Message(1)]], every=CommitEvery(records=1))
+    bench.consumer.commit_errors = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(YakError):
+        bench.run()
+
+
+def test_a_commit_that_fails_while_partitions_go_is_told():
+    bench = Bench([assign(ZERO), [Message(0)], revoke, [Message(1)]])
+    bench.consumer.commit_errors = [KafkaError.ILLEGAL_GENERATION]
+    bench.run()
+    assert "comes again" in bench.warned[0]
+
+
+def test_an_error_inside_a_callback_comes_out_of_the_loop():
+    bench = Bench([assign(ZERO), [Message(0)]])
+
+    def broken(_started):
+        raise BrokenPipeError
+
+    bench.reader._flush = broken
+    bench.reader._marks = broken
+    with pytest.raises(BrokenPipeError):
+        bench.run()
+    bench.reader.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [
+        (KafkaError._MAX_POLL_EXCEEDED, False),
+        (KafkaError._ALL_BROKERS_DOWN, False),
+        (KafkaError.NOT_COORDINATOR, False),
+        (KafkaError.INCONSISTENT_GROUP_PROTOCOL, True),
+        (KafkaError.GROUP_MAX_SIZE_REACHED, True),
+    ],
+)
+def test_only_errors_that_do_not_pass_end_the_reading(code, ends):
+    bench = Bench([assign(ZERO), [Message(-1, error=code)], [Message(0)]])
+    if ends:
+        with pytest.raises(YakError):
+            bench.run()
+    else:
+        assert bench.run() == [(0, 0)]

@@ -1,0 +1,72 @@
+"""Offsets of partitions whose leader is moving."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Wire
+
+from yak.client import admin as admin_module
+from yak.client.admin import EARLIEST, Admin
+from yak.errors import YakError
+from yak.ids import TopicPartition
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+
+
+class Client:
+    """Answers each list_offsets with the next of `answers`: by partition an offset, or an error's code."""
+
+    def __init__(self, answers):
+        self.answers = answers
+        self.asked = []
+
+    def list_offsets(self, request, **_options):
+        self.asked.append(sorted(each.partition for each in request))
+        answers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {Wire(each.topic, each.partition): self.future(answers[each.partition]) for each in request}
+
+    @staticmethod
+    def future(answer):
+        made = Future()
+        if answer < 0:
+            made.set_exception(KafkaException(KafkaError(-answer)))
+        else:
+            made.set_result(SimpleNamespace(offset=answer, timestamp=-1, leader_epoch=3))
+        return made
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    monkeypatch.setattr(admin_module, "LEADER_PAUSE_S", 0.001)
+
+    def make(*answers, timeout_s=5.0):
+        made = Admin.__new__(Admin)
+        made.timeout_s, made._client = timeout_s, Client(list(answers))
+        return made
+
+    return make
+
+
+NOT_LEADER, NO_LEADER = -KafkaError.NOT_LEADER_FOR_PARTITION, -KafkaError.LEADER_NOT_AVAILABLE
+
+
+def test_only_partitions_whose_leader_moved_are_asked_about_again(ask):
+    admin = ask([7, NOT_LEADER, NO_LEADER], [99, 8, NOT_LEADER], [99, 99, 9])
+    found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
+    assert [found[each].offset for each in ORDERS] == [7, 8, 9]
+    assert admin._client.asked == [[0, 1, 2], [1, 2], [2]]
+
+
+def test_a_partition_that_gets_no_leader_is_an_error_when_the_time_is_up(ask):
+    with pytest.raises(YakError, match="orders-1"):
+        ask([7, NO_LEADER, 7], timeout_s=0.02).offsets(dict.fromkeys(ORDERS, EARLIEST))
+
+
+def test_other_errors_are_not_waited_for(ask):
+    admin = ask([7, -KafkaError.UNKNOWN_TOPIC_OR_PART, 7])
+    with pytest.raises(YakError) as caught:
+        admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
+    assert caught.value.code == "unknown-topic"
+    assert len(admin._client.asked) == 1

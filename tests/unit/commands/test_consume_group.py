@@ -1,0 +1,119 @@
+"""`yak consume --group`: its rules, when it commits, how it says where it starts, and signals that are held."""
+
+import os
+import signal
+
+import pytest
+
+from yak.client.groups.reading import CommitEvery
+from yak.client.groups.starting import Started
+from yak.commands import interrupts
+from yak.commands.consuming import Request
+from yak.commands.consuming_group import parse_commit_every, tell_start
+from yak.errors import UsageError
+from yak.ids import TopicPartition
+
+ALREADY = 'group "audit": 2 partitions (orders:0,2): 1 from the committed offset'
+O0, O1, O2 = (TopicPartition("orders", n) for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "every"),
+    [
+        ("1", CommitEvery(1, None)),
+        ("5s", CommitEvery(None, 5_000)),
+        ("1000,500ms", CommitEvery(1000, 500)),
+        ("1m, 10", CommitEvery(10, 60_000)),
+    ],
+)
+def test_commits_are_due_after_records_after_time_or_both(text, every):
+    assert parse_commit_every(text) == every
+
+
+@pytest.mark.parametrize("text", ["", "0", "0s", "-1", "soon", "1,2", "1s,2s", "1,", "1.5"])
+def test_what_is_neither_is_refused(text):
+    with pytest.raises(UsageError, match="--commit-every"):
+        parse_commit_every(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--group", "audit", "--partitions", "0"], "--group and --partitions exclude each other"),
+        (["--group", "audit", "--partition", "0"], "--group and --partitions exclude each other"),
+        (["--group", ""], "a group needs a name"),
+        (["--commit-every", "5s"], "--commit-every needs --group"),
+        (["--no-commit"], "--no-commit needs --group"),
+        (["-g", "a", "--commit-every", "5s", "--no-commit"], "--commit-every and --no-commit exclude each other"),
+        (["-g", "a", "--commit-every", "never"], '--commit-every "never"'),
+        (["-g", "a", "--from-beginning", "--tail", "3"], "--from-beginning and --tail exclude each other"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_before_anything_is_asked(yak, words, message, monkeypatch):
+    monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: pytest.fail("it asked a broker"))
+    ran = yak("consume", "orders", *words)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+class Notes:
+    """Stands for `g`: keeps what it is told."""
+
+    def __init__(self):
+        self.out = self
+        self.notes, self.warnings = [], []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+@pytest.mark.parametrize(
+    ("request_", "started", "notes"),
+    [
+        (
+            Request(group="audit"),
+            [Started(O0, 5, 5), Started(O1, 9, 9)],
+            ['group "audit": 2 partitions (orders:0-1): from the committed offset'],
+        ),
+        (
+            Request(group="audit"),
+            [Started(O2, 9, None)],
+            ['group "audit": 1 partition (orders:2): from the end, nothing being committed'],
+        ),
+        (
+            Request(group="audit", from_beginning=True),
+            [Started(O0, 5, 5), Started(O2, 0, None)],
+            [
+                ALREADY + ", 1 by --from-beginning, nothing being committed",
+                "--from-beginning counts only where nothing is committed; yak groups reset audit moves committed offsets",
+            ],
+        ),
+        (Request(group="audit"), [], ['group "audit": no partition for this member; the others have them all']),
+    ],
+)
+def test_a_member_says_where_it_starts_and_what_has_no_say(request_, started, notes):
+    g = Notes()
+    tell_start(g, request_, started)
+    assert g.notes == notes
+
+
+def test_records_that_were_deleted_unread_are_a_warning():
+    g = Notes()
+    tell_start(g, Request(group="audit"), [Started(O0, 9, 2, "7 records were deleted before the group read them")])
+    assert g.warnings == ["orders-0: 7 records were deleted before the group read them"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_first_signal_is_held_and_the_second_is_not(number, code):
+    before = signal.getsignal(number)
+    with interrupts.held() as held:
+        assert held.exit_code == 0
+        os.kill(os.getpid(), number)
+        assert (held.signal, held.exit_code) == (number, code)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+    interrupts._seen.clear()

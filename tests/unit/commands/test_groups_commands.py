@@ -1,0 +1,336 @@
+"""`yak groups`: rows, rules of its arguments, what it refuses, and its output."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from yak.client.groups import describing, lag, offsets
+from yak.client.groups.describing import Group, Member
+from yak.client.groups.lag import Marks
+from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
+from yak.commands.group_arguments import chosen, committed_places, parse_partitions, rewrite
+from yak.commands.group_views import partitions_text
+from yak.errors import UsageError, YakError
+from yak.ids import TopicPartition
+
+NODES = {node: Broker(node, "127.0.0.1", 9090 + node) for node in (1, 2)}
+NOW_MS = 1_795_176_000_000
+O0, O1, O2, P0 = (*(TopicPartition("orders", n) for n in range(3)), TopicPartition("payments", 0))
+MEMBERS = (
+    Member("app-1-uuid", "app-1", "/10.0.0.1", assigned=(O0, O1), topics=("orders", "payments")),
+    Member("app-2-uuid", "app-2", "/10.0.0.2", "static-2", assigned=(P0,), topics=("orders", "payments")),
+)
+AUDIT = Group("audit", "classic", "Stable", "consumer", NODES[1], MEMBERS, "range")
+BILLING = Group("billing", "classic", "Empty", "consumer", NODES[2], ())
+JOINING = Group("joining", "classic", "PreparingRebalance", "consumer", NODES[2], (Member("m", "app", "/10.0.0.3"),))
+NEW = Group(
+    "new", "consumer", "Stable", "consumer", NODES[2],
+    (Member("n", "app", "/h", assigned=(O2,), topics=("orders",), pattern="pay.*", epoch=4, target=(O2, P0)),),
+    "uniform", 4,
+)  # fmt: skip
+COMMITTED = {
+    "audit": {O0: 7, O1: 100, TopicPartition("gone", 0): 4},
+    "billing": {O0: 0, O1: 120, O2: 3},
+    "joining": {},
+    "new": {O2: 9},
+}
+MARKS = {O0: Marks(5, 30), O1: Marks(0, 100), O2: Marks(9, 9), P0: Marks(0, 0)}
+
+
+def topic(name, count):
+    return Topic(name, tuple(Partition(n, 1, (1,), (1,)) for n in range(count)))
+
+
+METADATA = ClusterMetadata("c", 1, NODES, {"orders": topic("orders", 3), "payments": topic("payments", 1)})
+
+
+class World:
+    """What the brokers say, and what was asked of them."""
+
+    def __init__(self):
+        self.groups = {each.group_id: each for each in (AUDIT, BILLING, JOINING, NEW)}
+        self.committed = {name: dict(found) for name, found in COMMITTED.items()}
+        self.silent = {}
+        self.errors = {}
+        self.commits, self.deleted, self.deleted_offsets, self.filters = [], [], [], []
+
+    def list(self, _brokers, *, states=(), types=()):
+        self.filters.append((states, types))
+        return {name: replace(each, members=None) for name, each in self.groups.items()}, self.silent
+
+    def describe(self, _brokers, groups):
+        return {each.group_id: self.errors.get(each.group_id, self.groups[each.group_id]) for each in groups}
+
+    def read_committed(self, _brokers, names):
+        return {name: self.committed.get(name, {}) for name in names}
+
+    def commit(self, _brokers, group, wanted):
+        self.commits.append((group, dict(wanted)))
+        return {each: self.errors.get(each) for each in wanted}
+
+    def delete(self, _brokers, names):
+        self.deleted += names
+        return {name: self.errors.get(name) for name in names}
+
+    def delete_offsets(self, _brokers, group, partitions):
+        self.deleted_offsets.append((group, list(partitions)))
+        return {each: self.errors.get(each) for each in partitions}
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = World()
+    found = {(O0): 12, (O1): -1}
+    admin = SimpleNamespace(
+        servers="x:1", timeout_s=1.0, metadata=lambda: METADATA,
+        offsets=lambda wanted: {each: SimpleNamespace(offset=found.get(each, -1)) for each in wanted},
+    )  # fmt: skip
+
+    class Brokers:
+        def __enter__(self):
+            self.admin = admin
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr("yak.commands.group_arguments.connect", lambda _g: Brokers())
+    monkeypatch.setattr("yak.commands.options.Globals.now_ms", lambda _g: NOW_MS)
+    monkeypatch.setattr(describing, "list_groups", made.list)
+    monkeypatch.setattr(describing, "describe_groups", made.describe)
+    monkeypatch.setattr(offsets, "committed_offsets", made.read_committed)
+    monkeypatch.setattr(offsets, "commit_offsets", made.commit)
+    monkeypatch.setattr(offsets, "delete_groups", made.delete)
+    monkeypatch.setattr(offsets, "delete_offsets", made.delete_offsets)
+    monkeypatch.setattr(
+        lag, "read_marks", lambda _admin, wanted: {each: MARKS[each] for each in wanted if each in MARKS}
+    )
+    monkeypatch.setattr(lag, "oldest_unread", lambda *_a, **_k: {O0: NOW_MS - 65_000})
+    return made
+
+
+@pytest.mark.parametrize("format_", ["table", "wide", "csv", "json"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("list", ["list"]),
+        ("describe", ["describe", "audit", "billing"]),
+        ("members", ["members", "audit"]),
+        ("members-new", ["members", "new"]),
+        ("reset", ["reset", "billing", "-t", "orders", "--shift-by", "2"]),
+    ],
+)
+def test_the_output_is_as_agreed(yak, golden, world, name, words, format_):
+    ran = yak("groups", *words, "-o", format_)
+    assert ran.code == 0, ran.err
+    golden(f"tables/groups-{name}-{format_}.txt", ran.out)
+
+
+def test_what_does_not_fit_the_log_is_a_warning(yak, world):
+    ran = yak("groups", "describe", "billing", "audit")
+    assert ran.code == 0
+    assert "warning: orders-0: 0 is committed; 5 of them are deleted: the log starts at 5\n" in ran.err
+    assert "warning: orders-1: 120 is committed; the log ends at 100: it was cut" in ran.err
+    assert "warning: gone-0: 4 is committed; the topic is gone, or the partition has no leader\n" in ran.err
+
+
+def test_filters_reach_the_brokers_as_kafka_spells_them(yak, world):
+    assert yak("groups", "list", "--state", "stable,EMPTY", "--state", "dead", "--type", "Classic").code == 0
+    assert world.filters == [(("Stable", "Empty", "Dead"), ("classic",))]
+    ran = yak("groups", "list", "--state", "full")
+    assert ran.code == 2
+    assert '"full" is not a state of groups' in ran.err
+
+
+def test_a_list_without_lag_asks_for_no_offset(yak, world, monkeypatch):
+    def forbidden(*_):
+        raise AssertionError("it asked")
+
+    monkeypatch.setattr(offsets, "committed_offsets", forbidden)
+    ran = yak("groups", "list", "--no-lag")
+    assert ran.code == 0, ran.err
+    assert "LAG" not in ran.out
+
+
+def test_a_list_that_may_not_be_whole_says_so_and_returns_1(yak, world):
+    world.silent = {NODES[2]: "refused"}
+    ran = yak("groups", "list")
+    assert ran.code == 1
+    assert "broker 2 at 127.0.0.1:9092 did not answer; its groups are missing: refused" in ran.err
+
+
+def test_a_group_that_cannot_be_described_is_listed_and_returns_1(yak, world):
+    world.errors["audit"] = YakError("no-coordinator", "x", why="y")
+    ran = yak("groups", "list", "-o", "json")
+    assert ran.code == 1
+    assert next((each["group"], each["members"]) for each in json.loads(ran.out)) == ("audit", None)
+
+
+def test_an_unknown_group_does_not_hide_the_others(yak, world):
+    ran = yak("groups", "describe", "audti", "billing")
+    assert ran.code == 1
+    assert "error[unknown-group]" in ran.err
+    assert 'closest: "audit"' in ran.err
+    assert ran.out.startswith("group        billing\n")
+
+
+def test_a_rebalancing_group_says_when_its_assignments_are_known(yak, world):
+    ran = yak("groups", "members", "joining")
+    assert ran.code == 0
+    assert "is PreparingRebalance: its assignments are known when it is Stable" in ran.err
+    assert yak("groups", "members", "billing").err == 'group "billing" is Empty: it has no members\n'
+
+
+def test_members_with_v_also_show_the_subscription(yak, world):
+    assert "SUBSCRIPTION" in yak("groups", "members", "audit", "-v").out
+    assert "SUBSCRIPTION" not in yak("groups", "members", "audit").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-t", "orders"], "say where to move the offsets"),
+        (["--to-earliest"], "say which offsets to move"),
+        (["-t", "orders", "--all-topics", "--to-earliest"], "--topic and --all-topics exclude each other"),
+        (["-t", "orders", "--to-earliest", "--shift-by", "1"], "--to-earliest and --shift-by exclude each other"),
+        (["-t", "orders", "--to-offset", "1", "--to-timestamp", "-1h"], "--to-offset and --to-timestamp exclude"),
+        (["-t", "orders:x", "--to-latest"], '"orders:x" is not TOPIC or TOPIC:P,P'),
+        (["-t", "orders:3", "--to-latest"], "orders has no partition 3"),
+        (["-t", "orders", "--to-timestamp", "noon"], '"noon" is not a time'),
+    ],
+)
+def test_a_reset_needs_one_place_and_one_target(yak, world, words, message):
+    ran = yak("groups", "reset", "billing", *words)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_a_reset_is_a_dry_run_until_it_is_told_to_execute(yak, world):
+    ran = yak("groups", "reset", "billing", "--all-topics", "--to-earliest")
+    assert ran.code == 0
+    assert ran.err == "dry run: nothing was changed; --execute does it\n"
+    assert world.commits == []
+    ran = yak("groups", "reset", "billing", "--all-topics", "--to-earliest", "--execute")
+    assert (ran.code, ran.err) == (0, '3 partitions of group "billing" moved\n')
+    assert world.commits == [("billing", {O0: 5, O1: 0, O2: 9})]
+
+
+def test_a_reset_commits_only_what_changes_and_tells_clamping(yak, world):
+    ran = yak("groups", "reset", "billing", "-t", "orders:1-2", "--to-offset", "3", "--execute", "-o", "json")
+    assert world.commits == [("billing", {O1: 3, O2: 9})]
+    rows = json.loads(ran.out)
+    assert (rows[1]["result"], rows[1]["note"]) == ("set", "3 is before the log, which starts at 9")
+    assert rows[1]["change"] == 6
+    assert yak("groups", "reset", "new", "--all-topics", "--to-latest", "--yes").code == 0
+
+
+def test_a_reset_by_time_takes_the_first_record_from_then_on(yak, world):
+    yak("groups", "reset", "billing", "-t", "orders:0,1", "--to-timestamp", "-5m", "--execute")
+    assert world.commits == [("billing", {O0: 12, O1: 100})]
+
+
+def test_a_group_with_members_is_not_reset_and_the_dry_run_says_so(yak, world):
+    ran = yak("groups", "reset", "audit", "-t", "orders", "--to-earliest", "--execute")
+    assert ran.code == 1
+    assert "error[group-active]" in ran.err
+    assert "2 members are connected: app-1 at 10.0.0.1, app-2 at 10.0.0.2" in ran.err
+    assert world.commits == []
+    ran = yak("groups", "reset", "audit", "-t", "orders", "--to-earliest")
+    assert ran.code == 0
+    assert "warning: this cannot be done now: 2 members are connected" in ran.err
+
+
+def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
+    ran = yak("groups", "reset", "fresh", "-t", "payments", "--to-latest", "--execute")
+    assert ran.code == 0
+    assert 'there is no group "fresh" yet: it was made' in ran.err
+    assert world.commits == [("fresh", {P0: 0})]
+    ran = yak("groups", "reset", "fresh", "--all-topics", "--to-latest")
+    assert ran.code == 1
+    assert "error[nothing-committed]" in ran.err
+
+
+def test_a_partition_that_could_not_be_moved_is_shown_and_returns_1(yak, world):
+    world.errors[O0] = YakError("left-group", "no", why="it has members now")
+    ran = yak("groups", "reset", "billing", "-t", "orders", "--to-latest", "--execute")
+    assert ran.code == 1
+    assert "failed: left-group" in ran.out
+    assert "2 partitions of group" in ran.err
+
+
+def test_deleting_needs_a_yes(yak, world):
+    ran = yak("groups", "delete", "billing")
+    assert ran.code == 2
+    assert "Delete group billing and all committed offsets?" in ran.err
+    assert world.deleted == []
+    ran = yak("groups", "delete", "billing", "--yes")
+    assert (ran.code, ran.err) == (0, "billing: deleted\n")
+    assert world.deleted == ["billing"]
+
+
+def test_a_group_with_members_is_not_deleted_and_the_others_are(yak, world):
+    ran = yak("groups", "delete", "audit", "billing", "nope", "--yes")
+    assert ran.code == 1
+    assert world.deleted == ["billing"]
+    assert "error[group-active]" in ran.err
+    assert "error[unknown-group]" in ran.err
+    ran = yak("groups", "delete", "nope", "--if-exists")
+    assert (ran.code, ran.err) == (0, "nope: not there\n")
+
+
+def test_offsets_of_a_topic_are_deleted_by_themselves(yak, world):
+    ran = yak("groups", "delete", "billing", "--topic", "orders:0,2", "--topic", "payments", "--yes")
+    assert ran.code == 0, ran.err
+    assert world.deleted == []
+    assert world.deleted_offsets == [("billing", [O0, O2])]
+    assert ran.err == "billing orders-0: offset deleted\nbilling orders-2: offset deleted\n"
+    ran = yak("groups", "delete", "billing", "--topic", "payments", "--yes")
+    assert (ran.code, ran.err) == (0, "billing: nothing was committed of it\n")
+    world.errors[O0] = YakError("group-subscribed", "no")
+    assert yak("groups", "delete", "audit", "--topic", "orders:0", "--yes").code == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["groups", "delete", "billing", "--yes"],
+        ["groups", "reset", "billing", "-t", "orders", "--to-latest", "--execute"],
+        ["consume", "orders", "--group", "audit"],
+    ],
+)
+def test_nothing_is_changed_when_read_only(yak, world, words, monkeypatch):
+    monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: pytest.fail("it asked a broker"))
+    ran = yak("--readonly", *words)
+    assert ran.code == 2
+    assert "error[readonly]" in ran.err
+
+
+def test_a_dry_run_is_allowed_when_read_only(yak, world):
+    assert yak("--readonly", "groups", "reset", "billing", "-t", "orders", "--to-latest").code == 0
+
+
+def test_kafkas_own_spelling_is_understood():
+    assert rewrite(["--list"]) == ["list"]
+    assert rewrite(["--list", "--state", "Empty"]) == ["list", "--state", "Empty"]
+    assert rewrite(["--describe", "--group", "a", "--group=b"]) == ["describe", "a", "b"]
+    assert rewrite(["--describe", "--group", "a", "--members"]) == ["members", "a"]
+    assert rewrite(["--group", "a", "--reset-offsets", "--topic", "t:1", "--to-earliest", "--execute"]) == [
+        "reset", "a", "--topic", "t:1", "--to-earliest", "--execute",
+    ]  # fmt: skip
+    assert rewrite(["--delete-offsets", "--group", "a", "--topic", "t"]) == ["delete", "a", "--topic", "t"]
+    assert rewrite(["rm", "a"]) == ["delete", "a"]
+    assert rewrite(["describe", "--group", "a"]) == ["describe", "--group", "a"]
+    with pytest.raises(UsageError):
+        rewrite(["--describe", "--group"])
+
+
+def test_partitions_are_written_short_and_read_back():
+    places = [O2, P0, O0, TopicPartition("orders", 5), O1]
+    assert partitions_text(places) == "orders:0-2,5 payments:0"
+    assert parse_partitions(["orders:0-1,2", "payments", "orders:1"], METADATA) == [O0, O1, O2, P0]
+    assert committed_places(["gone:0", "orders"], COMMITTED["audit"]) == [TopicPartition("gone", 0), O0, O1]
+    with pytest.raises(YakError, match="does not exist"):
+        parse_partitions(["nope:0"], METADATA)
+    assert chosen(None, ("A",), "state") == ()

@@ -1,0 +1,75 @@
+"""Committed offsets and their records."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.groups.fields import BadGroupRecord
+from yak.groups.offsets import (
+    Committed,
+    Offsets,
+    offset_record,
+    read_offset_key,
+    read_offset_value,
+)
+
+TEXT = st.text(max_size=40)
+LONG = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(TEXT, TEXT, st.integers(0, 2**31 - 1), LONG, st.integers(-1, 2**31 - 1), TEXT, LONG)
+def test_what_is_written_is_read(
+    group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, commit_ms: int
+) -> None:
+    committed = Committed(offset, epoch, metadata, commit_ms)
+    record = offset_record(group, topic, partition, committed)
+    assert read_offset_key(record.key) == (group, topic, partition)
+    assert record.value is not None
+    assert read_offset_value(record.value) == committed
+
+
+def test_the_bytes_are_kafkas() -> None:
+    record = offset_record("g", "t", 3, Committed(5, 2, "m", 1000))
+    assert record.key.hex() == "0001" + "0001" + "67" + "0001" + "74" + "00000003"
+    assert record.value is not None
+    assert record.value.hex() == "0003" + "0000000000000005" + "00000002" + "0001" + "6d" + "00000000000003e8"
+
+
+def test_a_time_to_forget_it_has_its_own_version_which_has_no_leader_epoch() -> None:
+    record = offset_record("g", "t", 3, Committed(5, 2, "m", 1000, 2000))
+    assert record.value is not None
+    assert record.value[:2] == b"\0\1"
+    assert read_offset_value(record.value) == Committed(5, -1, "m", 1000, 2000)
+
+
+def test_a_tombstone_has_the_same_key() -> None:
+    assert offset_record("g", "t", 3, None) == (offset_record("g", "t", 3, Committed(1, 1, "", 0)).key, None)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_end_in_anything_but_a_refusal(data: bytes) -> None:
+    for read in (read_offset_key, read_offset_value):
+        with contextlib.suppress(BadGroupRecord):
+            read(data)
+
+
+def test_a_version_of_tomorrow_is_refused() -> None:
+    with pytest.raises(BadGroupRecord, match="version 4"):
+        read_offset_value(b"\0\4" + bytes(40))
+
+
+def test_offsets_are_kept_by_topic_and_partition_and_forgotten_without_a_trace() -> None:
+    offsets = Offsets()
+    one, two = Committed(1, 0, "", 0), Committed(2, 0, "", 0)
+    offsets.put("t", 0, one)
+    offsets.put("t", 1, two)
+    offsets.put("t", 0, two)
+    assert list(offsets) == [("t", 0, two), ("t", 1, two)]
+    assert offsets.get("t", 1) is two
+    assert offsets.get("u", 0) is None
+    for index in (0, 1, 1, 7):
+        offsets.put("t", index, None)
+    assert not offsets
+    assert offsets.topics == {}

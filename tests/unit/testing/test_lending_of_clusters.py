@@ -1,0 +1,187 @@
+"""Clusters of a test run: who gets which one, and which are ended. The brokers are played by a few lines of Python."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from yak.errors import StartRefused, YakError
+from yak.local.processes import ProcessId, identify, is_running, kill
+from yak.local.state import load
+from yak.testing import session as module
+from yak.testing.cluster import Cluster
+from yak.testing.session import Session, run_cluster
+from yak.testing.shape import Shape
+
+ONE, TWO, THREE = Shape.of(1), Shape.of(1, {"num.partitions": 2}), Shape.of(1, {"num.partitions": 3})
+
+
+@pytest.fixture
+def session(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setattr(Cluster, "_configs_are_untouched", lambda self: True)
+    monkeypatch.setattr(Cluster, "_delete_topics", lambda self: True)
+    made = Session()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def broker_of(cluster: Cluster) -> ProcessId:
+    pid = cluster.brokers[0].pid
+    assert pid is not None
+    process = identify(pid)
+    assert process is not None
+    return process
+
+
+def lend_and_give_back(session: Session, shape: Shape) -> Cluster:
+    cluster = session.lend(shape)
+    session.give_back(cluster)
+    return cluster
+
+
+def test_tests_of_one_shape_take_turns_with_one_cluster(session: Session) -> None:
+    first = lend_and_give_back(session, ONE)
+    other = lend_and_give_back(session, TWO)
+    assert other is not first
+    assert session.lend(ONE) is first
+    assert session.lend(ONE) is not first
+
+
+def test_a_fresh_one_is_nobody_elses_before_or_after(session: Session) -> None:
+    idle = lend_and_give_back(session, ONE)
+    fresh = session.lend(ONE, fresh=True)
+    assert fresh is not idle
+    process = broker_of(fresh)
+    session.give_back(fresh, fresh=True)
+    assert not is_running(process)
+    assert session.lend(ONE) is idle
+
+
+@pytest.mark.parametrize("deed", ["kill", "pause", "restart"])
+def test_one_that_was_disturbed_is_ended_and_replaced(session: Session, deed: str) -> None:
+    cluster = session.lend(ONE)
+    getattr(cluster, deed)(1)
+    left = [broker.pid for broker in cluster.brokers if broker.pid is not None]
+    session.give_back(cluster)
+    assert [pid for pid in left if identify(pid) is not None] == []
+    assert session.lend(ONE) is not cluster
+
+
+def test_one_that_lost_a_broker_by_itself_is_replaced_too(session: Session) -> None:
+    cluster = lend_and_give_back(session, ONE)
+    kill(broker_of(cluster))
+    assert session.lend(ONE) is not cluster
+
+
+def test_one_that_cannot_be_made_empty_is_replaced(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = lend_and_give_back(session, ONE)
+    monkeypatch.setattr(Cluster, "_configs_are_untouched", lambda self: False)
+    assert session.lend(ONE) is not cluster
+
+
+def test_only_a_few_stay_idle(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IDLE_MAX", 1)
+    first = lend_and_give_back(session, ONE)
+    process = broker_of(first)
+    second = lend_and_give_back(session, TWO)
+    assert not is_running(process)
+    assert session.lend(TWO) is second
+
+
+def test_the_log_of_one_that_was_ended_can_be_read_until_the_next_is_lent(session: Session) -> None:
+    cluster = session.lend(ONE)
+    session.give_back(cluster, fresh=True)
+    assert "node 1 with unix://" in cluster.log(1)
+    session.lend(TWO)
+    assert not Path(cluster.data_dir).exists()
+
+
+def test_one_lent_again_begins_with_an_empty_log(session: Session) -> None:
+    lend_and_give_back(session, ONE)
+    assert session.lend(ONE).log(1) == ""
+
+
+def test_each_has_a_database_of_its_own_and_they_come_round(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yak.testing.workspace._DATABASES", 2)
+    first, second = session.lend(ONE), session.lend(ONE)
+    assert first.store_url != second.store_url
+    session.give_back(second, fresh=True)
+    assert session.lend(ONE).store_url == second.store_url
+    third = session.lend(ONE)
+    assert third.store_url.partition("?")[0] != first.store_url.partition("?")[0]
+
+
+def test_a_port_stays_the_clusters_own_while_its_broker_is_dead(session: Session) -> None:
+    cluster = session.lend(ONE)
+    port = cluster.brokers[0].port
+    cluster.kill(1)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    cluster.restart(1)
+    assert cluster.brokers[0].port == port
+
+
+def test_the_end_leaves_no_process_and_no_file(stand_in: None) -> None:
+    session = Session()
+    lent, idle = session.lend(ONE), session.lend(TWO)
+    session.give_back(idle)
+    processes = [broker_of(lent), broker_of(idle)]
+    folder = Path(lent.data_dir).parent
+    server = next(iter(folder.glob("redis-*")))
+    assert server.exists()
+    session.close()
+    assert [each for each in processes if is_running(each)] == []
+    assert not folder.exists()
+
+
+def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "refuses")
+    with pytest.raises(StartRefused, match="cannot open it") as refused:
+        session.lend(ONE)
+    assert refused.value.code == "data-dir-locked"
+    monkeypatch.setenv("STAND_IN", "well")
+    cluster = session.lend(ONE)
+    known = load(cluster.data_dir)
+    assert known is not None
+    assert [broker.is_ready for broker in known.brokers] == [True]
+
+
+@pytest.mark.parametrize(("program", "code"), [("/no/such/server", "no-redis-server"), ("/bin/false", "redis-ended")])
+def test_a_store_that_does_not_start_is_told_each_time(
+    session: Session, program: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YAK_REDIS_SERVER", program)
+    for _ in range(2):
+        with pytest.raises(YakError) as refused:
+            session.lend(ONE)
+        assert refused.value.code == code
+    monkeypatch.delenv("YAK_REDIS_SERVER")
+    assert session.lend(ONE).brokers[0].state == "running"
+
+
+def test_a_path_too_long_for_a_socket_is_no_reason_to_fail(
+    stand_in: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    session = Session()
+    try:
+        assert session.lend(ONE).store_url.startswith("redis://127.0.0.1:")
+    finally:
+        session.close()
+    assert list(long.iterdir()) == []
+
+
+def test_a_cluster_for_one_block_is_gone_after_it(stand_in: None) -> None:
+    with pytest.raises(ZeroDivisionError), run_cluster(brokers=1, configs={"num.partitions": 2}) as cluster:  # noqa: PT012
+        processes = [identify(broker.pid or 0) for broker in cluster.brokers]
+        _ = 1 / 0
+    assert len(processes) == 1
+    assert [each for each in processes if each is None or is_running(each)] == []
+    assert not Path(cluster.data_dir).exists()

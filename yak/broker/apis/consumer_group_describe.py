@@ -1,0 +1,48 @@
+"""ConsumerGroupDescribe (key 69, v0-1): the state of groups of the consumer protocol and their members (KIP-848).
+
+v1: which protocol each member speaks. Groups of the classic protocol are described by DescribeGroups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.apis.describe_groups import GROUP_OPERATIONS
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 69, "ConsumerGroupDescribe", range(2)
+ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
+
+_NOT_ASKED = -(2**31)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Each group by itself."""
+    return Now({"groups": [_describe(broker, call, group_id) for group_id in call.request.group_ids]})
+
+
+def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
+    fields: Fields = {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": "",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "members": [],
+        "authorized_operations": GROUP_OPERATIONS if call.request.include_authorized_operations else _NOT_ASKED,
+    }
+    try:
+        group = broker.coordinator.of(group_id).shard.groups.get(group_id)
+        if group is None:
+            raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+        if group.consumer is None:
+            raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
+    except PeerError as refusal:
+        return fields | {"error_code": refusal.error_code, "error_message": refusal.message or None}
+    return fields | broker.coordinator.consumers.describe(group.consumer)

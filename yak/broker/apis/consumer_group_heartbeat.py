@@ -1,0 +1,56 @@
+"""ConsumerGroupHeartbeat (key 68, v0-1): join a group, stay in it, leave it, and hear what to consume (KIP-848).
+
+v1: regular expressions, and member ids that the client makes. The answer leaves when the records that it rests on are committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.apis.join_group import client_host
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.coordinator.tickets import answer_when_safe
+from yak.errors import ErrorCode, PeerError
+from yak.limits import GROUP_STRING_BYTES_MAX
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.writing import Then
+
+KEY, NAME, VERSIONS = 68, "ConsumerGroupHeartbeat", range(2)
+ABSENT = ("racks: assignors do not look at them, as in Kafka's own since 4.0",)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Let the group decide, and answer when that is safe."""
+    request = call.request
+    try:
+        for text in (request.member_id, request.instance_id or "", request.rack_id or ""):
+            if len(text.encode()) > GROUP_STRING_BYTES_MAX:
+                raise PeerError(ErrorCode.invalid_request, "a name of more than 32,000 bytes")
+        held = broker.coordinator.of(request.group_id)
+
+        def operation(then: Then) -> Fields:
+            return broker.coordinator.consumers.heartbeat(
+                held,
+                request,
+                client_id=call.client_id or "",
+                client_host=client_host(call),
+                api_version=call.version,
+                then=then,
+            )
+
+        return answer_when_safe(broker, call, operation, _refused)
+    except PeerError as refusal:
+        return Now(_refused(refusal.error_code, refusal.message))
+
+
+def _refused(error_code: ErrorCode, message: str = "") -> Fields:
+    return {
+        "error_code": error_code,
+        "error_message": message or None,
+        "member_id": None,
+        "member_epoch": 0,
+        "heartbeat_interval": 0,
+        "assignment": None,
+    }

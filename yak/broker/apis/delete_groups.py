@@ -1,0 +1,67 @@
+"""DeleteGroups (key 42, v0-2): forget groups without members, and all that they committed.
+
+v2: flexible. The answer leaves when that is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import GroupWaiting
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 42, "DeleteGroups", range(3)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Each group by itself."""
+    results: dict[str, ErrorCode] = {}
+    names = list(dict.fromkeys(call.request.groups_names))
+    waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results))
+    for group_id in names:
+        try:
+            _delete(broker, group_id, names, results, waiting)
+        except PeerError as refusal:
+            results[group_id] = refusal.error_code
+    if len(results) == len(names):
+        return Now(_answer(names, results))
+    return Later(waiting)
+
+
+def _delete(
+    broker: Broker, group_id: str, names: list[str], results: dict[str, ErrorCode], waiting: GroupWaiting
+) -> None:
+    coordinator = broker.coordinator
+    held = coordinator.of(group_id, may_be_empty=True)
+    group = held.shard.groups.get(group_id)
+    if group is None:
+        raise PeerError(ErrorCode.group_id_not_found)
+    group.check_deletion()
+
+    def then(error_code: ErrorCode) -> None:
+        results[group_id] = error_code
+        if len(results) == len(names):
+            waiting.complete(_answer(names, results))
+
+    records = group.forgetting()
+    if records:
+        coordinator.append(
+            held, group, records, lambda: coordinator.deleted(held, group, ErrorCode.group_id_not_found), then
+        )
+    else:
+        coordinator.deleted(held, group, ErrorCode.group_id_not_found)
+        results[group_id] = ErrorCode.none
+
+
+def _answer(names: list[str], results: dict[str, ErrorCode]) -> Fields:
+    return {
+        "results": [
+            {"group_id": group_id, "error_code": results.get(group_id, ErrorCode.coordinator_not_available)}
+            for group_id in names
+        ]
+    }

@@ -1,0 +1,78 @@
+"""DescribeGroups (key 15, v0-6): the state of classic groups and their members.
+
+v3: authorized operations. v4: static members. v5: flexible. v6: GROUP_ID_NOT_FOUND for groups that are not there (KIP-1043), which were
+"Dead" before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.states import ClassicState
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.groups.classic.group import ClassicGroup
+
+KEY, NAME, VERSIONS = 15, "DescribeGroups", range(7)
+ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
+
+_NOT_FOUND_VERSION = 6
+_NOT_ASKED = -(2**31)
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
+"""Bits of Kafka's AclOperation that apply to a group: read, delete, describe."""
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Each group by itself."""
+    return Now({"groups": [_describe(broker, call, group_id) for group_id in call.request.groups]})
+
+
+def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
+    asked = getattr(call.request, "include_authorized_operations", False)
+    fields: Fields = {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": "",
+        "protocol_type": "",
+        "protocol_data": "",
+        "members": [],
+        "authorized_operations": GROUP_OPERATIONS if asked else _NOT_ASKED,
+    }
+    try:
+        held = broker.coordinator.of(group_id, may_be_empty=True)
+    except PeerError as refusal:
+        return fields | {"error_code": refusal.error_code}
+    group = held.shard.groups.get(group_id)
+    if group is not None and group.consumer is None:
+        return fields | _known(group.members)
+    fields["group_state"] = ClassicState.DEAD.value
+    if call.version >= _NOT_FOUND_VERSION:
+        fields["error_code"] = ErrorCode.group_id_not_found
+        what = "not found" if group is None else "is not a classic group"
+        fields["error_message"] = f"Group {group_id} {what}."
+    return fields
+
+
+def _known(group: ClassicGroup) -> Fields:
+    is_stable = group.state is ClassicState.STABLE
+    return {
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type or "",
+        # while a rebalance is under way nobody knows what will be agreed on (ClassicGroup.describe)
+        "protocol_data": (group.protocol or "") if is_stable else "",
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata_of(group.protocol) if is_stable else b"",
+                "member_assignment": member.assignment if is_stable else b"",
+            }
+            for member in group.members.values()
+        ],
+    }

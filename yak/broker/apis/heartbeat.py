@@ -1,0 +1,46 @@
+"""Heartbeat (key 12, v0-4): a member of a classic group is alive, and hears whether it must join anew.
+
+v3: static members (KIP-345). v4: flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Now, Outcome
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.syncing import heartbeat
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 12, "Heartbeat", range(5)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Begin the member's session anew."""
+    request = call.request
+    try:
+        try:
+            held = broker.coordinator.of(request.group_id)
+        except PeerError as refusal:
+            if refusal.error_code == ErrorCode.coordinator_load_in_progress:
+                # the session begins anew when it is loaded, whatever we say (KafkaApis: no error while loading)
+                return Now({"error_code": ErrorCode.none})
+            raise
+        group = held.shard.groups.get(request.group_id)
+        if group is None:
+            raise PeerError(ErrorCode.unknown_member_id)
+        if group.consumer is not None:
+            return Now({"error_code": broker.coordinator.consumers.heartbeat_classic(group, request)})
+        heartbeat(
+            group.members,
+            request.member_id,
+            getattr(request, "group_instance_id", None),
+            request.generation_id,
+            broker.now_ms,
+        )
+    except PeerError as refusal:
+        return Now({"error_code": refusal.error_code})
+    return Now({"error_code": ErrorCode.none})

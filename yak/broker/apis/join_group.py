@@ -1,0 +1,124 @@
+"""JoinGroup (key 11, v0-9): come into a group, or come again; answered when all its members have.
+
+v1: a rebalance time-out of its own. v4: a new member is given an id first (KIP-394). v5: static members (KIP-345). v6: flexible.
+v7: the protocol type in the answer. v8: a reason. v9: a static leader may be told to keep its assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.answers import refused_join
+from yak.groups.classic.joining import Join, check_timeouts, join
+from yak.groups.consumer.classic_members import ClassicJoin
+from yak.limits import GROUP_STRING_BYTES_MAX
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Led
+    from yak.broker.coordinator.writing import Then
+    from yak.groups.group import Group
+
+KEY, NAME, VERSIONS = 11, "JoinGroup", range(10)
+ABSENT: tuple[str, ...] = ()
+
+_ASKS_TWICE_VERSION = 4
+_NULL_PROTOCOL_VERSION = 7
+_SKIPS_VERSION = 9
+_MS = dt.timedelta(milliseconds=1)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Check what can be checked without the group, then let the group decide."""
+    request = call.request
+    try:
+        asked = _join_of(call)
+        held = broker.coordinator.of(request.group_id)
+        config = broker.config
+        check_timeouts(
+            config.group_min_session_timeout_ms, config.group_max_session_timeout_ms, asked.session_timeout_ms
+        )
+        group = held.shard.groups.get(request.group_id)
+        if group is None:
+            if asked.member_id:
+                raise PeerError(ErrorCode.unknown_member_id)
+            group = held.shard.ensure(request.group_id)
+        if group.consumer is not None and group.consumer.is_empty:
+            broker.coordinator.consumers.make_room(held, group)
+        if group.consumer is not None:
+            return _join_consumer_group(broker, call, held, group, asked)
+    except PeerError as refusal:
+        return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
+    waiting = MemberWaiting(
+        broker,
+        call,
+        group.members,
+        lambda fields: _shape(call, fields),
+        refused_join(request.member_id, ErrorCode.rebalance_in_progress),
+    )
+    join(group.members, asked, waiting, broker.now_ms)
+    held.shard.drop_if_void(group)
+    return Later(waiting)
+
+
+def _join_of(call: Call) -> Join:
+    request = call.request
+    session_timeout_ms = request.session_timeout // _MS
+    rebalance_timeout = getattr(request, "rebalance_timeout", None)
+    protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+    instance_id = getattr(request, "group_instance_id", None)
+    for text in (request.member_id, instance_id or "", request.protocol_type, *(name for name, _data in protocols)):
+        if len(text.encode()) > GROUP_STRING_BYTES_MAX:
+            raise PeerError(ErrorCode.invalid_request, "a name of more than 32,000 bytes")
+    return Join(
+        request.member_id,
+        instance_id,
+        call.client_id or "",
+        client_host(call),
+        session_timeout_ms if rebalance_timeout is None else max(0, rebalance_timeout // _MS),
+        session_timeout_ms,
+        request.protocol_type,
+        protocols,
+        must_ask_twice=call.version >= _ASKS_TWICE_VERSION,
+        skips_assignment=call.version >= _SKIPS_VERSION,
+    )
+
+
+def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, asked: Join) -> Outcome:
+    """A member that speaks the classic protocol comes into a group of the other one: nobody is waited for."""
+    request = ClassicJoin(
+        asked.member_id,
+        asked.instance_id,
+        asked.client_id,
+        asked.client_host,
+        asked.rebalance_timeout_ms,
+        asked.session_timeout_ms,
+        asked.protocol_type,
+        asked.protocols,
+        broker.coordinator.new_member_id(asked.instance_id or asked.client_id),
+        needs_known_id=asked.must_ask_twice,
+    )
+
+    def refused(error_code: ErrorCode) -> Fields:
+        return _shape(call, refused_join(asked.member_id, error_code))
+
+    def operation(then: Then) -> Fields:
+        answer = broker.coordinator.consumers.join_classic(held, group, request, then)
+        return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
+
+    return answer_when_safe(broker, call, operation, refused)
+
+
+def client_host(call: Call) -> str:
+    """Where the client is, as Kafka shows it: a slash and the address."""
+    return "/" + call.connection.peer.rpartition(":")[0].strip("[]")
+
+
+def _shape(call: Call, fields: Fields) -> Fields:
+    if fields["protocol_name"] is None and call.version < _NULL_PROTOCOL_VERSION:
+        return fields | {"protocol_name": ""}
+    return fields

@@ -1,0 +1,41 @@
+"""ListGroups (key 16, v0-5): the groups that this broker coordinates; a client asks every broker.
+
+v3: flexible. v4: states, and a filter by them (KIP-518). v5: types, and a filter by them (KIP-848).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Now, Outcome
+from yak.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 16, "ListGroups", range(6)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """All groups, as far as they are known; filters do not mind the case of letters."""
+    coordinator = broker.coordinator
+    if coordinator.is_loading():
+        return Now({"error_code": ErrorCode.coordinator_load_in_progress, "groups": []})
+    states = {state.lower() for state in getattr(call.request, "states_filter", ())}
+    types = {kind.lower() for kind in getattr(call.request, "types_filter", ())}
+    groups = []
+    for held in coordinator.led.values():
+        for group in held.shard.groups.values():
+            state = group.state_name
+            if (states and state.lower() not in states) or (types and group.type_name not in types):
+                continue
+            groups.append(
+                {
+                    "group_id": group.group_id,
+                    "protocol_type": group.protocol_type,
+                    "group_state": state,
+                    "group_type": group.type_name,
+                }
+            )
+    return Now({"error_code": ErrorCode.none, "groups": groups})

@@ -1,0 +1,147 @@
+"""OffsetCommit (key 8, v2-10): how far a group has come; answered when that is committed.
+
+The empty group id is one like any other here, as it always was in Kafka (GroupCoordinatorService.commitOffsets).
+v3: throttle time. v5: no retention time of its own any more. v6: the leader epoch. v7: static members. v8: flexible. v9: members of
+the new protocol (KIP-848). v10: topic ids.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import GroupWaiting
+from yak.errors import ErrorCode, PeerError
+from yak.groups.offsets import NO_EXPIRY, Committed, offset_record
+from yak.limits import GROUP_STRING_BYTES_MAX
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Led
+    from yak.groups.group import Group
+
+KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
+ABSENT: tuple[str, ...] = ()
+
+_LAST_RETENTION_VERSION = 4
+_GROUP_UNKNOWN_VERSION = 9
+_BY_ID_VERSION = 10
+_MS = dt.timedelta(milliseconds=1)
+
+_Place = tuple[str, int, Committed]
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Check who commits, and then every offset by itself."""
+    request = call.request
+    try:
+        held, group = _group_of(broker, call)
+    except PeerError as refusal:
+        return Now(_all(call, refusal.error_code))
+    places: list[_Place] = []
+    answers = [_checked(broker, call, topic, places) for topic in request.topics]
+    fields: Fields = {"topics": answers}
+    if not places:
+        held.shard.drop_if_void(group)
+        return Now(fields)
+    waiting = GroupWaiting(
+        broker,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        lambda: _failed(fields, ErrorCode.coordinator_not_available),
+    )
+
+    def replay() -> None:
+        for place in places:
+            group.offsets.put(*place)
+
+    def then(error_code: ErrorCode) -> None:
+        waiting.complete(fields if error_code == ErrorCode.none else _failed(fields, error_code))
+
+    records = [offset_record(group.group_id, *place) for place in places]
+    broker.coordinator.append(held, group, records, replay, then)
+    held.shard.drop_if_void(group)
+    return Later(waiting)
+
+
+def _group_of(broker: Broker, call: Call) -> tuple[Led, Group]:
+    """The group, if this one may commit for it; of a generation below zero it need not exist (a "simple" consumer)."""
+    request = call.request
+    held = broker.coordinator.of(request.group_id, may_be_empty=True)
+    group = held.shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation >= 0:
+            raise PeerError(
+                ErrorCode.group_id_not_found if call.version >= _GROUP_UNKNOWN_VERSION else ErrorCode.illegal_generation
+            )
+        return held, held.shard.ensure(request.group_id)
+    group.check_commit(
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        generation,
+        api_version=call.version,
+        now_ms=broker.now_ms,
+    )
+    return held, group
+
+
+def _checked(broker: Broker, call: Call, topic: Any, places: list[_Place]) -> Fields:
+    by_id = call.version >= _BY_ID_VERSION
+    name = broker.topic_name(topic.topic_id) if by_id else topic.name
+    info = None if name is None else broker.image.topics.get(name)
+    expire_ms = NO_EXPIRY
+    if call.version <= _LAST_RETENTION_VERSION:
+        retention_ms = call.request.retention_time // _MS
+        expire_ms = broker.now_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
+    answers = []
+    for asked in topic.partitions:
+        metadata = asked.committed_metadata or ""
+        code = ErrorCode.none
+        if info is None or name is None:
+            code = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+        elif not 0 <= asked.partition_index < len(info.partitions):
+            code = ErrorCode.unknown_topic_or_partition
+        elif _is_too_long(metadata, broker.config.offset_metadata_max_bytes):
+            code = ErrorCode.offset_metadata_too_large
+        else:
+            epoch = getattr(asked, "committed_leader_epoch", -1)
+            committed = Committed(asked.committed_offset, epoch, metadata, broker.now_ms, expire_ms)
+            places.append((name, asked.partition_index, committed))
+        answers.append({"partition_index": asked.partition_index, "error_code": code})
+    return _topic(topic, answers)
+
+
+def _is_too_long(metadata: str, limit: int) -> bool:
+    """The limit, though named in bytes, is one of Java's characters; and a record has room for so many bytes."""
+    return len(metadata.encode("utf-16-le")) // 2 > limit or len(metadata.encode()) > GROUP_STRING_BYTES_MAX
+
+
+def _topic(topic: Any, partitions: list[Fields]) -> Fields:
+    return {
+        "name": getattr(topic, "name", ""),
+        "topic_id": getattr(topic, "topic_id", None),
+        "partitions": partitions,
+    }
+
+
+def _failed(fields: Fields, error_code: ErrorCode) -> Fields:
+    """The same answer, with an error for what was to be written."""
+    for topic in fields["topics"]:
+        for answer in topic["partitions"]:
+            if answer["error_code"] == ErrorCode.none:
+                answer["error_code"] = error_code
+    return fields
+
+
+def _all(call: Call, error_code: ErrorCode) -> Fields:
+    return {
+        "topics": [
+            _topic(
+                topic,
+                [{"partition_index": asked.partition_index, "error_code": error_code} for asked in topic.partitions],
+            )
+            for topic in call.request.topics
+        ]
+    }

@@ -1,0 +1,61 @@
+"""OffsetDelete (key 47, v0): forget what a group committed of partitions that no member consumes (KIP-496)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import GroupWaiting
+from yak.errors import ErrorCode, PeerError
+from yak.groups.offsets import offset_record
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 47, "OffsetDelete", range(1)
+ABSENT: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Each partition by itself; one of which nothing is committed is no error."""
+    request = call.request
+    try:
+        held = broker.coordinator.of(request.group_id)
+        group = held.shard.groups.get(request.group_id)
+        if group is None:
+            raise PeerError(ErrorCode.group_id_not_found)
+        group.check_deletion_of_offsets()
+    except PeerError as refusal:
+        return Now({"error_code": refusal.error_code, "topics": []})
+    places: list[tuple[str, int]] = []
+    topics = []
+    for topic in request.topics:
+        known = broker.image.topics.get(topic.name)
+        answers = []
+        for asked in topic.partitions:
+            code = ErrorCode.none
+            if group.is_subscribed(topic.name):
+                code = ErrorCode.group_subscribed_to_topic
+            elif group.offsets.get(topic.name, asked.partition_index) is not None:
+                places.append((topic.name, asked.partition_index))
+            elif known is None or not 0 <= asked.partition_index < len(known.partitions):
+                code = ErrorCode.unknown_topic_or_partition
+            answers.append({"partition_index": asked.partition_index, "error_code": code})
+        topics.append({"name": topic.name, "partitions": answers})
+    fields: Fields = {"error_code": ErrorCode.none, "topics": topics}
+    if not places:
+        return Now(fields)
+    failed: Fields = {"error_code": ErrorCode.coordinator_not_available, "topics": []}
+    waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, lambda: failed)
+
+    def replay() -> None:
+        for topic, index in places:
+            group.offsets.put(topic, index, None)
+        held.shard.drop_if_void(group)
+
+    def then(error_code: ErrorCode) -> None:
+        waiting.complete(fields if error_code == ErrorCode.none else {"error_code": error_code, "topics": []})
+
+    records = [offset_record(group.group_id, topic, index, None) for topic, index in places]
+    broker.coordinator.append(held, group, records, replay, then)
+    return Later(waiting)

@@ -1,0 +1,148 @@
+"""OffsetFetch (key 9, v1-10): what groups have committed; -1 where there is nothing, of unknown groups too.
+
+v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets (there are no transactions yet,
+so all are). v8: several groups. v9: members of the new protocol (KIP-848). v10: topic ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import GroupWaiting
+from yak.errors import ErrorCode, PeerError
+from yak.groups.offsets import Committed
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Led
+    from yak.groups.group import Group
+
+KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
+ABSENT: tuple[str, ...] = ()
+
+_TOP_LEVEL_ERROR_VERSION = 2
+_SEVERAL_GROUPS_VERSION = 8
+_BY_ID_VERSION = 10
+_NOTHING = Committed(-1, -1, "", 0)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Answer when all that the answer rests on is committed."""
+    request = call.request
+    several = call.version >= _SEVERAL_GROUPS_VERSION
+    asked = list(request.groups) if several else [request]
+    found: list[tuple[Led, Group]] = []
+    refusals: dict[int, ErrorCode] = {}
+    for index, each in enumerate(asked):
+        try:
+            held = broker.coordinator.of(each.group_id, may_be_empty=True)
+        except PeerError as refusal:
+            refusals[index] = refusal.error_code
+            continue
+        group = held.shard.groups.get(each.group_id)
+        try:
+            _check(each, group)
+        except PeerError as refusal:
+            refusals[index] = refusal.error_code
+            continue
+        if group is not None:
+            found.append((held, group))
+
+    def build() -> Fields:
+        answers = [_group(broker, call, each, refusals.get(index)) for index, each in enumerate(asked)]
+        if several:
+            return {
+                "groups": [{"group_id": each.group_id, **answer} for each, answer in zip(asked, answers, strict=True)]
+            }
+        for topic in answers[0]["topics"]:
+            del topic["topic_id"]
+        return answers[0]
+
+    if all(held.partition.high_watermark >= group.uncommitted_end for held, group in found):
+        return Now(build())
+    left = len(found)
+
+    def late() -> Fields:
+        refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(ErrorCode.coordinator_not_available)))
+        return build()
+
+    waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, late)
+
+    def then(error_code: ErrorCode) -> None:
+        nonlocal left
+        left -= 1
+        if error_code != ErrorCode.none:
+            refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(error_code)))
+        if left == 0:
+            waiting.complete(build())
+
+    for held, group in found:
+        broker.coordinator.when_committed(held, group, then)
+    return Later(waiting)
+
+
+def _check(asked: Any, group: Group | None) -> None:
+    """Whether this one may ask; who says that it is a member must be one (v9, KIP-848)."""
+    member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+    if group is not None:
+        group.check_fetch(member_id, member_epoch)
+    elif member_id is not None and member_epoch >= 0:
+        raise PeerError(ErrorCode.group_id_not_found)
+
+
+def _as_fetch(error_code: ErrorCode) -> ErrorCode:
+    """Consumers before 3.9 do not know COORDINATOR_NOT_AVAILABLE here (GroupCoordinatorService.handleOffsetFetchException)."""
+    return ErrorCode.not_coordinator if error_code == ErrorCode.coordinator_not_available else error_code
+
+
+def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) -> Fields:
+    offsets: Mapping[str, Mapping[int, Committed]] = {}
+    if refusal is None:
+        try:
+            group = broker.coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
+        except PeerError as error:
+            refusal = error.error_code
+        else:
+            offsets = {} if group is None else group.offsets.topics
+    if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
+        topics = []
+    elif asked.topics is None:
+        topics = [_known_topic(broker, name, partitions) for name, partitions in offsets.items()]
+    else:
+        topics = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
+    return {"error_code": refusal or ErrorCode.none, "topics": topics}
+
+
+def _known_topic(broker: Broker, name: str, partitions: Mapping[int, Committed]) -> Fields:
+    info = broker.image.topics.get(name)
+    return {
+        "name": name,
+        "topic_id": None if info is None else info.topic_id,
+        "partitions": [_partition(index, partitions[index]) for index in sorted(partitions)],
+    }
+
+
+def _topic(
+    broker: Broker, call: Call, asked: Any, offsets: Mapping[str, Mapping[int, Committed]], refusal: ErrorCode | None
+) -> Fields:
+    by_id = call.version >= _BY_ID_VERSION
+    name = broker.topic_name(asked.topic_id) if by_id else asked.name
+    code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
+    partitions: Mapping[int, Committed] = {} if name is None or refusal else offsets.get(name, {})
+    return {
+        "name": getattr(asked, "name", ""),
+        "topic_id": getattr(asked, "topic_id", None),
+        "partitions": [_partition(index, partitions.get(index, _NOTHING), code) for index in asked.partition_indexes],
+    }
+
+
+def _partition(index: int, committed: Committed, error_code: ErrorCode = ErrorCode.none) -> Fields:
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+        "error_code": error_code,
+    }

@@ -1,0 +1,66 @@
+"""SyncGroup (key 14, v0-5): the leader brings the assignment, everybody takes its own part.
+
+v3: static members (KIP-345). v4: flexible. v5: protocol type and name, to find clients that confuse groups. The answer leaves when the
+assignment is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.answers import refused_sync
+from yak.groups.classic.syncing import Sync, sync
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Led
+    from yak.broker.coordinator.writing import Then
+    from yak.groups.group import Group
+
+KEY, NAME, VERSIONS = 14, "SyncGroup", range(6)
+ABSENT: tuple[str, ...] = ()
+
+_PROTOCOL_VERSION = 5
+
+
+def _of_consumer_group(broker: Broker, call: Call, held: Led, group: Group) -> Outcome:
+    """A member that speaks the classic protocol in a group of the other one."""
+
+    def operation(then: Then) -> Fields:
+        answer = broker.coordinator.consumers.sync_classic(group, call.request)
+        broker.coordinator.when_committed(held, group, then)
+        return answer
+
+    return answer_when_safe(broker, call, operation, refused_sync)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Hand it to the group."""
+    request = call.request
+    try:
+        if call.version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
+            raise PeerError(ErrorCode.inconsistent_group_protocol)
+        held = broker.coordinator.of(request.group_id)
+        group = held.shard.groups.get(request.group_id)
+        if group is None:
+            raise PeerError(ErrorCode.unknown_member_id)
+        if group.consumer is not None:
+            return _of_consumer_group(broker, call, held, group)
+    except PeerError as refusal:
+        return Now(refused_sync(refusal.error_code))
+    waiting = MemberWaiting(
+        broker, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
+    )
+    asked = Sync(
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        request.generation_id,
+        getattr(request, "protocol_type", None),
+        getattr(request, "protocol_name", None),
+        {each.member_id: bytes(each.assignment) for each in request.assignments},
+    )
+    sync(group.members, asked, waiting, broker.now_ms)
+    return Later(waiting)

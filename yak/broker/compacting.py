@@ -1,0 +1,219 @@
+"""When logs are compacted: one at a time, the dirtiest first, piece by piece in a job, and only where something changed.
+
+A log is looked at some seconds (`log.cleaner.backoff.ms`) after a segment of it was closed and flushed, and when time alone
+lets more be cleaned. Each replica compacts for itself. Between two pieces the loop has the processor to itself: a thread
+that computes would else hold up every request by milliseconds.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from yak.errors import LogDirectoryFailure
+from yak.replication.partition import Partition
+from yak.storage import swap
+from yak.storage.cleanable import Cleanable, cleanable, is_compacted
+from yak.storage.compaction import Abandoned, Compaction, NoRoom, Replacement, Uncleanable
+from yak.storage.log import Log
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+PIECE_GAP_MS = 2
+"""Pause after each piece, about as long as one takes: half a core at most."""
+NO_ROOM_PAUSE_MS = 60_000
+_NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+_END = object()
+
+
+class _Round:
+    """A compaction under way. `due_ms`: when its next piece may begin; None while a piece is with a job."""
+
+    def __init__(self, partition: Partition, compaction: Compaction, now_ms: int) -> None:
+        self.partition = partition
+        self.log = compaction.log
+        self.compaction = compaction
+        self.work: Generator[Replacement | None, None, None] = compaction.work()
+        self.began_ms = now_ms
+        self.due_ms: int | None = None
+
+    def is_over(self) -> bool:
+        """Whether the log is no longer ours, or not what it was."""
+        return self.partition.log is not self.log or self.compaction.is_void()
+
+
+class Compacting:
+    """Which logs may be worth it, and the one that is being compacted."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._due: dict[Partition, int] = {}
+        self._round: _Round | None = None
+        self._uncleanable: dict[Log, None] = {}
+        """Logs that cannot be compacted before somebody looked at them."""
+
+    def consider(self, partition: Partition) -> None:
+        """A segment was closed and flushed, or the configuration is another: look at the log some time soon."""
+        log, broker = partition.log, self._broker
+        if log is None or not is_compacted(log.config) or not broker.config.log_cleaner_enable:
+            return
+        self._look_at(partition, broker.now_ms + broker.config.log_cleaner_backoff_ms)
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        if self._broker.maintenance.is_stopping:
+            return None
+        if self._round is not None:
+            return self._round.due_ms
+        return min(self._due.values(), default=None)
+
+    def on_timer(self) -> None:
+        """Go on with the round under way, or begin one."""
+        if self._broker.maintenance.is_stopping:
+            return
+        now_ms, round_ = self._broker.now_ms, self._round
+        if round_ is None:
+            self._begin(now_ms)
+        elif round_.due_ms is not None and round_.due_ms <= now_ms:
+            self._run_piece(round_)
+
+    # ----------------------------------------------------------------------------------------------------- choosing
+
+    def _look_at(self, partition: Partition, due_ms: int) -> None:
+        self._due[partition] = min(due_ms, self._due.get(partition, due_ms))
+
+    def _begin(self, now_ms: int) -> None:
+        best: tuple[Partition, Cleanable] | None = None
+        for partition in [partition for partition, due_ms in self._due.items() if due_ms <= now_ms]:
+            scope = self._judge(partition, now_ms)
+            if scope is not None and (best is None or _dirt(scope) > _dirt(best[1])):
+                best = partition, scope
+        if best is None:
+            return
+        partition, scope = best
+        del self._due[partition]
+        log = partition.log
+        assert log is not None
+        compaction = Compaction(log, scope, self._broker.config.log_cleaner_dedupe_buffer_size, now_ms)
+        self._round = _Round(partition, compaction, now_ms)
+        self._run_piece(self._round)
+
+    def _judge(self, partition: Partition, now_ms: int) -> Cleanable | None:
+        """What to clean of a partition; None when it is not worth it, and then it is due when that may be otherwise."""
+        del self._due[partition]
+        log = partition.log
+        if log is None or log in self._uncleanable or not is_compacted(log.config):
+            return None
+        try:
+            scope = cleanable(log, partition.high_watermark, now_ms)
+        except LogDirectoryFailure as failure:
+            self._broker.directory_failed(failure)
+            return None
+        if scope.is_worth(log.config):
+            self._due[partition] = now_ms
+            return scope
+        again_ms = now_ms + max(1, self._broker.config.log_cleaner_backoff_ms)
+        if scope.due_ms is not None:
+            self._look_at(partition, max(again_ms, scope.due_ms))
+        elif scope.end_offset < min(log.recovery_point, log.active.base_offset):
+            # it waits for the high watermark, which tells nobody here
+            self._look_at(partition, again_ms)
+        return None
+
+    # ----------------------------------------------------------------------------------------------------- a round
+
+    def _run_piece(self, round_: _Round) -> None:
+        round_.due_ms = None
+        self._broker.jobs.run("compact", partial(next, round_.work, _END), self._piece_done)
+
+    def _piece_done(self, done: Any, error: BaseException | None) -> None:
+        round_ = self._round
+        assert round_ is not None
+        if error is not None:
+            self._round = None
+            self._failed(round_, error)
+        elif round_.is_over() or self._broker.maintenance.is_stopping:
+            self._give_up(round_, done)
+        elif done is _END:
+            self._round = None
+            self._finished(round_)
+        elif isinstance(done, Replacement) and not self._put_in_place(round_, done):
+            self._give_up(round_, done)
+        else:
+            round_.due_ms = self._broker.now_ms + PIECE_GAP_MS
+
+    def _put_in_place(self, round_: _Round, ready: Replacement) -> bool:
+        """Have the new segment instead of the old ones; False when these are no longer in the log."""
+        log = round_.log
+        if not swap.holds(log, ready.replaced):
+            return False
+        try:
+            remove = swap.replace(log, ready.replaced, ready.cleaned)
+        except LogDirectoryFailure as failure:
+            self._broker.directory_failed(failure)
+            return False
+        self._broker.maintenance.delete_later(remove, log.config.file_delete_delay_ms)
+        return True
+
+    def _give_up(self, round_: _Round, done: Any) -> None:
+        """The log was cut, deleted or lost meanwhile: what was made for it counts for nothing."""
+        self._round = None
+        self.consider(round_.partition)
+
+        def clean_up() -> None:
+            round_.work.close()
+            if isinstance(done, Replacement):
+                swap.discard(done.cleaned)
+
+        self._broker.jobs.run("delete", clean_up, lambda _result, _error: None)
+
+    def _finished(self, round_: _Round) -> None:
+        broker, log, result = self._broker, round_.log, round_.compaction.result
+        log.cleaned_offset = result.end_offset
+        broker.maintenance.checkpoint_soon()
+        # whether more is due is soon found
+        self._look_at(round_.partition, broker.now_ms)
+        broker.notice(
+            "info",
+            "log-compacted",
+            partition=str(round_.partition.topic_partition),
+            up_to_offset=result.end_offset,
+            keys=result.keys,
+            dropped_records=result.dropped_records,
+            segments_before=result.segments_before,
+            segments_after=result.segments_after,
+            bytes_before=result.bytes_before,
+            bytes_after=result.bytes_after,
+            took_ms=broker.now_ms - round_.began_ms,
+        )
+        if result.unreadable_batches:
+            broker.notice(
+                "error",
+                "log-damaged",
+                partition=str(round_.partition.topic_partition),
+                reason=f"{result.unreadable_batches} batches cannot be read; compaction left them as they are",
+                served=True,
+            )
+
+    def _failed(self, round_: _Round, error: BaseException) -> None:
+        broker, partition, name = self._broker, round_.partition, str(round_.partition.topic_partition)
+        if isinstance(error, Abandoned) or round_.is_over():
+            self.consider(partition)
+        elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
+            self._look_at(partition, broker.now_ms + NO_ROOM_PAUSE_MS)
+            broker.notice("warning", "compaction-put-off", partition=name, reason=f"the disk is full: {error}")
+        elif isinstance(error, Uncleanable):
+            self._uncleanable[round_.log] = None
+            broker.notice("error", "log-not-compacted", partition=name, reason=str(error))
+        elif isinstance(error, OSError):
+            broker.directory_failed(LogDirectoryFailure(round_.log.directory, error))
+        else:
+            self._uncleanable[round_.log] = None
+            raise error
+
+
+def _dirt(scope: Cleanable) -> tuple[bool, float]:
+    return scope.is_overdue, scope.dirty_ratio

@@ -1,0 +1,309 @@
+"""Groups of the consumer protocol (KIP-848) in this broker: their decisions written, their clock, and their change of protocol.
+
+`yak.groups.consumer` decides and replays. A classic group becomes one of these when somebody joins it with a ConsumerGroupHeartbeat, and
+goes back when the last such member is gone; its members go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.broker.coordinator.topics_view import ImageTopics
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import ClassicGroup
+from yak.groups.classic.member import Member
+from yak.groups.classic.records import StoredGroup, group_record
+from yak.groups.consumer.classic_members import ClassicJoin
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.heartbeat import Decision
+from yak.groups.consumer.records import decode
+from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
+from yak.groups.consumer.upgrading import ClassicMember, upgraded
+from yak.groups.group import Group
+from yak.groups.record import Record
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Coordinator, Led
+    from yak.broker.coordinator.writing import Then
+    from yak.config.broker_configs import BrokerConfig
+
+RETRY_MS: Final = 1_000
+"""When what could not be written is tried again by the clock."""
+_JOIN_EPOCH: Final = 0
+
+
+def settings_of(config: BrokerConfig) -> ConsumerGroupSettings:
+    """Kafka's `group.consumer.*` configs."""
+    return ConsumerGroupSettings(
+        session_timeout_ms=config.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        max_size=config.group_consumer_max_size,
+        assignors=config.group_consumer_assignors,
+        regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
+        classic_max_size=config.group_max_size,
+    )
+
+
+class ConsumerGroups:
+    """What the coordinator does with such groups."""
+
+    def __init__(self, broker: Broker, coordinator: Coordinator) -> None:
+        self._broker = broker
+        self._coordinator = coordinator
+        self.settings = settings_of(broker.config)
+
+    @property
+    def topics(self) -> ImageTopics:
+        """The topics there are now."""
+        return ImageTopics(self._broker.image)
+
+    # ------------------------------------------------------------------------------------------------- their requests
+
+    def heartbeat(
+        self, held: Led, request: Any, *, client_id: str, client_host: str, api_version: int, then: Then
+    ) -> dict[str, Any]:
+        """A ConsumerGroupHeartbeat: the answer, to be given when `then` is called with no error. Raises PeerError."""
+        group_id = request.group_id
+        is_joining = request.member_epoch == _JOIN_EPOCH
+        group = held.shard.groups.get(group_id)
+        if group is None:
+            if not is_joining:
+                raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+            group = held.shard.ensure(group_id)
+        try:
+            if group.consumer is None and group.has_members:
+                if not is_joining:
+                    raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
+                self._upgrade(held, group)
+            consumer = group.consumer or ConsumerGroup(group_id)
+            decision = consumer.heartbeat(
+                request,
+                client_id=client_id,
+                client_host=client_host,
+                api_version=api_version,
+                now_ms=self._broker.now_ms,
+                topics=self.topics,
+                settings=self.settings,
+                new_member_id=str(self._broker.dice.uuid4()),
+            )
+            self._carry_out(held, group, consumer, decision, then)
+        finally:
+            held.shard.drop_if_void(group)
+        return decision.answer
+
+    def join_classic(self, held: Led, group: Group, request: ClassicJoin, then: Then) -> dict[str, Any]:
+        """A JoinGroup to such a group, answered like `heartbeat`. Raises PeerError."""
+        assert group.consumer is not None
+        decision = group.consumer.join_classic(
+            request, now_ms=self._broker.now_ms, topics=self.topics, settings=self.settings
+        )
+        self._carry_out(held, group, group.consumer, decision, then)
+        return decision.answer
+
+    def sync_classic(self, group: Group, request: Any) -> dict[str, Any]:
+        """The answer to a SyncGroup to such a group. Raises PeerError."""
+        assert group.consumer is not None
+        answer = group.consumer.sync_classic(
+            request.member_id,
+            getattr(request, "group_instance_id", None),
+            request.generation_id,
+            getattr(request, "protocol_type", None),
+            getattr(request, "protocol_name", None),
+            now_ms=self._broker.now_ms,
+            topics=self.topics,
+            settings=self.settings,
+        )
+        self._schedule(group.consumer)
+        return answer
+
+    def heartbeat_classic(self, group: Group, request: Any) -> ErrorCode:
+        """The answer to a Heartbeat to such a group. Raises PeerError."""
+        assert group.consumer is not None
+        code = group.consumer.heartbeat_classic(
+            request.member_id,
+            getattr(request, "group_instance_id", None),
+            request.generation_id,
+            now_ms=self._broker.now_ms,
+            topics=self.topics,
+            settings=self.settings,
+        )
+        self._schedule(group.consumer)
+        return code
+
+    def leave_classic(
+        self, held: Led, group: Group, leaving: list[tuple[str, str | None, str | None]], then: Then
+    ) -> list[dict[str, Any]]:
+        """A LeaveGroup to such a group: an answer for each member, to be given like `heartbeat`'s."""
+        assert group.consumer is not None
+        identities = [(member_id, instance_id) for member_id, instance_id, _reason in leaving]
+        decision = group.consumer.leave_classic(identities, topics=self.topics, settings=self.settings)
+        self._carry_out(held, group, group.consumer, decision, then)
+        answers: list[dict[str, Any]] = decision.answer["members"]
+        return answers
+
+    def describe(self, consumer: ConsumerGroup) -> dict[str, Any]:
+        """What ConsumerGroupDescribe says of a group."""
+        return consumer.describe(self.topics, self.settings)
+
+    # ------------------------------------------------------------------------------------------------------- decisions
+
+    def _carry_out(self, held: Led, group: Group, consumer: ConsumerGroup, decision: Decision, then: Then) -> None:
+        """Write a decision's records and replay them; with none of them, `then` only waits for what there is."""
+        now_ms = self._broker.now_ms
+        if not decision.records:
+            consumer.accepted(decision, now_ms, self.settings)
+            self._schedule(consumer)
+            self._coordinator.when_committed(held, group, then)
+            return
+        # an empty classic group makes room, in the same batch
+        records = [] if group.consumer is consumer else group.forgetting_classic()
+        records += decision.records
+        classic = None
+        if decision.downgrade is not None:
+            classic = self._classic_of(decision.downgrade)
+            records.append(group_record(classic, None, now_ms))
+
+        def replay() -> None:
+            if group.consumer is not consumer:
+                self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
+                group.consumer = consumer
+            for record in decision.records:
+                consumer.replay(decode(record))
+            if classic is not None:
+                self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
+                return
+            consumer.accepted(decision, now_ms, self.settings)
+            self._schedule(consumer)
+
+        self._coordinator.append(held, group, records, replay, then)
+
+    def _schedule(self, consumer: ConsumerGroup) -> None:
+        due_ms = consumer.next_due()
+        if due_ms is not None:
+            self._coordinator.schedule(consumer, due_ms)
+
+    def on_time(self, consumer: ConsumerGroup) -> None:
+        """Fence the members of a group whose time is over."""
+        try:
+            held = self._coordinator.find(consumer.group_id)
+        except PeerError:
+            return
+        group = held.shard.groups.get(consumer.group_id)
+        if group is None or group.consumer is not consumer:
+            return
+        now_ms = self._broker.now_ms
+        decision = consumer.on_time(now_ms, self.topics, self.settings)
+        failed = [ErrorCode.none]
+        if decision.records:
+            self._broker.notice("info", "group-members-silent", group=consumer.group_id, epoch=consumer.epoch)
+
+            def then(error_code: ErrorCode) -> None:
+                failed[0] = error_code
+
+            self._carry_out(held, group, consumer, decision, then)
+        due_ms = consumer.next_due()
+        if group.consumer is consumer and due_ms is not None:
+            wait_ms = 1 if failed[0] == ErrorCode.none else RETRY_MS
+            self._coordinator.schedule(consumer, max(due_ms, now_ms + wait_ms))
+
+    def loaded(self, group: Group) -> None:
+        """A group was read from the log: every member has a whole session from now."""
+        consumer = group.consumer
+        if consumer is None:
+            return
+        if consumer.is_deleted:
+            group.consumer = None
+            return
+        consumer.loaded(self._broker.now_ms, self.settings)
+        self._schedule(consumer)
+
+    # ------------------------------------------------------------------------------------------- from one to the other
+
+    def _upgrade(self, held: Led, group: Group) -> None:
+        """A classic group with members becomes one of these. Raises PeerError when it cannot be, or not be written."""
+        classic = group.members
+        members = [
+            ClassicMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.rebalance_timeout_ms,
+                each.session_timeout_ms,
+                each.protocols,
+                each.assignment,
+            )
+            for each in classic.members.values()
+        ]
+        plan = ClassicPlan(group.group_id, classic.generation, classic.protocol_type or "", classic.protocol, members)
+        records = upgraded(plan, self.topics, self.settings)
+
+        def replay() -> None:
+            consumer = ConsumerGroup(group.group_id)
+            for record in records:
+                consumer.replay(decode(record))
+            consumer.loaded(self._broker.now_ms, self.settings)
+            self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
+            group.consumer = consumer
+            self._schedule(consumer)
+            self._broker.notice("info", "group-upgraded", group=group.group_id, members=len(members))
+
+        self._write_now(held, group, group.forgetting_classic() + records, replay)
+
+    def _downgrade(self, group: Group, classic: ClassicGroup, *, must_rebalance: bool) -> None:
+        now_ms = self._broker.now_ms
+        self._coordinator.put_classic(group, ErrorCode.unknown_member_id, classic)
+        self._broker.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
+        classic.arm(now_ms)
+        if must_rebalance:
+            classic.prepare_rebalance("the group went back to the classic protocol", now_ms)
+
+    def _classic_of(self, plan: ClassicPlan) -> ClassicGroup:
+        classic = self._coordinator.make_group(plan.group_id)
+        members = tuple(
+            Member(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.rebalance_timeout_ms,
+                each.session_timeout_ms,
+                each.protocols,
+                each.assignment,
+            )
+            for each in plan.members
+        )
+        leader = members[0].member_id
+        now_ms = self._broker.now_ms
+        stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, now_ms, members)
+        classic.restore(stored, now_ms)
+        return classic
+
+    def make_room(self, held: Led, group: Group) -> None:
+        """A classic member joins a group that has no members any more: it is a classic one from now on. Raises PeerError."""
+        consumer = group.consumer
+        assert consumer is not None
+        assert consumer.is_empty
+        self._write_now(
+            held,
+            group,
+            consumer.tombstones(),
+            lambda: self._coordinator.put_classic(group, ErrorCode.unknown_member_id),
+        )
+
+    def _write_now(self, held: Led, group: Group, records: list[Record], replay: Callable[[], None]) -> None:
+        """Write and replay; raises PeerError when nothing could be written."""
+        codes: list[ErrorCode] = []
+        is_written = []
+
+        def taken() -> None:
+            is_written.append(True)
+            replay()
+
+        self._coordinator.append(held, group, records, taken, codes.append)
+        if not is_written:
+            raise PeerError(codes[0])

@@ -1,0 +1,302 @@
+"""The groups of this broker: which it coordinates, their records, and their clock.
+
+A broker coordinates the groups of a partition of `__consumer_offsets` from when it has read it (`loading`) until it no longer leads
+it. Decide, append, replay: a request is decided on what is in memory, its records are written, what they say is taken into memory, and
+the answer leaves when they are committed. If we lose the partition, all of that is dropped, and the next leader reads it from the log.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from yak.broker.call import Waiting
+from yak.broker.coordinator import writing
+from yak.broker.coordinator.consumer_groups import ConsumerGroups
+from yak.broker.coordinator.expiry import OffsetExpiry
+from yak.broker.coordinator.loading import Loading
+from yak.broker.coordinator.writing import Then
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import ClassicGroup, ClassicSettings
+from yak.groups.classic.records import group_record
+from yak.groups.classic.states import ClassicState
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.group import Group
+from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.groups.record import Record
+from yak.groups.shard import Shard
+from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_STALE_DUES_MAX: Final = 64
+_UTF8_BYTES_MAX: Final = 4
+
+
+class Led:
+    """A partition of `__consumer_offsets` that we lead: its groups, once `loading` is None."""
+
+    __slots__ = ("loading", "partition", "shard", "started_ms")
+
+    def __init__(self, partition: Partition, shard: Shard, started_ms: int) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.started_ms = started_ms
+        self.loading: Loading | None = None
+
+
+class Coordinator:
+    """What the group APIs ask; also the `Port` of every classic group here."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        config = broker.config
+        self._settings = ClassicSettings(
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+            min_session_timeout_ms=config.group_min_session_timeout_ms,
+            max_session_timeout_ms=config.group_max_session_timeout_ms,
+        )
+        self.led: dict[int, Led] = {}
+        self._loading: dict[int, Loading] = {}
+        """Those of them that are still read, by partition."""
+        self._due: dict[ClassicGroup | ConsumerGroup, int] = {}
+        """When each group wants to be looked at."""
+        self._heap: list[tuple[int, int, ClassicGroup | ConsumerGroup]] = []
+        self._pushes = 0
+        self.awaiting_topic: dict[Waiting, None] = {}
+        """Requests that wait until the topic of offsets is known here."""
+        self.consumers = ConsumerGroups(broker, self)
+        self.expiry = OffsetExpiry(broker, self)
+
+    # ------------------------------------------------------------------------------------------------ which groups
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """These topics are new, or changed."""
+        if self.awaiting_topic and OFFSETS_TOPIC in names:
+            for waiting in list(self.awaiting_topic):
+                self._broker.finish(waiting)
+
+    def look(self, partition: Partition) -> None:
+        """The leadership, the log or the existence of a partition of `__consumer_offsets` may have changed."""
+        index = partition.topic_partition.partition
+        held = self.led.get(index)
+        leads = partition.is_leader and partition.log is not None and not self._broker.maintenance.is_stopping
+        if held is not None and (not leads or held.partition is not partition):
+            self._resign(index, held)
+            held = None
+        if leads and held is None:
+            self._begin(index, partition)
+
+    def _begin(self, index: int, partition: Partition) -> None:
+        held = Led(partition, Shard(self.make_group), self._broker.now_ms)
+        self.led[index] = held
+        held.loading = self._loading[index] = Loading(self._broker, partition, held.shard, lambda: self._loaded(held))
+        held.loading.go_on()
+
+    def _loaded(self, held: Led) -> None:
+        loading, held.loading = held.loading, None
+        self._loading.pop(held.partition.topic_partition.partition, None)
+        now_ms = self._broker.now_ms
+        end_offset = held.partition.log_end_offset
+        for group in held.shard.groups.values():
+            # what was read may not be committed yet
+            group.uncommitted_end = end_offset
+            group.members.arm(now_ms)
+            self.consumers.loaded(group)
+        if loading is not None and loading.records:
+            self._broker.notice(
+                "info",
+                "groups-loaded",
+                partition=str(held.partition.topic_partition),
+                groups=len(held.shard.groups),
+                records=loading.records,
+                unreadable=held.shard.unreadable,
+                took_ms=now_ms - held.started_ms,
+            )
+
+    def _resign(self, index: int, held: Led) -> None:
+        del self.led[index]
+        if held.loading is not None:
+            held.loading.stop()
+            del self._loading[index]
+        for group in list(held.shard.groups.values()):
+            self._forget(group, ErrorCode.not_coordinator)
+
+    def stop(self) -> None:
+        """The broker leads nothing any more: whoever waits here is sent to the next coordinator."""
+        for index, held in list(self.led.items()):
+            self._resign(index, held)
+
+    def _forget(self, group: Group, error_code: ErrorCode) -> None:
+        self._due.pop(group.members, None)
+        group.members.die(error_code, self._broker.now_ms)
+        if group.consumer is not None:
+            self._due.pop(group.consumer, None)
+
+    def make_group(self, group_id: str) -> ClassicGroup:
+        """A classic group without members."""
+        return ClassicGroup(group_id, self, self._settings, self._broker.now_ms)
+
+    def of(self, group_id: str, *, may_be_empty: bool = False) -> Led:
+        """Where a client's group belongs. Raises PeerError: INVALID_GROUP_ID, and what `find` does."""
+        if (not group_id and not may_be_empty) or len(group_id) > GROUP_STRING_BYTES_MAX // _UTF8_BYTES_MAX:
+            self._check_id(group_id)
+        return self.find(group_id)
+
+    def _check_id(self, group_id: str) -> None:
+        if not group_id or len(group_id.encode()) > GROUP_STRING_BYTES_MAX:
+            raise PeerError(ErrorCode.invalid_group_id)
+
+    def find(self, group_id: str) -> Led:
+        """Where a group belongs. Raises PeerError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        topic = self._broker.image.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise PeerError(ErrorCode.not_coordinator)
+        held = self.led.get(partition_of(group_id, len(topic.partitions)))
+        if held is None or self._broker.maintenance.is_stopping:
+            raise PeerError(ErrorCode.not_coordinator)
+        if held.loading is not None:
+            raise PeerError(ErrorCode.coordinator_load_in_progress)
+        return held
+
+    def is_loading(self) -> bool:
+        """Whether some groups of ours are not known yet."""
+        return bool(self._loading)
+
+    def deleted(self, held: Led, group: Group, error_code: ErrorCode) -> None:
+        """A group's records are gone: so is the group."""
+        if held.shard.groups.get(group.group_id) is group:
+            del held.shard.groups[group.group_id]
+        self._forget(group, error_code)
+
+    def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
+        """Begin a group as another classic one, an empty one where none is given; who waits is told the error."""
+        self._forget(group, error_code)
+        group.consumer = None
+        group.members = classic or self.make_group(group.group_id)
+
+    # ------------------------------------------------------------------------------------------------- their records
+
+    def append(
+        self, held: Led, group: Group, records: Sequence[Record], replay: Callable[[], None], then: Then
+    ) -> None:
+        """Write a group's records, take in what they say (`replay`), and call `then` when they are committed.
+
+        When nothing could be written, `then` is called with the error, and nothing is taken in.
+        """
+        if self.led.get(held.partition.topic_partition.partition) is not held:
+            then(ErrorCode.not_coordinator)
+            return
+        try:
+            appended = writing.append(self._broker, held.partition, records)
+        except PeerError as error:
+            then(writing.as_coordinator(error.error_code))
+            return
+        group.uncommitted_end = appended.end_offset
+        replay()
+        writing.when_counted(held.partition, appended, lambda code: then(writing.as_coordinator(code)))
+
+    def when_committed(self, held: Led, group: Group, then: Then) -> None:
+        """Call `then` when all that is known of a group is committed."""
+        writing.when_committed(
+            held.partition,
+            group.uncommitted_end,
+            lambda code: then(writing.as_coordinator(code)),
+        )
+
+    # ------------------------------------------------------------------------------------------------- a group's port
+
+    def write(self, group: ClassicGroup, assignments: Mapping[str, bytes] | None, then: Then) -> None:
+        """A group's own record, at the end of a rebalance."""
+        try:
+            held = self.find(group.group_id)
+        except PeerError as error:
+            then(error.error_code)
+            return
+        entry = held.shard.groups.get(group.group_id)
+        if entry is None or entry.members is not group:
+            then(ErrorCode.not_coordinator)
+            return
+        record = group_record(group, assignments, self._broker.now_ms)
+        self.append(held, entry, (record,), _nothing, then)
+
+    def schedule(self, group: ClassicGroup | ConsumerGroup, due_ms: int) -> None:
+        """Look at a group at `due_ms`, unless it is looked at before."""
+        present = self._due.get(group)
+        if present is None or due_ms < present:
+            self._due[group] = due_ms
+            self._pushes += 1
+            heapq.heappush(self._heap, (due_ms, self._pushes, group))
+            if len(self._heap) > 2 * len(self._due) + _STALE_DUES_MAX:
+                self._heap = [(due, number, each) for number, (each, due) in enumerate(self._due.items())]
+                self._pushes = len(self._heap)
+                heapq.heapify(self._heap)
+
+    def new_member_id(self, prefix: str) -> str:
+        """The client's name and something random, as Kafka's are."""
+        unique = f"-{self._broker.dice.uuid4()}"
+        return prefix.encode()[: GROUP_STRING_BYTES_MAX - len(unique)].decode(errors="ignore") + unique
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the step under way."""
+        return self._broker.now_ms
+
+    def say(self, event: str, **fields: object) -> None:
+        """A line for the log."""
+        self._broker.notice("info", event, **fields)
+
+    # ------------------------------------------------------------------------------------------------------ time
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        dues = [self._heap[0][0]] if self._heap else []
+        dues.extend(loading.due_ms for loading in self._loading.values() if loading.due_ms is not None)
+        if self.led:
+            dues.append(self.expiry.due_ms)
+        return min(dues, default=None)
+
+    def on_timer(self) -> None:
+        """Look at the groups whose time has come, go on loading, and let old offsets go."""
+        now_ms = self._broker.now_ms
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            due_ms, _number, group = heapq.heappop(heap)
+            if self._due.get(group) != due_ms:
+                continue
+            del self._due[group]
+            if isinstance(group, ConsumerGroup):
+                self.consumers.on_time(group)
+            else:
+                group.on_time(now_ms)
+                self._reschedule(group)
+            heap = self._heap
+        for loading in list(self._loading.values()):
+            if loading.due_ms is not None and loading.due_ms <= now_ms:
+                loading.go_on()
+        if self.led and self.expiry.due_ms <= now_ms:
+            self.expiry.run()
+
+    def _reschedule(self, group: ClassicGroup) -> None:
+        if group.state is ClassicState.DEAD:
+            self._due.pop(group, None)
+            return
+        due_ms = group.next_due()
+        if due_ms is not None:
+            self.schedule(group, due_ms)
+            return
+        try:
+            held = self.find(group.group_id)
+        except PeerError:
+            return
+        entry = held.shard.groups.get(group.group_id)
+        if entry is not None:
+            held.shard.drop_if_void(entry)
+
+
+def _nothing() -> None:
+    """The group itself is what its record says."""

@@ -1,0 +1,103 @@
+"""Committed offsets that nobody needs any more: of groups that are empty for long, and of topics that are gone.
+
+The rules are those of KIP-211 (ClassicGroup.offsetExpirationCondition): the time of a group without members counts from when the last one
+left; that of one which never had any, or of a topic that no member consumes, from the commit. What was committed of a topic that is gone
+is forgotten at once, or with the next round.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from yak.errors import ErrorCode
+from yak.groups.group import Group
+from yak.groups.offsets import Committed, offset_record
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.coordinator import Coordinator, Led
+
+_SLICE_GAP_MS: Final = 10
+RECORDS_AT_ONCE: Final = 1_000
+"""Tombstones in one batch: well below what a topic takes."""
+
+
+class OffsetExpiry:
+    """Looks at one partition's groups at a time, all of them every `offsets.retention.check.interval.ms`."""
+
+    def __init__(self, broker: Broker, coordinator: Coordinator) -> None:
+        self._broker = broker
+        self._coordinator = coordinator
+        self._interval_ms = broker.config.offsets_retention_check_interval_ms
+        self._retention_ms = broker.config.offsets_retention_minutes * 60_000
+        self._round: deque[int] = deque()
+        self.due_ms = broker.now_ms + self._interval_ms
+
+    def run(self) -> None:
+        """The next partition of a round."""
+        if not self._round:
+            self._round.extend(self._coordinator.led)
+        held = self._coordinator.led.get(self._round.popleft()) if self._round else None
+        if held is not None and held.loading is None:
+            for group in list(held.shard.groups.values()):
+                self._expire(held, group)
+        self.due_ms = self._broker.now_ms + (_SLICE_GAP_MS if self._round else self._interval_ms)
+
+    def topics_removed(self, names: Iterable[str]) -> None:
+        """These topics were deleted, and what was committed of them means nothing for a new one of the name."""
+        for name in names:
+            for held in self._coordinator.led.values():
+                if held.loading is None:
+                    for group in [each for each in held.shard.groups.values() if name in each.offsets.topics]:
+                        self._remove(held, group, [(name, index) for index in group.offsets.topics[name]])
+
+    def _expire(self, held: Led, group: Group) -> None:
+        expired = [
+            (topic, index) for topic, index, committed in group.offsets if self._is_expired(group, topic, committed)
+        ]
+        is_over = not group.has_members and not group.members.pending
+        if is_over and len(expired) == sum(1 for _ in group.offsets):
+            self._remove_group(held, group)
+        elif expired:
+            self._remove(held, group, expired)
+
+    def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
+        if topic not in self._broker.image.topics:
+            # deleted while its tombstones could not be written, or while the group was being read
+            return True
+        return group.is_expired(topic, committed, self._broker.now_ms, self._retention_ms)
+
+    def _remove(self, held: Led, group: Group, places: list[tuple[str, int]]) -> None:
+        for start in range(0, len(places), RECORDS_AT_ONCE):
+            some = places[start : start + RECORDS_AT_ONCE]
+
+            def replay(some: list[tuple[str, int]] = some) -> None:
+                for topic, index in some:
+                    group.offsets.put(topic, index, None)
+
+            records = [offset_record(group.group_id, topic, index, None) for topic, index in some]
+            self._coordinator.append(held, group, records, replay, _ignore)
+        held.shard.drop_if_void(group)
+        self._broker.notice("info", "offsets-expired", group=group.group_id, offsets=len(places))
+
+    def _remove_group(self, held: Led, group: Group) -> None:
+        records = group.forgetting()
+        if not records:
+            held.shard.drop_if_void(group)
+            return
+        for start in range(0, len(records), RECORDS_AT_ONCE):
+            some = records[start : start + RECORDS_AT_ONCE]
+            is_last = start + RECORDS_AT_ONCE >= len(records)
+
+            def replay(is_last: bool = is_last) -> None:
+                if is_last:
+                    self._coordinator.deleted(held, group, ErrorCode.unknown_member_id)
+                    self._broker.notice("info", "group-expired", group=group.group_id, records=len(records))
+
+            self._coordinator.append(held, group, some, replay, _ignore)
+
+
+def _ignore(_error_code: ErrorCode) -> None:
+    """What could not be written is found again in the next round."""

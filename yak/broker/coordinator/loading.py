@@ -1,0 +1,109 @@
+"""A coordinator's start: its partition of `__consumer_offsets` is read from the log's start to its end.
+
+The bytes are read in jobs, and looked at in slices of a few milliseconds each, so that nobody else waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.groups.shard import Shard
+from yak.protocol.record_batch import Buffer, iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.replication.partition import Partition
+from yak.storage.log import PendingRead
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+CHUNK_BYTES: Final = 128 * 1024
+RECORDS_A_SLICE: Final = 400
+RETRY_MS: Final = 1_000
+
+
+class Loading:
+    """Reads one partition into a shard; `done()` is called at its end, `due_ms` says when it wants `go_on`."""
+
+    def __init__(self, broker: Broker, partition: Partition, shard: Shard, done: Callable[[], None]) -> None:
+        log = partition.log
+        assert log is not None
+        self._broker = broker
+        self._partition = partition
+        self._log = log
+        self._shard = shard
+        self._done = done
+        self._offset = log.log_start_offset
+        self._end = log.log_end_offset
+        self._restoring: Iterator[None] | None = None
+        self._is_over = False
+        self.due_ms: int | None = None
+        self.records = 0
+
+    def go_on(self) -> None:
+        """The next step, whatever it is."""
+        self.due_ms = None
+        if self._is_over:
+            return
+        if self._restoring is not None:
+            self._restore()
+        elif self._offset < self._end:
+            self._read()
+        else:
+            self._restoring = self._shard.restore(self._broker.now_ms)
+            self._restore()
+
+    def stop(self) -> None:
+        """Nobody wants it any more."""
+        self._is_over = True
+        self.due_ms = None
+
+    def _read(self) -> None:
+        log = self._log
+        plan = PendingRead(log, log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True))
+        self._broker.jobs.run("read", plan.run, self._on_read)
+
+    def _on_read(self, data: Any, error: BaseException | None) -> None:
+        if self._is_over:
+            return
+        if isinstance(error, LogDirectoryFailure):
+            self._broker.directory_failed(error)
+            return
+        try:
+            if error is not None:
+                raise error
+            self._gather(data)
+        except (OSError, ProtocolViolation) as failure:
+            self._broker.notice(
+                "error",
+                "group-log-unreadable",
+                partition=str(self._partition.topic_partition),
+                offset=self._offset,
+                error=str(failure),
+            )
+            self.due_ms = self._broker.now_ms + RETRY_MS
+            return
+        self.go_on()
+
+    def _gather(self, data: Buffer) -> None:
+        before = self._offset
+        gather = self._shard.gather
+        for position, header in iterate_headers(data):
+            if not header.is_control:
+                for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
+                    gather(record.key, record.value)
+                self.records += header.records_count
+            self._offset = header.next_offset
+        if self._offset == before:
+            # a segment was replaced while it was read: its successor has the rest
+            raise OSError("nothing could be read")
+
+    def _restore(self) -> None:
+        assert self._restoring is not None
+        if sum(1 for _ in islice(self._restoring, RECORDS_A_SLICE)) == RECORDS_A_SLICE:
+            self.due_ms = self._broker.now_ms
+            return
+        self._is_over = True
+        self._done()

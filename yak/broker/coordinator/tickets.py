@@ -1,0 +1,100 @@
+"""Requests of group members that wait: for the others to join, for the leader's assignment, for a write to be committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.coordinator.writing import Then
+    from yak.groups.classic.group import ClassicGroup
+
+AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
+"""A rebalance ends by the group's own clock; this only bounds what a mistake could cost."""
+
+
+class GroupWaiting(Waiting):
+    """A request that is answered with `fields`, once they are there; `late` are those of one that took too long."""
+
+    __slots__ = ("_broker", "fields", "late")
+
+    def __init__(self, broker: Broker, call: Call, timeout_ms: int, late: Callable[[], Fields]) -> None:
+        super().__init__(call, timeout_ms)
+        self._broker = broker
+        self.fields: dict[str, Any] | None = None
+        self.late = late
+
+    def complete(self, fields: Fields) -> None:
+        """Give the answer; the first one counts."""
+        if self.fields is None and not self.finished:
+            self.fields = fields
+            if self.call.waiting is self:
+                self._broker.finish(self)
+
+    def is_done(self) -> bool:
+        """Whether the answer is there."""
+        return self.fields is not None
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """The answer."""
+        assert self.fields is not None
+        return Now(self.fields)
+
+    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """It took too long."""
+        return Now(self.late())
+
+
+def answer_when_safe(
+    broker: Broker, call: Call, operation: Callable[[Then], Fields], refused: Callable[[ErrorCode], Fields]
+) -> Outcome:
+    """Do something that gives its answer at once and says later, through `then`, whether that is committed."""
+    waiting = GroupWaiting(
+        broker,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        lambda: refused(ErrorCode.coordinator_not_available),
+    )
+    codes: list[ErrorCode] = []
+    answers: list[Fields] = []
+
+    def then(error_code: ErrorCode) -> None:
+        codes.append(error_code)
+        if answers:
+            settle()
+
+    def settle() -> None:
+        waiting.complete(answers[0] if codes[0] == ErrorCode.none else refused(codes[0]))
+
+    answers.append(operation(then))
+    if codes:
+        settle()
+    return Later(waiting)
+
+
+class MemberWaiting(GroupWaiting):
+    """A JoinGroup or SyncGroup: the `Ticket` of a member. If its connection goes, the group is told."""
+
+    __slots__ = ("group", "shape")
+
+    def __init__(
+        self, broker: Broker, call: Call, group: ClassicGroup, shape: Callable[[Fields], Fields], late: Fields
+    ) -> None:
+        super().__init__(broker, call, AS_LONG_AS_IT_TAKES_MS, lambda: shape(late))
+        self.group = group
+        self.shape = shape
+
+    def reply(self, fields: Fields) -> None:
+        """The group's answer, put as this version of the request has it."""
+        self.complete(self.shape(fields))
+
+    def leave(self, broker: Broker) -> None:
+        """The request is over; one that was not answered has lost its connection, or its patience."""
+        if self.fields is None:
+            member = self.group.holder_of(self)
+            if member is not None:
+                self.group.ticket_lost(member, self, broker.now_ms)

@@ -1,0 +1,40 @@
+"""The image as consumer groups see it: topics by name and by id, and how many partitions they have."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from yak.cluster.image import Image
+
+
+class ImageTopics:
+    """A `TopicsView` of one image. Its version is the place in the metadata log, the same on every broker."""
+
+    __slots__ = ("_image",)
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    @property
+    def version(self) -> int:
+        """Which moment this is."""
+        return self._image.offset
+
+    def topic_id(self, name: str) -> uuid.UUID | None:
+        """The id of the topic of this name."""
+        topic = self._image.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def name(self, topic_id: uuid.UUID) -> str | None:
+        """The name of the topic of this id."""
+        return self._image.topic_names.get(topic_id)
+
+    def num_partitions(self, topic_id: uuid.UUID) -> int:
+        """How many partitions it has, 0 when there is no such topic."""
+        topic = self._image.topic_by_id(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+    def names(self) -> Iterable[str]:
+        """Every topic's name."""
+        return self._image.topics

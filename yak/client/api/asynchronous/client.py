@@ -1,0 +1,112 @@
+"""`connect` for event loops: the blocking client, each question in a thread."""
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
+
+from yak.client.api.asynchronous.consumer import AsyncConsumer
+from yak.client.api.asynchronous.loop import Loop, in_thread
+from yak.client.api.asynchronous.producer import AsyncProducer, not_begun
+from yak.client.api.client import Client
+from yak.client.api.options import ConsumerOptions, ProducerOptions
+from yak.client.api.settings import Bootstrap
+from yak.client.metadata import Topic
+from yak.ids import Offset, TopicPartition
+
+_P = TypeVar("_P", bound=AsyncProducer)
+_C = TypeVar("_C", bound=AsyncConsumer)
+_T = TypeVar("_T")
+
+
+class AsyncClient(Generic[_P, _C]):
+    """A cluster: `async with connect() as client: await client.create_topic("orders")`.
+
+    Methods are those of the blocking `Client`. A cancelled one leaves its question to itself: a topic may be made after
+    all. Producers and consumers have `async with` blocks of their own.
+    """
+
+    _loop: ClassVar[Loop]
+    _producer_kind: type[_P]
+    _consumer_kind: type[_C]
+
+    def __init__(
+        self, bootstrap: Bootstrap = None, *, timeout: float = 10.0, config: Mapping[str, Any] | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout
+        self._config = config
+        self._client: Client | None = None
+
+    @property
+    def _begun(self) -> Client:
+        if self._client is None:
+            raise not_begun("client")
+        return self._client
+
+    async def _call(self, work: Callable[[Client], _T]) -> _T:
+        client = self._begun
+        return await self._loop.wait(in_thread(lambda: work(client)))
+
+    async def create_topic(
+        self,
+        name: str,
+        num_partitions: int | None = 3,
+        replication_factor: int | None = None,
+        *,
+        configs: Mapping[str, object] | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Create a topic; it can be used when this returns. None leaves a number to the brokers. Raises YakError."""
+        await self._call(
+            lambda client: client.create_topic(
+                name, num_partitions, replication_factor, configs=configs, if_not_exists=if_not_exists
+            )
+        )
+
+    async def delete_topic(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a topic with all its records. Raises YakError (`unknown-topic`)."""
+        await self._call(lambda client: client.delete_topic(name, if_exists=if_exists))
+
+    async def topics(self, *, internal: bool = False) -> dict[str, Topic]:
+        """The topics by name. Raises YakError."""
+        return await self._call(lambda client: client.topics(internal=internal))
+
+    async def topic(self, name: str) -> Topic:
+        """One topic. Raises YakError (`unknown-topic`)."""
+        return await self._call(lambda client: client.topic(name))
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to `total` partitions. Raises YakError."""
+        await self._call(lambda client: client.add_partitions(name, total))
+
+    async def topic_configs(self, name: str) -> dict[str, str | None]:
+        """All configs of a topic, with the defaults. Raises YakError."""
+        return await self._call(lambda client: client.topic_configs(name))
+
+    async def set_topic_configs(self, name: str, configs: Mapping[str, object]) -> None:
+        """Change single configs of a topic; None takes one back to its default. Raises YakError."""
+        await self._call(lambda client: client.set_topic_configs(name, configs))
+
+    async def offsets(self, topic: str) -> dict[TopicPartition, tuple[Offset, Offset]]:
+        """The first offset and the end of each partition of a topic. Raises YakError."""
+        return await self._call(lambda client: client.offsets(topic))
+
+    def producer(self, **options: Unpack[ProducerOptions]) -> _P:
+        """A producer for this cluster, for an `async with` of its own; the options are those of `Producer`."""
+        options["config"] = {**(self._config or {}), **(options.get("config") or {})}
+        return self._producer_kind(self._begun.bootstrap, _is_known=True, **options)
+
+    def consumer(self, **options: Unpack[ConsumerOptions]) -> _C:
+        """A consumer for this cluster, for an `async with` of its own; the options are those of `Consumer`."""
+        options["config"] = {**(self._config or {}), **(options.get("config") or {})}
+        return self._consumer_kind(self._begun.bootstrap, _is_known=True, **options)
+
+    async def __aenter__(self) -> Self:
+        made = in_thread(lambda: Client(self._bootstrap, timeout=self._timeout_s, config=self._config))
+        self._client = await self._loop.wait_through(made)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._begun.close()

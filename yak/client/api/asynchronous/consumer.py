@@ -1,0 +1,185 @@
+"""The consumer for event loops: the blocking one in a thread of its own.
+
+A cancelled call loses no message: what was fetched lies in the inbox until somebody takes it, and what was not taken is
+not committed. An iterator is an object with `__anext__`, no generator, so that leaving a loop leaves nothing behind.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import ClassVar, Self, TypeAlias, TypeVar, Unpack
+
+from yak.client.api.asynchronous.loop import Loop
+from yak.client.api.asynchronous.producer import not_begun
+from yak.client.api.asynchronous.worker import Worker
+from yak.client.api.consumer import Consumer
+from yak.client.api.message import Message
+from yak.client.api.options import ConsumerOptions
+from yak.client.api.places import Where
+from yak.client.api.reading import BATCH, POLL_S, SLICE_S
+from yak.client.api.rebalancing import OnRebalance
+from yak.client.api.settings import Bootstrap
+from yak.ids import Offset, TopicPartition
+
+AsyncOnRebalance: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None]]
+_T = TypeVar("_T")
+
+
+class AsyncConsumer:
+    """Reads records: `async with Consumer(group_id="g") as consumer`, then `subscribe`, then `async for message in consumer`.
+
+    The options are those of the blocking `Consumer`. It begins with its `async with` block, and leaves the group at its
+    end, also when that is cancelled. Its methods may be called from several tasks; they are done one after the other.
+    """
+
+    _loop: ClassVar[Loop]
+
+    def __init__(
+        self, bootstrap: Bootstrap = None, *, _is_known: bool = False, **options: Unpack[ConsumerOptions]
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._options = options
+        self._is_known = _is_known
+        self._consumer: Consumer | None = None
+        self._worker = Worker(self._loop, "yak-consumer")
+
+    async def _call(self, work: Callable[[Consumer], _T]) -> _T:
+        consumer = self._begun
+        return await self._worker.run(lambda: work(consumer))
+
+    @property
+    def _begun(self) -> Consumer:
+        if self._consumer is None:
+            raise not_begun("consumer")
+        return self._consumer
+
+    async def subscribe(
+        self,
+        topics: str | Iterable[str],
+        *,
+        on_assigned: AsyncOnRebalance | None = None,
+        on_revoked: AsyncOnRebalance | None = None,
+        on_lost: AsyncOnRebalance | None = None,
+    ) -> Self:
+        """Read these topics with the other members of the group; a name that begins with ^ is a regular expression.
+
+        The functions are coroutines, run by the task that polls; they may `await` this consumer's `commit`, `seek` and
+        `pause`. Raises UsageError.
+        """
+        await self._call(
+            lambda consumer: consumer.subscribe(
+                topics,
+                on_assigned=self._asking(on_assigned),
+                on_revoked=self._asking(on_revoked),
+                on_lost=self._asking(on_lost),
+            )
+        )
+        return self
+
+    def _asking(self, function: AsyncOnRebalance | None) -> OnRebalance | None:
+        if function is None:
+            return None
+        return lambda partitions: self._worker.ask(lambda: function(partitions))
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, at the next `poll` or at the end; or, after `assign`, give the partitions up now."""
+        await self._call(Consumer.unsubscribe)
+
+    async def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
+        """Read these partitions, without sharing them; a mapping says where to begin. Raises YakError."""
+        await self._call(lambda consumer: consumer.assign(partitions))
+        return self
+
+    async def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read now."""
+        return await self._call(Consumer.assignment)
+
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        """A topic's partitions, by number. Raises YakError (`unknown-topic`)."""
+        return await self._call(lambda consumer: consumer.partitions(topic))
+
+    async def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:  # noqa: ASYNC109
+        """Messages, as soon as there are some; an empty list when none came within `timeout` seconds. Raises YakError.
+
+        Unlike a time-out around the call, its own ends it without a cancellation.
+        """
+        consumer = self._begun
+        deadline = time.monotonic() + timeout
+        await self._hear(consumer)
+        while True:
+            await self._loop.sleep(0)
+            if taken := consumer.reading.take(max_messages):
+                return taken
+            left = deadline - time.monotonic()
+            if left < 0:
+                return []
+            await self._fetch(min(SLICE_S, left), max_messages)
+
+    async def _hear(self, consumer: Consumer) -> None:
+        if consumer.reading.must_hear:
+            await self._call(lambda consumer: consumer.reading.hear())
+
+    async def _fetch(self, wait_s: float, count: int) -> None:
+        await self._call(lambda consumer: consumer.reading.fetch(wait_s, count))
+
+    def __aiter__(self) -> Self:
+        """Every message from here on, without end; `break` and cancellation lose nothing."""
+        return self
+
+    async def __anext__(self) -> Message:
+        consumer = self._begun
+        await self._hear(consumer)
+        while True:
+            await self._loop.sleep(0)
+            if taken := consumer.reading.take(1):
+                return taken[0]
+            await self._fetch(SLICE_S, BATCH)
+
+    async def commit(
+        self, up_to: Message | Mapping[TopicPartition, Offset] | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """Have the group remember what was given so far, or up to a message, or these offsets. Raises YakError."""
+        return await self._call(lambda consumer: consumer.commit(up_to))
+
+    async def committed(self, partition: TopicPartition) -> Offset | None:
+        """The offset that the group goes on at; None when it committed none. Raises YakError."""
+        return await self._call(lambda consumer: consumer.committed(partition))
+
+    async def position(self, partition: TopicPartition) -> Offset:
+        """The offset that is given next. Raises YakError."""
+        return await self._call(lambda consumer: consumer.position(partition))
+
+    async def seek(self, partition: TopicPartition, to: Where) -> None:
+        """Go on at this offset. Raises UsageError (`not-assigned`)."""
+        await self._call(lambda consumer: consumer.seek(partition, to))
+
+    async def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Give nothing of these partitions (of all that are assigned) until `resume`."""
+        await self._call(lambda consumer: consumer.pause(partitions))
+
+    async def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Read these partitions (all that are paused) on."""
+        await self._call(lambda consumer: consumer.resume(partitions))
+
+    async def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
+        """The first offset that is there, and the one that the next record gets. Raises YakError."""
+        return await self._call(lambda consumer: consumer.watermarks(partition))
+
+    async def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
+        """The first offset at or after a time; the end, where everything is older. Raises YakError."""
+        return await self._call(lambda consumer: consumer.offset_for_time(partition, timestamp_ms))
+
+    async def __aenter__(self) -> Self:
+        self._consumer = await self._worker.run(
+            lambda: Consumer(self._bootstrap, _is_known=self._is_known, **self._options)
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._loop.shielded():
+            try:
+                await self._call(lambda consumer: consumer.__exit__(kind, error, trace))
+            finally:
+                self._worker.end()

@@ -1,0 +1,141 @@
+"""The producer for event loops: the blocking one, whose futures a task waits for."""
+
+from types import TracebackType
+from typing import Any, ClassVar, Self, Unpack
+
+from yak.client.api.asynchronous.loop import Loop, in_thread
+from yak.client.api.delivery import Delivery
+from yak.client.api.failures import with_notes
+from yak.client.api.message import Sent
+from yak.client.api.options import ProducerOptions
+from yak.client.api.producer import GRACE_S, Headers, Producer, queue_full
+from yak.client.api.settings import Bootstrap
+from yak.client.produce import Outgoing
+from yak.errors import UsageError
+
+PAUSE_S = 0.005
+"""Between two looks at a full queue."""
+DEFAULT_DELIVERY_TIMEOUT_S = 30.0
+
+
+class AsyncDelivery:
+    """A record on its way: `await delivery.sent()`, now or later, or never: `flush` raises what nobody looked at."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: Loop, future: Delivery) -> None:
+        self._loop = loop
+        self._future = future
+
+    async def sent(self) -> Sent:
+        """Where the record is. Raises SendFailed. Giving up waiting takes nothing back."""
+        return await self._loop.wait(self._future)
+
+    def done(self) -> bool:
+        """Whether that is known."""
+        return self._future.done()
+
+
+class AsyncProducer:
+    """Sends records: `async with Producer() as producer: await producer.send(topic, value)`.
+
+    The options are those of the blocking `Producer`. It begins with its `async with` block, whose end waits for the last
+    acknowledgement. When the block is cancelled, what is not acknowledged within a second is dropped.
+    """
+
+    _loop: ClassVar[Loop]
+
+    def __init__(
+        self, bootstrap: Bootstrap = None, *, _is_known: bool = False, **options: Unpack[ProducerOptions]
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._options = options
+        self._is_known = _is_known
+        self._producer: Producer | None = None
+
+    @property
+    def _begun(self) -> Producer:
+        if self._producer is None:
+            raise not_begun("producer")
+        return self._producer
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Sent:
+        """Send one record and wait for its acknowledgement; what it takes is as in the blocking `send`.
+
+        Tasks that send at the same time share batches. Raises SendFailed, UsageError. Cancelled, the record may be sent.
+        """
+        delivery = await self.enqueue(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return await delivery.sent()
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> AsyncDelivery:
+        """Hand one record over and wait only while the queue is full. Raises UsageError, YakError (`queue-full`)."""
+        producer = self._begun
+        await self._loop.sleep(0)
+        record = producer.encode(value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        return AsyncDelivery(self._loop, await self._offer(producer, topic, record))
+
+    async def _offer(self, producer: Producer, topic: str, record: Outgoing) -> Delivery:
+        waited_s = 0.0
+        limit_s = self._options.get("delivery_timeout", DEFAULT_DELIVERY_TIMEOUT_S)
+        while (delivery := producer.offer(topic, record)) is None:
+            if waited_s > limit_s:
+                raise queue_full(topic, limit_s)
+            await self._loop.sleep(PAUSE_S)
+            waited_s += PAUSE_S
+        return delivery
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - librdkafka's, not the task's
+        """Wait until every record is acknowledged or has failed. Raises as the blocking `flush` does."""
+        producer = self._begun
+        await self._loop.wait(in_thread(lambda: producer.flush(timeout)))
+
+    async def __aenter__(self) -> Self:
+        made = in_thread(lambda: Producer(self._bootstrap, _is_known=self._is_known, **self._options))
+        self._producer = await self._loop.wait_through(made)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        producer = self._begun
+        try:
+            if error is None:
+                await self.flush()
+        finally:
+            # Flushed already, or something went wrong: an error still has its records sent, a cancellation in haste.
+            is_cancelled = error is None or isinstance(error, self._loop.cancelled)
+            grace_s = GRACE_S if is_cancelled else self._options.get("delivery_timeout", DEFAULT_DELIVERY_TIMEOUT_S)
+            with self._loop.shielded():
+                await self._loop.wait_through(in_thread(lambda: producer.abandon(grace_s)))
+
+
+def not_begun(what: str) -> UsageError:
+    """For a call outside of the `async with` block."""
+    return with_notes(
+        UsageError(
+            "not-begun",
+            f"this {what} has not begun",
+            why="it connects when its async with block is entered, since that takes waiting",
+            try_=(f"async with ... as {what}: and then use it",),
+        )
+    )

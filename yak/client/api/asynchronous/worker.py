@@ -1,0 +1,107 @@
+"""The thread of one asynchronous consumer, and how it asks the event loop back.
+
+A call is work for the thread. A rebalance can happen within it, and then the caller's coroutine is run by the very task
+that made the call: no task of ours is needed, and cancel scopes and context variables are those that one expects. While
+the coroutine runs, the thread waits in the middle of librdkafka and does what the coroutine asks of the consumer
+(`await consumer.commit()`), which must happen before the rebalance goes on.
+"""
+
+import queue
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from yak.client.api.asynchronous.loop import Loop, settle
+
+_T = TypeVar("_T")
+Visit: TypeAlias = Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Question:
+    """A coroutine that the thread wants run, and what the coroutine wants done in the thread; None ends it."""
+
+    ask: Callable[[], Awaitable[None]]
+    visits: "queue.SimpleQueue[Visit | None]" = field(default_factory=queue.SimpleQueue)
+
+
+@dataclass(slots=True)
+class _Call(Generic[_T]):
+    """Work that was given to the thread; `step` is done when the thread has a question, or an answer (`done`)."""
+
+    step: "Future[_Question | None]" = field(default_factory=Future)
+    done: "Future[_T]" = field(default_factory=Future)
+
+
+class Worker:
+    """One thread that does one call after the other. Calls come from one event loop."""
+
+    def __init__(self, loop: Loop, name: str) -> None:
+        self._loop = loop
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._visits: queue.SimpleQueue[Visit | None] | None = None
+        """While a question is being answered: the way into the thread that asked it."""
+        self._current: _Call[Any] | None = None
+        """The call that the thread is in; the thread's own."""
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Do it in the thread, when it is our turn. A cancellation is heard when it is done, or while it is not begun."""
+        call: _Call[_T] = _Call()
+        if self._visits is not None:
+            self._visits.put(partial(settle, call.done, work))
+            return await self._loop.wait_through(call.done)
+        queued = self._pool.submit(self._do, call, work)
+        stopped: BaseException | None = None
+        try:
+            await self._loop.wait(call.step)
+        except self._loop.cancelled as error:
+            if queued.cancel():
+                raise
+            stopped = error
+        await self._finish(call, stopped)
+        return call.done.result()
+
+    async def _finish(self, call: _Call[Any], stopped: BaseException | None) -> None:
+        """Answer the thread's questions until the call is done; only then raise what stopped us."""
+        while True:
+            try:
+                question = await self._loop.wait_through(call.step)
+            except self._loop.cancelled as error:
+                stopped = stopped or error
+                question = call.step.result()
+            if question is None:
+                break
+            call.step = Future()
+            self._visits = question.visits
+            try:
+                await question.ask()
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised when the thread is done
+                stopped = stopped or error
+            finally:
+                self._visits = None
+                question.visits.put(None)
+        if stopped is not None:
+            raise stopped
+
+    def _do(self, call: _Call[_T], work: Callable[[], _T]) -> None:
+        self._current = call
+        settle(call.done, work)
+        self._current = None
+        call.step.set_result(None)
+
+    def ask(self, coroutine: Callable[[], Awaitable[None]]) -> None:
+        """From within the thread's work: have the loop run this, and do meanwhile what it wants done here."""
+        call = self._current
+        assert call is not None, "questions are asked from within a call"
+        question = _Question(coroutine)
+        call.step.set_result(question)
+        while (visit := question.visits.get()) is not None:
+            visit()
+
+    def end(self) -> None:
+        """Take no more calls; the thread ends by itself."""
+        self._pool.shutdown(wait=False)

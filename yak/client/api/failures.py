@@ -1,0 +1,96 @@
+"""Errors of the Python API: ours, never librdkafka's; with why and what to try where a traceback shows them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from yak.client.errors import KafkaUsage, Written, from_exception, from_kafka, kafka_exceptions, slug_of, was_written
+from yak.errors import UsageError, YakError
+
+_Error = TypeVar("_Error", bound=YakError)
+
+_TRY = {
+    "timed-out": ("yak doctor", "give it more time with timeout=30 (seconds)"),
+    "topic-exists": ("create_topic(..., if_not_exists=True)",),
+    "unknown-partition": ("client.topic(NAME).partitions are those that there are",),
+    "unknown-topic": ("client.create_topic(NAME)", "client.topics() lists what is there"),
+    "rebalance-in-progress": ("poll() again, so that the group can settle, then commit",),
+    "left-group": ("poll() again: the consumer joins anew, and reads on from what was committed",),
+    "offset-out-of-range": (
+        'consumer.seek(partition, "earliest")',
+        "consumer.watermarks(partition) says what is there",
+    ),
+}
+"""What a program can do, where the words for the command line would not help it."""
+
+
+class SendFailed(YakError):
+    """A record was not acknowledged. `written` is `no`, or `unknown` when it may be in the log all the same.
+
+    `kafka_code` is the protocol's error number; negative ones are the client's own.
+    """
+
+    def __init__(self, code: str, message: str, *, why: str = "", try_: tuple[str, ...] = ()) -> None:
+        super().__init__(code, message, why=why, try_=try_)
+        self.written: Written = "unknown"
+        self.kafka_code: int | None = None
+
+
+def with_notes(error: _Error) -> _Error:
+    """The same error, with why and what to try as notes (PEP 678), so that every traceback says them."""
+    if not getattr(error, "__notes__", None):
+        if error.why:
+            error.add_note(f"  why:  {error.why}")
+        for line in error.try_:
+            error.add_note(f"  try:  {line}")
+    return error
+
+
+def for_python(error: YakError) -> YakError:
+    """The error with advice for a program instead of that for the command line, and with notes."""
+    if isinstance(error, KafkaUsage):
+        error.try_ = ("help(yak.Producer) and help(yak.Consumer) say what can be set",)
+    error.try_ = _TRY.get(error.code, error.try_)
+    return with_notes(error)
+
+
+def translated(error: Any, what: str) -> YakError:
+    """For a KafkaError, as messages and partitions carry them."""
+    return for_python(from_kafka(error, what))
+
+
+def send_failed(error: Any, topic: str) -> SendFailed:
+    """For the KafkaError of a delivery report."""
+    written = was_written(error)
+    plain = from_kafka(error, "")
+    outcome = "it is not in the log" if written == "no" else "it may be in the log all the same"
+    failed = SendFailed(
+        slug_of(error), f'a record for topic "{topic}" was not acknowledged; {outcome}', why=plain.why, try_=plain.try_
+    )
+    failed.written = written
+    failed.kafka_code = int(error.code())
+    for_python(failed)
+    return failed
+
+
+@contextmanager
+def explaining(what: str) -> Iterator[None]:
+    """Turn what librdkafka's binding raises inside into a YakError: `what` did not work. Ours get their notes."""
+    try:
+        yield
+    except YakError as error:
+        for_python(error)
+        raise
+    except kafka_exceptions() as error:
+        raise for_python(from_exception(error, what)) from None
+
+
+def closed(what: str) -> UsageError:
+    """For a call to a producer, consumer or client that was closed."""
+    error = UsageError(
+        "closed",
+        f"this {what} is closed",
+        why=f"close() was called, or its with block is over; a closed {what} does nothing more",
+        try_=(f"make a new one, or move the call into the with block of the {what}",),
+    )
+    return with_notes(error)

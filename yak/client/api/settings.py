@@ -1,0 +1,70 @@
+"""Which brokers are asked, and with which librdkafka settings."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from yak.client.addresses import parse_addresses
+from yak.client.api.failures import explaining, with_notes
+from yak.client.connection import base_config, check_reachable, is_plain
+from yak.errors import UsageError
+
+Bootstrap: TypeAlias = str | Iterable[str] | None
+"""`host:port`, several with commas or as a list; None is YAK_BOOTSTRAP_SERVERS, else 127.0.0.1:9092."""
+
+VARIABLE = "YAK_BOOTSTRAP_SERVERS"
+DEFAULT = "127.0.0.1:9092"
+OWN_NAMES = {
+    "bootstrap.servers": "bootstrap",
+    "metadata.broker.list": "bootstrap",
+    "group.id": "group_id",
+    "enable.auto.commit": "auto_commit",
+    "enable.auto.offset.store": "auto_commit",
+    "error_cb": "the errors that the calls raise",
+    "on_delivery": "the future that send() gives",
+    "on_commit": "what commit() returns",
+}
+"""librdkafka's names of what the API has its own ways for; set behind its back they would break its promises."""
+
+
+def find_bootstrap(given: Bootstrap) -> str:
+    """The addresses to ask first. Raises UsageError (`bad-address`)."""
+    if given is None:
+        text, origin = os.environ.get(VARIABLE) or DEFAULT, VARIABLE
+    else:
+        text, origin = (given if isinstance(given, str) else ",".join(given)), "bootstrap"
+    try:
+        return parse_addresses(text)
+    except ValueError as error:
+        failure = UsageError(
+            "bad-address", f'{origin}="{text}" names no broker', why=str(error), try_=('bootstrap="127.0.0.1:9092"',)
+        )
+        raise with_notes(failure) from None
+
+
+def check_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """librdkafka settings that a caller gave by their own names. Raises UsageError (`usage`) for those that are ours."""
+    given = dict(config or {})
+    for name in given:
+        if name in OWN_NAMES:
+            failure = UsageError(
+                "usage",
+                f'"{name}" cannot be set in config',
+                why=f"the API has a way of its own: {OWN_NAMES[name]}",
+                try_=("config is for librdkafka's other settings",),
+            )
+            raise with_notes(failure)
+    return given
+
+
+def handle_config(
+    bootstrap: str, client_id: str, config: Mapping[str, Any], *, timeout_s: float, is_known: bool
+) -> dict[str, Any]:
+    """Settings for a librdkafka handle, after a look whether a broker answers there (at most 3 s).
+
+    `is_known` leaves the look out. Raises Unreachable (`unreachable`, `wrong-protocol`).
+    """
+    if not is_known and is_plain(config):
+        with explaining("no broker answered"):
+            check_reachable(bootstrap, int(timeout_s * 1000))
+    return base_config(bootstrap) | {"client.id": client_id} | dict(config)

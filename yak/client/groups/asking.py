@@ -1,0 +1,197 @@
+"""Asks about groups whoever knows: every broker, or the coordinator of each group, found again while it moves.
+
+Requests are Kafka's own, by kio, because librdkafka asks for one group at a time, has no call for OffsetDelete, and does not say
+what members subscribed to. Kafka's brokers from 4.0 on have all the versions used here, and YAK's too.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self, TypeAlias, TypeVar, cast
+
+from yak.client.admin import Admin
+from yak.client.errors import from_kafka
+from yak.client.metadata import Broker
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable, YakError
+from yak.protocol.lean_imports import import_kio
+
+LOAD_IN_PROGRESS: Final = 14
+COORDINATOR_NOT_AVAILABLE: Final = 15
+NOT_COORDINATOR: Final = 16
+RETRIED: Final = frozenset({LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+"""Codes that a coordinator gives while it moves to another broker, or has not read all of its groups yet."""
+PAUSE_S: Final = 0.1
+ANSWER_S: Final = 5.0
+GROUPS_AT_ONCE: Final = 500
+"""In one request: what is answered about them fits a broker's limits also where groups are large."""
+_GROUP_KEY: Final = 0
+_UNKNOWN: Final = -1
+"""UNKNOWN_SERVER_ERROR, for a group that an answer leaves out."""
+
+Answer = TypeVar("Answer")
+Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[int, Answer]]]
+"""Asks one coordinator about some of its groups: an error code and an answer for each. Raises OSError."""
+
+
+def failure(code: int, what: str, words: str | None = None) -> YakError:
+    """The error for a code of Kafka; `words` are the broker's own."""
+    from confluent_kafka import KafkaError
+
+    error = from_kafka(KafkaError(code), what)
+    if words:
+        error.why = f"{words} ({error.why})"
+    return error
+
+
+class GroupBrokers:
+    """The brokers of a cluster, as far as groups are concerned. A context manager: it keeps connections open."""
+
+    def __init__(self, admin: Admin) -> None:
+        import_kio()
+        self.admin = admin
+        self.brokers: dict[int, Broker] = {}
+        self._open: dict[str, RawConnection] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for address in list(self._open):
+            self._close(address)
+
+    def every(self, ask: Callable[[RawConnection], tuple[int, Any]]) -> tuple[dict[Broker, Any], dict[Broker, str]]:
+        """What each broker answers, and who gave no answer within the time-out and why."""
+        answers: dict[Broker, Any] = {}
+        deadline = time.monotonic() + self.admin.timeout_s
+        left = self._all_brokers()
+        while True:
+            for broker in list(left):
+                try:
+                    code, answer = ask(self._connection(broker.address))
+                except OSError as error:
+                    self._close(broker.address)
+                    left[broker] = str(error) or type(error).__name__
+                    continue
+                if not code:
+                    answers[broker] = answer
+                    del left[broker]
+                else:
+                    left[broker] = failure(code, "").why
+                    if code not in RETRIED:
+                        raise failure(code, f"broker {broker.node_id} does not tell its groups")
+            if not left or time.monotonic() >= deadline:
+                return answers, left
+            time.sleep(PAUSE_S)
+            there = self._all_brokers()
+            if any(broker not in there for broker in left):
+                # What a dead broker had is another's now, which may have answered before it knew.
+                answers, left = {}, there
+
+    def _all_brokers(self) -> dict[Broker, str]:
+        self.brokers = self.admin.metadata().brokers
+        return dict.fromkeys(self.brokers.values(), "")
+
+    def ask(self, groups: Sequence[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
+        """What the coordinator of each group answers; `what` is the message of an error, with `{}` for the group's name.
+
+        A coordinator that moves, loads or hangs up is looked for and asked again until the time-out. So `call` must be one that
+        can be repeated.
+        """
+        wanted = list(dict.fromkeys(groups))
+        results: dict[str, Answer | YakError] = {}
+        for start in range(0, len(wanted), GROUPS_AT_ONCE):
+            results |= self._ask(wanted[start : start + GROUPS_AT_ONCE], what, call)
+        return results
+
+    def _ask(self, pending: list[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
+        results: dict[str, Answer | YakError] = {}
+        reasons: dict[str, YakError] = {}
+        deadline = time.monotonic() + self.admin.timeout_s
+        while pending:
+            places, reasons = self._find(pending, what)
+            results |= {name: error for name, error in reasons.items() if not _passes(error)}
+            for address, names in places.items():
+                try:
+                    answered = call(self._connection(address), names)
+                except OSError as error:
+                    self._close(address)
+                    reasons |= {name: _silent(address, error, what.format(name)) for name in names}
+                    continue
+                for name in names:
+                    code, answer = answered.get(name, (_UNKNOWN, None))
+                    if code in RETRIED:
+                        reasons[name] = failure(code, what.format(name))
+                    else:
+                        results[name] = failure(code, what.format(name)) if code else cast("Answer", answer)
+            pending = [name for name in pending if name not in results]
+            if pending and time.monotonic() >= deadline:
+                return results | {name: reasons[name] for name in pending}
+            if pending:
+                time.sleep(PAUSE_S)
+        return results
+
+    def coordinators(self, groups: Sequence[str]) -> dict[str, Broker]:
+        """Who coordinates each group now. Raises YakError (`no-coordinator`) when that is not known within the time-out."""
+        found: dict[str, Broker] = {}
+
+        def note(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, None]]:
+            found.update(
+                (name, next(each for each in self.brokers.values() if each.address == connection.address))
+                for name in names
+            )
+            return dict.fromkeys(names, (0, None))
+
+        for answer in self.ask(groups, 'no coordinator was found for group "{}"', note).values():
+            if isinstance(answer, YakError):
+                raise answer
+        return found
+
+    def _find(self, groups: Sequence[str], what: str) -> tuple[dict[str, list[str]], dict[str, YakError]]:
+        """Groups by the address of their coordinator, and why others have none (FindCoordinator, key 10)."""
+        from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+        from kio.static.primitive import i8
+
+        answer, reason = None, None
+        asked = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
+        for address in asked:
+            try:
+                request = FindCoordinatorRequest(key_type=i8(_GROUP_KEY), coordinator_keys=tuple(groups))
+                answer = self._connection(address).call(request)
+                break
+            except OSError as error:
+                self._close(address)
+                reason = address, error
+        if answer is None:
+            assert reason is not None
+            return {}, {name: _silent(*reason, what.format(name)) for name in groups}
+        places: dict[str, list[str]] = {}
+        reasons: dict[str, YakError] = {}
+        for each in answer.coordinators:
+            if int(each.error_code):
+                reasons[each.key] = failure(int(each.error_code), what.format(each.key), each.error_message)
+                continue
+            broker = Broker(int(each.node_id), each.host, int(each.port))
+            self.brokers[broker.node_id] = broker
+            places.setdefault(broker.address, []).append(each.key)
+        return places, reasons
+
+    def _connection(self, address: str) -> RawConnection:
+        found = self._open.get(address)
+        if found is None:
+            found = self._open[address] = RawConnection(address, timeout_s=min(ANSWER_S, self.admin.timeout_s))
+        return found
+
+    def _close(self, address: str) -> None:
+        found = self._open.pop(address, None)
+        if found is not None:
+            found.__exit__()
+
+
+def _passes(error: YakError) -> bool:
+    """Whether it is worth to look for the coordinator again."""
+    return getattr(error, "kafka_code", None) in RETRIED or isinstance(error, Unreachable)
+
+
+def _silent(address: str, error: OSError, what: str) -> YakError:
+    why = f"{address}: {error.strerror or error or type(error).__name__}".lower()
+    return Unreachable("unreachable", what, why=f"the coordinator did not answer: {why}", try_=("yak doctor",))

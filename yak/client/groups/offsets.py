@@ -1,0 +1,168 @@
+"""The offsets that groups committed: read, written and deleted at the coordinator; and whole groups deleted.
+
+An offset that was committed is the next to be read. Writing is done as by Kafka's own tools, with no member's id and generation -1,
+which the coordinator takes only while the group has no members.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from yak.client.groups.asking import GroupBrokers, failure
+from yak.client.raw_connection import RawConnection
+from yak.errors import YakError
+from yak.ids import Offset, TopicPartition
+
+GROUP_ID_NOT_FOUND: Final = 69
+_NOBODY: Final = -1
+_NO_EPOCH: Final = -1
+
+Committed = dict[TopicPartition, Offset]
+
+
+def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Committed | YakError]:
+    """All that these groups committed, in a request to each coordinator (OffsetFetch, key 9); {} for an unknown group."""
+    from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+    from kio.schema.types import GroupId
+
+    def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Committed]]:
+        request = OffsetFetchRequest(
+            groups=tuple(OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names)
+        )
+        return {
+            str(group.group_id): (
+                int(group.error_code),
+                {
+                    TopicPartition(str(topic.name), int(each.partition_index)): int(each.committed_offset)
+                    for topic in group.topics
+                    for each in topic.partitions
+                    if not int(each.error_code) and each.committed_offset >= 0
+                },
+            )
+            for group in connection.call(request).groups
+        }
+
+    return brokers.ask(groups, 'the offsets of group "{}" could not be read', ask)
+
+
+def commit_offsets(
+    brokers: GroupBrokers, group: str, offsets: Mapping[TopicPartition, Offset]
+) -> dict[TopicPartition, YakError | None]:
+    """Commit for a group without members, in one request (OffsetCommit, key 8); what failed, by partition."""
+    from kio.schema.offset_commit.v8.request import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+    from kio.schema.types import GroupId, TopicName
+    from kio.static.primitive import i32, i64
+
+    request = OffsetCommitRequest(
+        group_id=GroupId(group),
+        generation_id_or_member_epoch=i32(_NOBODY),
+        member_id="",
+        group_instance_id=None,
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=i32(each.partition),
+                        committed_offset=i64(offsets[each]),
+                        committed_leader_epoch=i32(_NO_EPOCH),
+                        committed_metadata="",
+                    )
+                    for each in partitions
+                ),
+            )
+            for topic, partitions in _by_topic(offsets).items()
+        ),
+    )
+    return _by_partition(brokers, group, request, 'the offsets of group "{}" were not changed', list(offsets))
+
+
+def delete_offsets(
+    brokers: GroupBrokers, group: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, YakError | None]:
+    """Forget what a group committed of these partitions (OffsetDelete, key 47, KIP-496); what failed, by partition."""
+    from kio.schema.offset_delete.v0.request import (
+        OffsetDeleteRequest,
+        OffsetDeleteRequestPartition,
+        OffsetDeleteRequestTopic,
+    )
+    from kio.schema.types import GroupId, TopicName
+    from kio.static.primitive import i32
+
+    request = OffsetDeleteRequest(
+        group_id=GroupId(group),
+        topics=tuple(
+            OffsetDeleteRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(OffsetDeleteRequestPartition(partition_index=i32(each.partition)) for each in found),
+            )
+            for topic, found in _by_topic(partitions).items()
+        ),
+    )
+    return _by_partition(brokers, group, request, 'the offsets of group "{}" were not deleted', list(partitions))
+
+
+def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, YakError | None]:
+    """Delete groups that are there and have no members, and all that they committed (DeleteGroups, key 42); what failed.
+
+    One that is not there when it is asked for again, its first answer being lost, has been deleted.
+    """
+    from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+    from kio.schema.types import GroupId
+
+    asked: set[str] = set()
+
+    def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, None]]:
+        again = [name for name in names if name in asked]
+        asked.update(names)
+        answer = connection.call(DeleteGroupsRequest(groups_names=tuple(map(GroupId, names))))
+        return {
+            str(each.group_id): (
+                0 if each.group_id in again and int(each.error_code) == GROUP_ID_NOT_FOUND else int(each.error_code),
+                None,
+            )
+            for each in answer.results
+        }
+
+    return brokers.ask(groups, 'group "{}" was not deleted', ask)
+
+
+def _by_partition(
+    brokers: GroupBrokers, group: str, request: Any, what: str, partitions: list[TopicPartition]
+) -> dict[TopicPartition, YakError | None]:
+    """Ask the group's coordinator; each partition's error. A code that is to be tried again spoils the whole answer."""
+
+    def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[TopicPartition, int]]]:
+        answer = connection.call(request)
+        codes = {
+            TopicPartition(str(topic.name), int(each.partition_index)): int(each.error_code)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        # OffsetCommit has no code of its own: what is wrong with the group is told of every partition.
+        whole = int(getattr(answer, "error_code", 0)) or _common(codes.values())
+        return dict.fromkeys(names, (whole, codes))
+
+    found = brokers.ask([group], what, ask)[group]
+    if isinstance(found, YakError):
+        return dict.fromkeys(partitions, found)
+    return {
+        each: failure(found[each], f"{what.format(group)} for {each}") if found.get(each) else None
+        for each in partitions
+    }
+
+
+def _common(codes: Iterable[int]) -> int:
+    """The one code that all partitions have, else 0."""
+    different = set(codes)
+    return different.pop() if len(different) == 1 else 0
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each)
+    return found

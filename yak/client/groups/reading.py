@@ -1,0 +1,339 @@
+"""Reads topics as a member of a group, and commits what was given out and written, never more.
+
+A record counts as done when the one who iterates asks for the next. Before each commit `flush` is called, so what is committed has left
+this process; a record may come twice, none is left out. The assignment strategies are librdkafka's usual ones (range, roundrobin), so
+that members of every make can share the group.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.client.connection import base_config
+from yak.client.consume import BATCH, POLL_S, Window
+from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of
+from yak.client.groups.starting import Started, start_of
+from yak.client.received import Received
+from yak.errors import YakError
+from yak.ids import Offset, TopicPartition
+
+SESSION_MS: Final = 10_000
+"""How long the partitions of a member that was killed stay with it; librdkafka's own 45 s is long for a command."""
+_HEALS: Final = {
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_TIMED_OUT",
+    "_WAIT_COORD",
+    "_MAX_POLL_EXCEEDED",
+    "REQUEST_TIMED_OUT",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+}
+"""What passes by itself, of reading and of committing."""
+_MOVED_ON: Final = {
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "REBALANCE_IN_PROGRESS",
+    "STALE_MEMBER_EPOCH",
+    "FENCED_MEMBER_EPOCH",
+    "_ASSIGNMENT_LOST",
+}
+"""The group is sharing out anew: librdkafka joins again by itself."""
+_NO_OFFSET: Final = "_NO_OFFSET"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEvery:
+    """When to commit while reading: after so many records, or so long after the last commit, whichever comes first."""
+
+    records: int | None = None
+    interval_ms: int | None = None
+
+
+class GroupReader:
+    """One member. `records` yields what it is given, and None when idle; `finish` commits the rest; `close` leaves the group.
+
+    `windows` say where to start where nothing is committed, and where to stop; `every` None commits nothing. `tell` is called with what
+    each assignment begins with. `marks` gives the start and end of partitions' logs. The first record of `until_ms` or later stops its
+    partition, and is not read.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        group: str,
+        topics: Sequence[str],
+        windows: Mapping[TopicPartition, Window],
+        *,
+        marks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, tuple[Offset, Offset]]],
+        flush: Callable[[], None],
+        every: CommitEvery | None,
+        tell: Callable[[list[Started]], None],
+        warn: Callable[[str], None],
+        timeout_s: float,
+        until_ms: int | None = None,
+        read_committed: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as Wire
+
+        self._consumer: Any = Consumer(
+            base_config(servers, verbose=verbose)
+            | {
+                "group.id": group,
+                "session.timeout.ms": SESSION_MS,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                # Retention that overtakes a slow reader: what is left of the log is read, from its start.
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+                "fetch.queue.backoff.ms": 10,
+                "allow.auto.create.topics": False,
+            }
+        )
+        self.group = group
+        self._wire = Wire
+        self._windows = dict(windows)
+        self._all_stop = all(window.stop is not None for window in self._windows.values())
+        self._marks, self._flush, self._every = marks, flush, every
+        self._tell, self._warn, self._timeout_s, self._until_ms = tell, warn, timeout_s, until_ms
+        self._assigned: set[TopicPartition] | None = None
+        self._next: dict[TopicPartition, Offset] = {}
+        self._committed: dict[TopicPartition, Offset] = {}
+        self._since = 0
+        self._commit_at = time.monotonic()
+        self._may_commit = every is not None
+        self._failure: BaseException | None = None
+        self._consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether the group has not said yet, or not yet again, what this member reads."""
+        return self._assigned is None
+
+    def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
+        """Records in the order they come; None about ten times a second while there are none.
+
+        Ends when `more` is false, or when each partition that this member has is read up to its stop. Raises YakError on an error
+        that will not heal.
+        """
+        while more() and not self._is_at_end():
+            first = self._consumer.poll(POLL_S)
+            self._raise_failure()
+            if first is None:
+                self._commit_if_due()
+                yield None
+                continue
+            batch = (first, *self._consumer.consume(BATCH, 0))
+            self._raise_failure()
+            for message in batch:
+                if message.error() is not None:
+                    self._handle(message.error(), message)
+                    continue
+                partition = TopicPartition(message.topic(), message.partition())
+                if not self._is_wanted(partition, message.offset()):
+                    continue
+                record = Received.of(message)
+                if self._until_ms is not None and record.timestamp_ms >= self._until_ms:
+                    self._windows[partition].stop = record.offset
+                    self._rest_if_done(partition)
+                    continue
+                yield record
+                self._next[partition] = message.offset() + 1
+                self._since += 1
+                self._rest_if_done(partition)
+                if not more():
+                    return
+                self._commit_if_due()
+
+    def _is_wanted(self, partition: TopicPartition, offset: Offset) -> bool:
+        """Whether it is ours, not read yet, and before the stop; one that the group took away is another member's now."""
+        if self._assigned is None or partition not in self._assigned or offset < self._next[partition]:
+            return False
+        stop = self._windows[partition].stop
+        return stop is None or offset < stop
+
+    def _is_at_end(self) -> bool:
+        if not self._assigned:
+            # A member that is given nothing is done if all partitions have an end; else there may be some for it later.
+            return self._assigned is not None and self._all_stop
+        return all(self._has_come_to_stop(each) for each in self._assigned)
+
+    def _has_come_to_stop(self, partition: TopicPartition) -> bool:
+        stop = self._windows[partition].stop
+        return stop is not None and self._next[partition] >= stop
+
+    def _rest_if_done(self, partition: TopicPartition) -> None:
+        if self._has_come_to_stop(partition):
+            self._consumer.pause([self._wire(*partition)])
+
+    def _handle(self, error: Any, message: Any) -> None:
+        name = name_of(error)
+        if name == "_PARTITION_EOF":
+            # Where the log goes on after markers and what compaction took: nothing was left out before it.
+            partition = TopicPartition(message.topic(), message.partition())
+            if self._assigned is not None and partition in self._assigned:
+                self._next[partition] = max(self._next[partition], message.offset())
+                self._rest_if_done(partition)
+            return
+        if error.retriable() or name in _HEALS or name in _MOVED_ON:
+            return
+        raise from_kafka(error, f'group "{self.group}" cannot be read with')
+
+    def _raise_failure(self) -> None:
+        """Callbacks run inside librdkafka, which an exception must not pass through: they leave it here."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    # -- assignments ---------------------------------------------------------------------------------------------------
+
+    def _on_assign(self, consumer: Any, wires: list[Any]) -> None:
+        try:
+            started = self._started([TopicPartition(each.topic, each.partition) for each in wires])
+        except BaseException as error:  # noqa: BLE001  (raised again outside of the callback)
+            self._failure = error
+            consumer.assign([])
+            return
+        for each in started:
+            self._next[each.partition] = each.offset
+            # What nobody committed yet is committed with the next records: the group is to remember where it began.
+            self._committed[each.partition] = each.committed if each.committed is not None else -1
+        self._assigned = {each.partition for each in started}
+        consumer.assign(
+            [self._wire(*each.partition, each.offset) for each in started if not self._has_come_to_stop(each.partition)]
+        )
+        self._commit_at = time.monotonic()
+        self._tell(started)
+
+    def _started(self, partitions: list[TopicPartition]) -> list[Started]:
+        if not partitions:
+            return []
+        committed = self._ask_committed(partitions)
+        marks = self._marks(partitions)
+        for each in partitions:
+            # One that was added to the topic meanwhile: from its first record on.
+            low, high = marks.get(each, (0, 0))
+            self._windows.setdefault(each, Window(low, high if self._all_stop else None))
+        own = {} if self._may_commit else self._next
+        return [
+            start_of(each, committed.get(each), own.get(each), self._windows[each], marks.get(each))
+            for each in partitions
+        ]
+
+    def _ask_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Offset]:
+        what = f'the offsets of group "{self.group}" could not be read'
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                answers = self._consumer.committed([self._wire(*each) for each in partitions], timeout=left_s)
+                errors = [each.error for each in answers if each.error is not None]
+                if not errors:
+                    return {
+                        TopicPartition(each.topic, each.partition): each.offset for each in answers if each.offset >= 0
+                    }
+                failure = from_kafka(errors[0], what)
+                heals = name_of(errors[0]) in _HEALS
+            except kafka_exceptions() as error:
+                failure = from_exception(error, what)
+                heals = _name(error) in _HEALS
+            if not heals or time.monotonic() >= deadline:
+                raise failure
+            time.sleep(POLL_S)
+
+    def _on_revoke(self, _consumer: Any, _wires: list[Any]) -> None:
+        try:
+            why = self._commit() if self._may_commit else ""
+            if why:
+                self._warn(f'what group "{self.group}" read last was not committed and comes again: {why}')
+        except BaseException as error:  # noqa: BLE001  (as above)
+            self._failure = error
+        self._assigned = None
+
+    def _on_lost(self, _consumer: Any, _wires: list[Any]) -> None:
+        if self._may_commit and self._since:
+            self._warn(f'group "{self.group}" went on without this member; what was not committed yet comes again')
+        self._assigned = None
+
+    # -- commits -------------------------------------------------------------------------------------------------------
+
+    def _uncommitted(self) -> dict[TopicPartition, Offset]:
+        return {each: self._next[each] for each in self._assigned or () if self._next[each] != self._committed[each]}
+
+    def _commit_if_due(self) -> None:
+        every = self._every
+        if every is None:
+            return
+        waited_ms = (time.monotonic() - self._commit_at) * 1000
+        if (every.records is not None and self._since >= every.records) or (
+            every.interval_ms is not None and waited_ms >= every.interval_ms
+        ):
+            self._commit()
+
+    def _commit(self) -> str:
+        """Flush, then commit what is done; why it was not done, if that passes by itself. Raises YakError if it will not."""
+        self._flush()
+        offsets = self._uncommitted()
+        self._since, self._commit_at = 0, time.monotonic()
+        if not offsets:
+            return ""
+        what = f'offsets of group "{self.group}" were not committed'
+        try:
+            answers = self._consumer.commit(
+                offsets=[self._wire(*each, offset) for each, offset in offsets.items()], asynchronous=False
+            )
+        except kafka_exceptions() as error:
+            if _name(error) == _NO_OFFSET:
+                return ""
+            failure = from_exception(error, what)
+            if _name(error) not in _HEALS | _MOVED_ON:
+                raise failure from None
+            return failure.why
+        for each in answers:
+            if each.error is None:
+                partition = TopicPartition(each.topic, each.partition)
+                self._committed[partition] = each.offset
+            elif name_of(each.error) not in _HEALS | _MOVED_ON:
+                raise from_kafka(each.error, what)
+        return next((from_kafka(each.error, what).why for each in answers if each.error is not None), "")
+
+    def finish(self) -> None:
+        """Commit what is done and not committed yet, trying until the time-out. Raises YakError (`not-committed`)."""
+        if not self._may_commit:
+            return
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            why = self._commit()
+            left = self._uncommitted()
+            if not left:
+                self._may_commit = False
+                return
+            if time.monotonic() >= deadline:
+                raise YakError(
+                    "not-committed",
+                    f'what was read last was not committed for group "{self.group}"',
+                    why=f"{why}; {', '.join(map(str, sorted(left)[:3]))} will give some records again",
+                    try_=(f"yak groups describe {self.group}",),
+                )
+            time.sleep(POLL_S)
+
+    def close(self) -> None:
+        """Leave the group. What `finish` did not commit is not committed."""
+        self._may_commit = False
+        self._consumer.close()
+
+
+def _name(error: BaseException) -> str:
+    """Kafka's name of what librdkafka's binding raised."""
+    return name_of(error.args[0]) if error.args and hasattr(error.args[0], "name") else ""

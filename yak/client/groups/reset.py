@@ -1,0 +1,80 @@
+"""Where a group's offsets would be moved to. Pure: what the brokers say is given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from yak.client.groups.lag import Marks
+from yak.ids import Offset, TopicPartition
+
+Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current"]
+NOTHING_COMMITTED: Final = "nothing is committed"
+NO_LEADER: Final = "the partition has no leader"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to: `number` is the offset, the time in ms, or the distance; for the other kinds it says nothing."""
+
+    kind: Kind
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One partition's committed offset, now and after. `after` None: it stays, and `note` says why."""
+
+    partition: TopicPartition
+    before: Offset | None
+    after: Offset | None
+    note: str = ""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether something is to be committed."""
+        return self.after is not None and self.after != self.before
+
+
+def plan_reset(
+    target: Target,
+    partitions: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, Offset],
+    marks: Mapping[TopicPartition, Marks],
+    by_time: Mapping[TopicPartition, Offset],
+) -> list[Step]:
+    """A step for each partition. An offset outside the log becomes the nearest one inside.
+
+    `by_time` has the first offset at or after the time, -1 where there is no such record, for a target of that kind.
+    """
+    return [
+        _step(target, each, committed.get(each), marks.get(each), by_time.get(each, -1)) for each in sorted(partitions)
+    ]
+
+
+def _step(
+    target: Target, partition: TopicPartition, before: Offset | None, marks: Marks | None, at_time: Offset
+) -> Step:
+    if marks is None:
+        return Step(partition, before, None, NO_LEADER)
+    note = ""
+    if target.kind == "earliest":
+        wanted = marks.start
+    elif target.kind == "latest":
+        wanted = marks.end
+    elif target.kind == "offset":
+        wanted = target.number
+    elif target.kind == "timestamp":
+        wanted = at_time if at_time >= 0 else marks.end
+        note = "" if at_time >= 0 else "no record is that young: the end"
+    elif before is not None:
+        wanted = before + (target.number if target.kind == "shift" else 0)
+    elif target.kind == "shift":
+        return Step(partition, None, None, NOTHING_COMMITTED)
+    else:
+        wanted = marks.end
+        note = f"{NOTHING_COMMITTED}: the end"
+    if wanted < marks.start:
+        return Step(partition, before, marks.start, f"{wanted} is before the log, which starts at {marks.start}")
+    if wanted > marks.end:
+        return Step(partition, before, marks.end, f"{wanted} is after the log, which ends at {marks.end}")
+    return Step(partition, before, wanted, note)

@@ -1,0 +1,36 @@
+"""Who may commit offsets, and delete them (ClassicGroup.validateOffsetCommit and its neighbours)."""
+
+from __future__ import annotations
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup
+from yak.groups.classic.joining import known_member
+from yak.groups.classic.states import ClassicState
+
+
+def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
+    """Raise PeerError unless this one may commit: a member of the present generation, or anybody where there are no members.
+
+    A commit of a member is a heartbeat too.
+    """
+    if generation < 0 and group.state is ClassicState.EMPTY:
+        return
+    if generation < 0 and not member_id and instance_id is None:
+        raise PeerError(ErrorCode.unknown_member_id, "the group has members; only they commit")
+    member = known_member(group, member_id, instance_id)
+    if generation != group.generation:
+        raise PeerError(ErrorCode.illegal_generation)
+    if group.state is ClassicState.COMPLETING_REBALANCE:
+        raise PeerError(ErrorCode.rebalance_in_progress)
+    group.heard_of(member, now_ms)
+
+
+def is_subscribed(group: ClassicGroup, topic: str) -> bool:
+    """Whether a member consumes the topic, so that its offsets are not to be touched; all of them, where nobody knows."""
+    return bool(group.members) and (group.topics is None or topic in group.topics)
+
+
+def check_deletion_of_offsets(group: ClassicGroup) -> None:
+    """Raise NON_EMPTY_GROUP where members are there that are no consumers (validateOffsetDelete)."""
+    if group.members and group.protocol_type != CONSUMER_PROTOCOL:
+        raise PeerError(ErrorCode.non_empty_group)

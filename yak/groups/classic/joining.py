@@ -1,0 +1,249 @@
+"""JoinGroup on a classic group: who may come in, and when that begins a rebalance.
+
+After GroupMetadataManager.classicGroupJoin of Kafka. A dynamic member asks twice (KIP-394): the first time it is only given an id, so
+that a client which gives up does not leave a ghost behind. A static member (KIP-345) is known by its instance id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.answers import joined, refused_join
+from yak.groups.classic.group import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroup
+from yak.groups.classic.member import Member, Protocols, Ticket
+from yak.groups.classic.roster import bytes_of
+from yak.groups.classic.states import ClassicState
+from yak.groups.classic.subscription import subscribed_topics
+from yak.limits import GROUP_METADATA_BYTES_MAX
+
+_PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
+
+
+@dataclass(slots=True, frozen=True)
+class Join:
+    """A JoinGroup as any version of it can be put. `instance_id` is None for a dynamic member.
+
+    `must_ask_twice`: from v4 on a new member is only given an id at first. `skips_assignment`: from v9 on a leader can be told
+    that its assignment still holds.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    must_ask_twice: bool = True
+    skips_assignment: bool = False
+
+
+def check_timeouts(group_min_ms: int, group_max_ms: int, session_timeout_ms: int) -> None:
+    """Raise INVALID_SESSION_TIMEOUT unless the time is one that the broker allows."""
+    if not group_min_ms <= session_timeout_ms <= group_max_ms:
+        raise PeerError(
+            ErrorCode.invalid_session_timeout,
+            f"session timeout {session_timeout_ms} ms is not in [{group_min_ms}, {group_max_ms}]",
+        )
+
+
+def join(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> None:
+    """Take a join: the ticket is answered at once, or at the end of the rebalance that it is part of."""
+    try:
+        if not _has_room(group, request.member_id):
+            held = group.members.get(request.member_id)
+            if held is not None:
+                group.remove(held, ErrorCode.group_max_size_reached)
+                group.try_complete_join(now_ms)
+            raise PeerError(ErrorCode.group_max_size_reached)
+        _check_words(group, request)
+        if not group.takes_protocols(request.protocol_type, request.protocols):
+            raise PeerError(ErrorCode.inconsistent_group_protocol)
+        if not request.member_id:
+            _join_unknown(group, request, ticket, now_ms)
+        else:
+            _join_known(group, request, ticket, now_ms)
+    except PeerError as refusal:
+        ticket.reply(refused_join(request.member_id, refusal.error_code))
+
+
+def _has_room(group: ClassicGroup, member_id: str) -> bool:
+    """Whether `group.max.size` lets this one in (acceptJoiningMember)."""
+    limit = group.settings.max_size
+    known = group.members.get(member_id)
+    if group.state is ClassicState.EMPTY:
+        return True
+    if group.state is _PREPARING:
+        # while all join anew, it is those who wait that count
+        if known is not None and known.joining is not None:
+            return True
+        return group.joining_count < limit
+    return known is not None or len(group.members) < limit
+
+
+def _check_words(group: ClassicGroup, request: Join) -> None:
+    """Refuse a member that says more about itself than there is room for; what it said before does not count."""
+    before = group.members.get(request.member_id)
+    if before is None and request.instance_id is not None:
+        before = group.static_member(request.instance_id)
+    present = group.said_bytes - (0 if before is None else bytes_of(before.protocols))
+    if present + bytes_of(request.protocols) > GROUP_METADATA_BYTES_MAX:
+        raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
+
+
+# ------------------------------------------------------------------------------------------------------ new members
+
+
+def _join_unknown(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> None:
+    if request.instance_id is not None:
+        held = group.static_member(request.instance_id)
+        member_id = group.port.new_member_id(request.instance_id)
+        if held is None:
+            _add(group, request, member_id, ticket, now_ms, knows_id=False)
+        else:
+            _replace(group, held, request, member_id, ticket, now_ms)
+        return
+    member_id = group.port.new_member_id(request.client_id)
+    if request.must_ask_twice:
+        group.expect(member_id, now_ms + request.session_timeout_ms)
+        group.port.schedule(group, now_ms + request.session_timeout_ms)
+        ticket.reply(refused_join(member_id, ErrorCode.member_id_required))
+    else:
+        _add(group, request, member_id, ticket, now_ms, knows_id=False)
+
+
+def _add(group: ClassicGroup, request: Join, member_id: str, ticket: Ticket, now_ms: int, *, knows_id: bool) -> None:
+    member = Member(
+        member_id,
+        request.instance_id,
+        request.client_id,
+        request.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
+    )
+    member.is_new = True
+    member.knows_id = knows_id
+    member.deadline_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+    group.port.schedule(group, member.deadline_ms)
+    if not group.members:
+        group.protocol_type = request.protocol_type
+    group.add(member)
+    group.hold_join(member, ticket)
+    if group.state is _PREPARING:
+        group.must_wait_longer = True
+        group.try_complete_join(now_ms)
+    else:
+        group.prepare_rebalance(f"new member {member_id}", now_ms)
+
+
+def _replace(group: ClassicGroup, member: Member, request: Join, member_id: str, ticket: Ticket, now_ms: int) -> None:
+    """A static member is back and does not know its id: it takes its old place under a new one.
+
+    In a stable group, if it still wants the same topics under the same strategy, nobody else is troubled: the new id is written, and
+    it is told the present generation (KIP-345, KIP-814).
+    """
+    old_id, before = member.member_id, (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+    wanted = subscribed_topics((member.metadata_of(group.protocol),))
+    group.replace_static(member, member_id)
+    _update(group, member, request)
+    is_same = (
+        group.state is ClassicState.STABLE
+        and group.select_protocol() == group.protocol
+        and subscribed_topics((member.metadata_of(group.protocol),)) == wanted
+    )
+    if not is_same:
+        _rejoin(group, member, ticket, f"static member {request.instance_id} is back", now_ms)
+        return
+    group.heard_of(member, now_ms)
+    generation = group.generation
+
+    def written(error_code: ErrorCode) -> None:
+        if group.members.get(member_id) is not member or group.generation != generation:
+            ticket.reply(refused_join("", ErrorCode.unknown_member_id))
+        elif error_code != ErrorCode.none:
+            group.replace_static(member, old_id)
+            group.change_protocols(member, before[0])
+            member.rebalance_timeout_ms, member.session_timeout_ms = before[1:]
+            ticket.reply(refused_join("", error_code))
+        elif request.skips_assignment:
+            ticket.reply(joined(group, member, skip_assignment=group.leader_id == member_id))
+        else:
+            # a leader that cannot be told to leave things as they are must not learn that it is the leader
+            leader_id = old_id if group.leader_id == member_id else None
+            ticket.reply(joined(group, member, leader_id=leader_id))
+
+    group.port.write(group, None, written)
+
+
+# ---------------------------------------------------------------------------------------------------- known members
+
+
+def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> None:
+    member_id = request.member_id
+    if member_id in group.pending:
+        if request.instance_id is not None:
+            raise PeerError(ErrorCode.unknown_member_id, "a static member does not ask twice")
+        _add(group, request, member_id, ticket, now_ms, knows_id=True)
+        return
+    member = known_member(group, member_id, request.instance_id)
+    if group.state is _PREPARING:
+        _update(group, member, request)
+        _rejoin(group, member, ticket, "", now_ms)
+    elif group.state is _COMPLETING:
+        if member.protocols == request.protocols:
+            # its answer got lost: it is told again
+            group.heard_of(member, now_ms)
+            ticket.reply(joined(group, member))
+        else:
+            _update(group, member, request)
+            _rejoin(group, member, ticket, f"member {member_id} changed while others synced", now_ms)
+    elif group.state is ClassicState.STABLE:
+        is_leader = group.leader_id == member_id
+        if is_leader or member.protocols != request.protocols:
+            _update(group, member, request)
+            _rejoin(
+                group,
+                member,
+                ticket,
+                f"leader {member_id} joins anew" if is_leader else f"member {member_id} asks for something else",
+                now_ms,
+            )
+        else:
+            group.heard_of(member, now_ms)
+            ticket.reply(joined(group, member))
+    else:
+        raise PeerError(ErrorCode.unknown_member_id)
+
+
+def known_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> Member:
+    """The member that speaks. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when its place was taken by another."""
+    if instance_id is not None:
+        static = group.static_member(instance_id)
+        if static is None:
+            raise PeerError(ErrorCode.unknown_member_id)
+        if static.member_id != member_id:
+            raise PeerError(ErrorCode.fenced_instance_id)
+    member = group.members.get(member_id)
+    if member is None:
+        raise PeerError(ErrorCode.unknown_member_id)
+    return member
+
+
+def _update(group: ClassicGroup, member: Member, request: Join) -> None:
+    group.change_protocols(member, request.protocols)
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.session_timeout_ms = request.session_timeout_ms
+
+
+def _rejoin(group: ClassicGroup, member: Member, ticket: Ticket, reason: str, now_ms: int) -> None:
+    # who asks twice gets both answers: the first from a connection that may be gone
+    group.answer_join(member, refused_join(member.member_id, ErrorCode.rebalance_in_progress))
+    group.hold_join(member, ticket)
+    group.heard_of(member, now_ms)
+    if group.state is _PREPARING:
+        group.try_complete_join(now_ms)
+    else:
+        group.prepare_rebalance(reason, now_ms)

@@ -1,0 +1,173 @@
+"""The members of a classic group, and what is counted of them.
+
+A rebalance of ten thousand members is ten thousand joins, so no join may look at every member: who knows which strategy, how many wait,
+and how much they say about themselves are counted as members come, change and go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from yak.groups.classic.member import Member, Protocols, Ticket
+from yak.limits import GROUP_PENDING_MEMBERS_MAX
+
+
+class Roster:
+    """Who is in a group, in the order in which they came."""
+
+    __slots__ = ("_holders", "_knowers", "_static", "joining_count", "leader_id", "members", "pending", "said_bytes")
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.leader_id: str | None = None
+        self.pending: dict[str, int] = {}
+        """Ids that were given out and not joined with yet, each with the time when it is forgotten."""
+        self.joining_count = 0
+        """Members whose JoinGroup waits for the others."""
+        self.said_bytes = 0
+        """What all members say about themselves, together."""
+        self._static: dict[str, str] = {}
+        """Member id by instance id."""
+        self._knowers: Counter[str] = Counter()
+        """How many members know each strategy."""
+        self._holders: dict[Ticket, Member] = {}
+        """The member of each request that waits."""
+
+    # ------------------------------------------------------------------------------------------- who is in it
+
+    def static_member(self, instance_id: str) -> Member | None:
+        """The member that has this instance id."""
+        member_id = self._static.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def add(self, member: Member) -> None:
+        """Take a member in."""
+        if not self.members:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member.member_id
+        self._count(member, 1)
+        self.pending.pop(member.member_id, None)
+
+    def discard(self, member: Member) -> None:
+        """Let a member go; what of its waits was answered before."""
+        assert member.joining is None
+        assert member.syncing is None
+        del self.members[member.member_id]
+        if member.instance_id is not None and self._static.get(member.instance_id) == member.member_id:
+            del self._static[member.instance_id]
+        self._count(member, -1)
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """Give a static member another id."""
+        assert member.instance_id is not None
+        del self.members[member.member_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = member_id
+        member.member_id = member_id
+        self.members[member_id] = member
+        self._static[member.instance_id] = member_id
+
+    def expect(self, member_id: str, until_ms: int) -> None:
+        """Remember an id that was given out; of too many the oldest is forgotten."""
+        if len(self.pending) >= GROUP_PENDING_MEMBERS_MAX:
+            del self.pending[next(iter(self.pending))]
+        self.pending[member_id] = until_ms
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # ----------------------------------------------------------------------------------------------- strategies
+
+    def change_protocols(self, member: Member, protocols: Protocols) -> None:
+        """A member knows other strategies now, or says something else."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def _count(self, member: Member, sign: int) -> None:
+        self.said_bytes += sign * bytes_of(member.protocols)
+        for name in dict.fromkeys(name for name, _metadata in member.protocols):
+            self._knowers[name] += sign
+            if not self._knowers[name]:
+                del self._knowers[name]
+
+    def common_protocols(self) -> frozenset[str]:
+        """The strategies that every member knows."""
+        everybody = len(self.members)
+        return frozenset(name for name, count in self._knowers.items() if count == everybody)
+
+    def knows_one_of(self, protocols: Protocols) -> bool:
+        """Whether one of these strategies is known to every member."""
+        everybody = len(self.members)
+        return any(self._knowers[name] == everybody for name, _metadata in protocols)
+
+    def select_protocol(self) -> str:
+        """The strategy that most members like best, of those that all know."""
+        candidates = self.common_protocols()
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return min(votes, key=lambda name: (-votes[name], name))
+
+    # ------------------------------------------------------------------------------------------ requests that wait
+
+    @property
+    def have_all_joined(self) -> bool:
+        """Whether nobody is waited for."""
+        return not self.pending and self.joining_count == len(self.members)
+
+    def holder_of(self, ticket: Ticket) -> Member | None:
+        """Whose request this is, while it waits."""
+        return self._holders.get(ticket)
+
+    def hold_join(self, member: Member, ticket: Ticket) -> None:
+        """Let a member's join wait."""
+        assert member.joining is None
+        member.joining = ticket
+        self.joining_count += 1
+        self._holders[ticket] = member
+
+    def hold_sync(self, member: Member, ticket: Ticket) -> None:
+        """Let a member's sync wait."""
+        assert member.syncing is None
+        member.syncing = ticket
+        self._holders[ticket] = member
+
+    def take_join(self, member: Member) -> Ticket | None:
+        """A member's join waits no more."""
+        ticket, member.joining = member.joining, None
+        if ticket is not None:
+            self.joining_count -= 1
+            del self._holders[ticket]
+        return ticket
+
+    def take_sync(self, member: Member) -> Ticket | None:
+        """A member's sync waits no more."""
+        ticket, member.syncing = member.syncing, None
+        if ticket is not None:
+            del self._holders[ticket]
+        return ticket
+
+    def answer_join(self, member: Member, fields: dict[str, Any]) -> None:
+        """Answer a member's waiting join, if there is one."""
+        ticket = self.take_join(member)
+        if ticket is not None:
+            ticket.reply(fields)
+
+    def answer_sync(self, member: Member, fields: dict[str, Any]) -> bool:
+        """Answer a member's waiting sync. Returns whether there was one."""
+        ticket = self.take_sync(member)
+        if ticket is None:
+            return False
+        ticket.reply(fields)
+        return True
+
+
+def bytes_of(protocols: Protocols) -> int:
+    """How much a member says about itself."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)

@@ -1,0 +1,234 @@
+"""What requests may not be: heartbeats that make no sense, epochs that are not the member's (GroupCoordinatorService.java)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
+from yak.groups.consumer.partitions import Partitions, flattened
+from yak.groups.consumer.settings import ConsumerGroupSettings
+from yak.groups.consumer.state import GroupState
+
+OFFSET_COMMIT_WITH_MEMBER_EPOCH = 9
+"""The first version of OffsetCommit whose generation id may be a member epoch."""
+_CLIENT_MAKES_MEMBER_ID = 1
+"""From this version of ConsumerGroupHeartbeat on the client chooses its member id (KIP-1082)."""
+_TEXT_BYTES_MAX = 0x7FFF
+"""Kafka's bound for a string, which kio does not know for compact ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A heartbeat that makes sense by itself. None is what the member did not say, since it did not change."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int | None
+    topic_names: frozenset[str] | None
+    topic_regex: str | None
+    assignor: str | None
+    owned: Partitions | None
+    client_id: str
+    client_host: str
+
+    @property
+    def is_leaving(self) -> bool:
+        """For good, or, as a static member, for a while."""
+        return self.epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says all that a member can say: it joins, or does not know what of its last request arrived."""
+        subscribes = self.topic_names is not None or self.topic_regex is not None
+        return self.rebalance_timeout_ms is not None and subscribes and self.owned is not None
+
+
+def read_beat(
+    request: Any,
+    api_version: int,
+    settings: ConsumerGroupSettings,
+    *,
+    client_id: str,
+    client_host: str,
+    new_member_id: str,
+) -> Beat:
+    """A ConsumerGroupHeartbeat request, checked. `new_member_id` is for a member of version 0 that has none yet.
+
+    Raises PeerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
+    """
+    rebalance_timeout_ms = request.rebalance_timeout // dt.timedelta(milliseconds=1)
+    topic_names, owned = request.subscribed_topic_names, request.topic_partitions
+    beat = Beat(
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=None if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
+        topic_names=None if topic_names is None else frozenset(topic_names),
+        topic_regex=getattr(request, "subscribed_topic_regex", None),
+        assignor=request.server_assignor,
+        owned=None if owned is None else flattened((_id(topic.topic_id), topic.partitions) for topic in owned),
+        client_id=client_id,
+        client_host=client_host,
+    )
+    if not beat.member_id and (api_version >= _CLIENT_MAKES_MEMBER_ID or beat.epoch > 0 or beat.epoch == LEAVE_EPOCH):
+        raise _invalid("MemberId can't be empty.")
+    _check_texts(request.group_id, beat)
+    _check_epoch(beat)
+    if beat.assignor is not None and beat.assignor not in settings.assignors:
+        supported = ", ".join(settings.assignors)
+        raise PeerError(
+            ErrorCode.unsupported_assignor,
+            f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {supported}.",
+        )
+    return beat if beat.member_id else _with_id(beat, new_member_id)
+
+
+def _id(topic_id: uuid.UUID | None) -> uuid.UUID:
+    return topic_id or uuid.UUID(int=0)
+
+
+def _with_id(beat: Beat, member_id: str) -> Beat:
+    fields = {name: getattr(beat, name) for name in Beat.__slots__}
+    return Beat(**{**fields, "member_id": member_id})
+
+
+def _check_texts(group_id: str, beat: Beat) -> None:
+    if not group_id:
+        raise _invalid("GroupId can't be empty.")
+    if beat.instance_id == "":
+        raise _invalid("InstanceId can't be empty.")
+    if beat.rack_id == "":
+        raise _invalid("RackId can't be empty.")
+    named: dict[str, Iterable[str | None]] = {
+        "MemberId": [beat.member_id],
+        "InstanceId": [beat.instance_id],
+        "RackId": [beat.rack_id],
+        "SubscribedTopicRegex": [beat.topic_regex],
+        "SubscribedTopicNames": beat.topic_names or (),
+    }
+    for name, texts in named.items():
+        if any(text is not None and len(text.encode()) > _TEXT_BYTES_MAX for text in texts):
+            raise _invalid(f"{name} can't be longer than {_TEXT_BYTES_MAX} bytes.")
+
+
+def _check_epoch(beat: Beat) -> None:
+    if beat.epoch == JOIN_EPOCH:
+        if beat.rebalance_timeout_ms is None:
+            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        if beat.owned is None or beat.owned:
+            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        if beat.topic_names is None and beat.topic_regex is None:
+            raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    elif beat.epoch == STATIC_LEAVE_EPOCH:
+        if beat.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
+    elif beat.epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+    if beat.rebalance_timeout_ms is not None and beat.rebalance_timeout_ms < 0:
+        raise _invalid("RebalanceTimeoutMs can't be negative.")
+
+
+def _invalid(message: str) -> PeerError:
+    return PeerError(ErrorCode.invalid_request, message)
+
+
+def check_epoch_of(member: Member, beat: Beat) -> None:
+    """Raise PeerError(FENCED_MEMBER_EPOCH) unless the beat carries the member's epoch, or a forgivable one.
+
+    Forgivable are the epoch before, if all it holds is in its assignment (the answer with the new one was lost), and 0, by
+    which a member says that it gave up everything (KAFKA-19233).
+    """
+    if beat.epoch in (member.epoch, JOIN_EPOCH):
+        return
+    relation = "greater" if beat.epoch > member.epoch else "smaller"
+    was_lost = beat.epoch == member.previous_epoch and beat.owned is not None and beat.owned <= member.assigned
+    if relation == "greater" or not was_lost:
+        raise PeerError(
+            ErrorCode.fenced_member_epoch,
+            f"The consumer group member has a {relation} member epoch ({beat.epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+        )
+
+
+def known_member(state: GroupState, member_id: str, instance_id: str | None) -> Member:
+    """The member. Raises PeerError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID when another has the instance id by now."""
+    if instance_id is None:
+        member = state.members.get(member_id)
+        if member is None:
+            raise unknown_member(state, member_id)
+        return member
+    member = state.static_member(instance_id)
+    if member is None:
+        raise PeerError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise PeerError(
+            ErrorCode.fenced_instance_id,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+        )
+    return member
+
+
+def unknown_member(state: GroupState, member_id: str) -> PeerError:
+    """The refusal of a member that the group does not have."""
+    return PeerError(ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {state.group_id}.")
+
+
+def check_commit(
+    state: GroupState,
+    member_id: str,
+    instance_id: str | None,
+    member_epoch: int,
+    *,
+    is_transactional: bool,
+    api_version: int,
+) -> None:
+    """Whether this member may commit offsets now (ConsumerGroup.validateOffsetCommit).
+
+    Raises PeerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a member that
+    speaks the classic protocol.
+    """
+    if member_epoch < 0 and not state.members:
+        return  # an admin client, or a consumer that assigns its partitions itself
+    if is_transactional and member_epoch == LEAVE_EPOCH and member_id == "" and instance_id is None:
+        return  # TxnOffsetCommit may leave all three out
+    member = state.members.get(member_id)
+    if member is None:
+        raise unknown_member(state, member_id)
+    if not is_transactional and member.classic is None and api_version < OFFSET_COMMIT_WITH_MEMBER_EPOCH:
+        raise PeerError(
+            ErrorCode.unsupported_version,
+            "OffsetCommit version 9 or above must be used by members using the modern group protocol",
+        )
+    _check_same_epoch(member, member_epoch)
+
+
+def check_fetch(state: GroupState, member_id: str | None, member_epoch: int) -> None:
+    """Whether this member may read the group's offsets now (ConsumerGroup.validateOffsetFetch). Raises as `check_commit`."""
+    if member_id is None and member_epoch < 0:
+        return
+    member = state.members.get(member_id or "")
+    if member is None:
+        raise unknown_member(state, member_id or "")
+    _check_same_epoch(member, member_epoch)
+
+
+def _check_same_epoch(member: Member, received: int) -> None:
+    if received == member.epoch:
+        return
+    if member.classic is not None:
+        raise PeerError(
+            ErrorCode.illegal_generation,
+            f"The received generation id {received} does not match the expected member epoch {member.epoch}.",
+        )
+    raise PeerError(
+        ErrorCode.stale_member_epoch,
+        f"The received member epoch {received} does not match the expected member epoch {member.epoch}.",
+    )

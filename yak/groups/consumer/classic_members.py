@@ -1,0 +1,212 @@
+"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup to it.
+
+A JoinGroup does what a heartbeat with news does, and its generation is the member's epoch; it is answered at once, with
+nobody as the leader. SyncGroup gives what the member may use. A Heartbeat says REBALANCE_IN_PROGRESS when the member
+has to come and take its next step: GroupMetadataManager.classicGroup*ToConsumerGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.consumer.checks import known_member
+from yak.groups.consumer.consumer_protocol import (
+    PROTOCOL_TYPE,
+    Subscription,
+    assignment_bytes,
+    read_subscription,
+    subscription_version,
+    with_ids,
+)
+from yak.groups.consumer.heartbeat import catch_up, check_room, replace_member, step
+from yak.groups.consumer.member import Member, MemberState
+from yak.groups.consumer.records import ClassicMetadata
+from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.subscriptions import Seen, World
+from yak.groups.consumer.topics import TopicsView
+from yak.groups.consumer.wire import UnreadableRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicJoin:
+    """A JoinGroup request. `member_id` is empty for who has none yet, and `new_member_id` what it gets then.
+
+    `needs_known_id`: from version 4 on, a dynamic member without an id is first told one (KIP-394).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    new_member_id: str
+    needs_known_id: bool = False
+
+
+def join(draft: Draft, request: ClassicJoin, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
+    """The answer to a JoinGroup, and what was looked at.
+
+    Raises PeerError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    """
+    member_id = request.member_id or request.new_member_id
+    check_room(draft.state, member_id, request.instance_id, world.settings.max_size)
+    subscription = _subscription(draft.state, member_id, request)
+    if request.needs_known_id and not request.member_id and request.instance_id is None:
+        return {"error_code": ErrorCode.member_id_required, "member_id": member_id}, seen
+    before = _joining(draft, member_id, request)
+    member = updated(before, request, subscription)
+    seen, changed = catch_up(draft, before, member, seen, world)
+    owned = with_ids(subscription.owned, world.topics)
+    after = step(draft, member_id, owned, world.topics, subscription_changed=changed)
+    return joined(after), seen
+
+
+def joined(member: Member) -> dict[str, Any]:
+    """The answer to who joined."""
+    assert member.classic is not None
+    return {
+        "error_code": ErrorCode.none,
+        "generation_id": member.epoch,
+        "protocol_type": PROTOCOL_TYPE,
+        "protocol_name": member.classic.protocols[0][0],
+        "leader": "",
+        "member_id": member.member_id,
+        "members": [],
+    }
+
+
+def updated(member: Member, request: ClassicJoin, subscription: Subscription) -> Member:
+    """The member with what it says now: names only, since this protocol has no expressions that a broker resolves."""
+    said = replace(
+        member,
+        instance_id=request.instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=frozenset(subscription.topics),
+        topic_regex="",
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic=ClassicMetadata(request.session_timeout_ms, request.protocols),
+    )
+    return member if said == member else said
+
+
+def sync(
+    state: GroupState,
+    member: Member,
+    generation_id: int,
+    protocol_type: str | None,
+    protocol_name: str | None,
+    topics: TopicsView,
+) -> dict[str, Any]:
+    """The answer to a SyncGroup: what the member may use.
+
+    Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS when the
+    group went on since the member joined, and it has to rejoin.
+    """
+    classic = _classic_of(member, generation_id)
+    chosen, subscription = classic.protocols[0]
+    for said, right in ((protocol_type, PROTOCOL_TYPE), (protocol_name, chosen)):
+        if said is not None and said != right:
+            raise _inconsistent(f"Member {member.member_id} names {said} where the group has {right}.")
+    # Who has partitions to give back rejoined already; it is told when it may do so again.
+    if state.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        raise PeerError(
+            ErrorCode.rebalance_in_progress,
+            f"A new rebalance is triggered in group {state.group_id} and member {member.member_id} should rejoin to "
+            "catch up.",
+        )
+    return {
+        "error_code": ErrorCode.none,
+        "protocol_type": protocol_type,
+        "protocol_name": protocol_name,
+        "assignment": assignment_bytes(member.assigned, subscription_version(subscription), topics),
+    }
+
+
+def heartbeat(state: GroupState, member: Member, generation_id: int, *, is_behind: bool) -> ErrorCode:
+    """REBALANCE_IN_PROGRESS when rejoining brings the member on: the group went on, it has something to give back, what it
+    waited for is free, or, which Kafka leaves to members of the consumer protocol, the group's topics changed. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
+    """
+    _classic_of(member, generation_id)
+    must_rejoin = (
+        is_behind
+        or member.epoch < state.epoch
+        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or (member.state is MemberState.UNRELEASED_PARTITIONS and not _is_waiting(state, member))
+    )
+    return ErrorCode.rebalance_in_progress if must_rejoin else ErrorCode.none
+
+
+def leaving(state: GroupState, identities: Sequence[tuple[str, str | None]]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Of a LeaveGroup's (member id, instance id) pairs, who leaves, and each one's answer.
+
+    An administrator may give an instance id alone.
+    """
+    going: dict[str, None] = {}
+    answers = []
+    for member_id, instance_id in identities:
+        code = ErrorCode.none
+        try:
+            holder = state.static_member(instance_id)
+            by_instance = holder.member_id if member_id == "" and holder is not None else member_id
+            going[known_member(state, by_instance, instance_id).member_id] = None
+        except PeerError as error:
+            code = error.error_code
+        answers.append({"member_id": member_id, "group_instance_id": instance_id, "error_code": code})
+    return list(going), answers
+
+
+def _is_waiting(state: GroupState, member: Member) -> bool:
+    """Whether others hold some of what it waits for."""
+    missing = state.target_of(member.member_id) - member.assigned
+    return any(partition in state.owners for partition in missing)
+
+
+def _classic_of(member: Member, generation_id: int) -> ClassicMetadata:
+    if member.classic is None:
+        raise PeerError(ErrorCode.unknown_member_id, f"Member {member.member_id} does not use the classic protocol.")
+    if member.epoch != generation_id:
+        raise PeerError(
+            ErrorCode.illegal_generation,
+            f"The request generation id {generation_id} is not equal to the member epoch {member.epoch} of member "
+            f"{member.member_id}.",
+        )
+    return member.classic
+
+
+def _joining(draft: Draft, member_id: str, request: ClassicJoin) -> Member:
+    state = draft.state
+    if request.instance_id is None:
+        return state.members.get(member_id) or Member(member_id)
+    if request.member_id:
+        return known_member(state, member_id, request.instance_id)
+    holder = state.static_member(request.instance_id)
+    # Whatever it spoke before: only a member of the consumer protocol has to wait until the other has left.
+    return Member(member_id) if holder is None else replace_member(draft, holder, member_id)
+
+
+def _subscription(state: GroupState, member_id: str, request: ClassicJoin) -> Subscription:
+    """What the first protocol says; all say the same. They must share one with all other classic members."""
+    names = {name for name, _ in request.protocols}
+    others = [
+        {name for name, _ in member.classic.protocols}
+        for member in state.members.values()
+        if member.classic is not None and member.member_id != member_id
+    ]
+    if request.protocol_type != PROTOCOL_TYPE or not names.intersection(*others):
+        raise _inconsistent(f"Member {member_id}'s protocols are not supported.")
+    try:
+        return read_subscription(request.protocols[0][1])
+    except UnreadableRecord as error:
+        raise _inconsistent(f"Member {member_id}'s subscription cannot be read: {error}.") from None
+
+
+def _inconsistent(message: str) -> PeerError:
+    return PeerError(ErrorCode.inconsistent_group_protocol, message)

@@ -1,0 +1,99 @@
+"""What members that speak the classic protocol say inside it: subscriptions and assignments (ConsumerProtocol*.json).
+
+Neither is part of a request's schema, so nobody checked it before. A version that is newer than ours is read as ours, as
+clients do (ConsumerProtocol.java); what follows is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from yak.groups.consumer.partitions import Partitions, by_topic
+from yak.groups.consumer.topics import TopicsView
+from yak.groups.consumer.wire import FieldReader, FieldWriter, UnreadableRecord
+
+PROTOCOL_TYPE = "consumer"
+VERSION_MAX = 3
+NamedPartitions: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """The topics that a member means, and what it held when it said so (from version 1; before, it gives all back)."""
+
+    version: int
+    topics: tuple[str, ...]
+    owned: NamedPartitions = ()
+    rack_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a member was given, with what an assignor of its own had to add."""
+
+    partitions: NamedPartitions
+    user_data: bytes | None = None
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """Raises UnreadableRecord."""
+    reader = FieldReader(data)
+    version = _version(reader)
+    topics = tuple(reader.plain_array(reader.key_string))
+    reader.plain_blob()
+    owned = _read_topics(reader) if version >= 1 else ()
+    if version >= 2:
+        reader.int32()
+    rack_id = reader.plain_string_or_none() if version >= 3 else None
+    return Subscription(version, topics, owned, rack_id or None)
+
+
+def subscription_version(data: bytes) -> int:
+    """The version of a subscription that was read before; of what a log says otherwise, the oldest, which all understand."""
+    try:
+        return read_subscription(data).version
+    except UnreadableRecord:
+        return 0
+
+
+def read_assignment(data: bytes) -> Assignment:
+    """Raises UnreadableRecord. No bytes at all are no partitions: the member never fetched an assignment."""
+    if not data:
+        return Assignment(())
+    reader = FieldReader(data)
+    _version(reader)
+    return Assignment(_read_topics(reader), reader.plain_blob())
+
+
+def assignment_bytes(partitions: Partitions, version: int, topics: TopicsView) -> bytes:
+    """An assignment in the version of the member's subscription; topics that are gone are left out."""
+    named = [(topics.name(topic_id), numbers) for topic_id, numbers in by_topic(partitions)]
+    known = [(name, numbers) for name, numbers in named if name is not None]
+    out = FieldWriter().int16(min(version, VERSION_MAX)).int32(len(known))
+    for name, numbers in known:
+        out.key_string(name).int32(len(numbers))
+        for number in numbers:
+            out.int32(number)
+    return out.int32(-1).done()
+
+
+def with_ids(named: Iterable[tuple[str, Iterable[int]]], topics: TopicsView) -> Partitions:
+    """These partitions by topic id; topics that are gone are left out."""
+    found = ((topics.topic_id(name), numbers) for name, numbers in named)
+    return frozenset((topic_id, number) for topic_id, numbers in found if topic_id is not None for number in numbers)
+
+
+def _version(reader: FieldReader) -> int:
+    version = reader.int16()
+    if version < 0:
+        raise UnreadableRecord(f"version {version} of the consumer protocol")
+    return min(version, VERSION_MAX)
+
+
+def _read_topics(reader: FieldReader) -> NamedPartitions:
+    def topic() -> tuple[str, tuple[int, ...]]:
+        return reader.key_string(), tuple(reader.plain_array(reader.int32))
+
+    return tuple(reader.plain_array(topic))

@@ -1,0 +1,81 @@
+"""When a group's members are due: sessions, revocations, and what is asked of classic members. Kept in no record.
+
+Each (what, member) has one deadline, and one entry in the heap that counts, at the deadline or before it. An entry that
+comes up early is put where it belongs, so moving a deadline on, which each heartbeat does, touches no heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from enum import IntEnum
+
+
+class Due(IntEnum):
+    """What a member must do before its time is over."""
+
+    SESSION = 0
+    """Send a heartbeat."""
+    REBALANCE = 1
+    """Give partitions back."""
+    JOIN = 2
+    """Rejoin, as a classic member that was told so."""
+    SYNC = 3
+    """Fetch its assignment, as a classic member that joined."""
+
+
+class Deadlines:
+    """All deadlines of one group, in ms of the caller's clock."""
+
+    __slots__ = ("_due", "_heap", "_queued")
+
+    def __init__(self) -> None:
+        self._due: dict[tuple[Due, str], tuple[int, int]] = {}
+        self._heap: list[tuple[int, Due, str]] = []
+        self._queued: dict[tuple[Due, str], int] = {}
+
+    def set(self, what: Due, member_id: str, at_ms: int, epoch: int = 0) -> None:
+        """Move the deadline, or make it. `epoch` says of which of the member's epochs it is."""
+        key = what, member_id
+        self._due[key] = (at_ms, epoch)
+        queued = self._queued.get(key)
+        if queued is None or at_ms < queued:
+            self._queued[key] = at_ms
+            heapq.heappush(self._heap, (at_ms, what, member_id))
+
+    def set_once(self, what: Due, member_id: str, at_ms: int) -> None:
+        """Make the deadline unless there is one."""
+        if (what, member_id) not in self._due:
+            self.set(what, member_id, at_ms)
+
+    def cancel(self, what: Due, member_id: str) -> None:
+        """Forget it."""
+        self._due.pop((what, member_id), None)
+
+    def forget(self, member_id: str) -> None:
+        """Forget all of a member's."""
+        for what in Due:
+            self.cancel(what, member_id)
+
+    def next_ms(self) -> int | None:
+        """The next deadline, None when there is none."""
+        while self._heap:
+            at_ms, what, member_id = self._heap[0]
+            key = what, member_id
+            due = self._due.get(key)
+            if self._queued.get(key) != at_ms:
+                heapq.heappop(self._heap)
+            elif due is None:
+                heapq.heappop(self._heap)
+                del self._queued[key]
+            elif due[0] > at_ms:
+                self._queued[key] = due[0]
+                heapq.heapreplace(self._heap, (due[0], what, member_id))
+            else:
+                return at_ms
+        return None
+
+    def over(self, now_ms: int) -> list[tuple[Due, str, int]]:
+        """Those that are over, with the epochs that they are of. They stay until they are moved or forgotten."""
+        return sorted(
+            (what, member_id, epoch) for (what, member_id), (at_ms, epoch) in self._due.items() if at_ms <= now_ms
+        )

@@ -1,0 +1,67 @@
+"""A consumer group becomes a classic one when its last member of the consumer protocol goes, and classic ones stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, assignment_bytes, subscription_version
+from yak.groups.consumer.member import Member
+from yak.groups.consumer.settings import ConsumerGroupSettings
+from yak.groups.consumer.state import GroupState
+from yak.groups.consumer.topics import TopicsView
+from yak.groups.consumer.upgrading import ClassicGroup, ClassicMember
+
+
+def must_downgrade(state: GroupState, leaving: Collection[str], settings: ConsumerGroupSettings) -> bool:
+    """Whether all that stay speak the classic protocol, and may go on as a classic group.
+
+    GroupMetadataManager.validateOnlineDowngradeWithFencedMembers.
+    """
+    staying = [member for member in state.members.values() if member.member_id not in leaving]
+    return (
+        settings.migration_policy.allows_downgrade
+        and 0 < len(staying) <= settings.classic_max_size
+        and all(member.classic is not None for member in staying)
+        and _have_a_protocol_in_common(staying)
+    )
+
+
+def downgraded(state: GroupState, leaving: Collection[str], topics: TopicsView) -> ClassicGroup:
+    """The classic group that takes its place, of those who stay: Stable, in the group's epoch, with the target assignment.
+
+    ClassicGroup.fromConsumerGroup. `Decision.must_rebalance` says whether the caller rebalances it then.
+    """
+    staying = [state.members[member_id] for member_id in sorted(state.members) if member_id not in leaving]
+    name = common_protocol(staying)
+    members = tuple(_classic(state, member, name, topics) for member in staying)
+    return ClassicGroup(state.group_id, state.epoch, PROTOCOL_TYPE, name, members)
+
+
+def common_protocol(members: Sequence[Member]) -> str:
+    """What a classic group of these would choose: of the protocols that all have, the one that most have first."""
+    offered = [[name for name, _ in member.classic.protocols] for member in members if member.classic is not None]
+    shared = set(offered[0]).intersection(*offered[1:])
+    votes = Counter(next(name for name in names if name in shared) for names in offered)
+    return min(votes, key=lambda name: (-votes[name], name))
+
+
+def _have_a_protocol_in_common(members: Sequence[Member]) -> bool:
+    """True of any that joined the same group, which checks it; a log may say otherwise."""
+    offered = [{name for name, _ in member.classic.protocols} for member in members if member.classic is not None]
+    return bool(offered) and bool(offered[0].intersection(*offered[1:]))
+
+
+def _classic(state: GroupState, member: Member, protocol_name: str, topics: TopicsView) -> ClassicMember:
+    assert member.classic is not None
+    version = subscription_version(dict(member.classic.protocols)[protocol_name])
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocols=member.classic.protocols,
+        assignment=assignment_bytes(state.target_of(member.member_id), version, topics),
+    )

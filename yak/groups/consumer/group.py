@@ -1,0 +1,286 @@
+"""One consumer group: decisions that read its records, a replay that takes them in, and the deadlines between them.
+
+    decision = group.heartbeat(request, ...)      # or leave_classic, on_time, ...: nothing has changed
+    append decision.records to the log
+    for record in decision.records: group.replay(decode(record))
+    group.accepted(decision, now_ms, settings)    # deadlines follow
+    answer decision.answer once the records are safe
+
+A new coordinator replays the log and calls `loaded`. What a log holds of several groups is told apart by `Change.group_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.consumer import checks, classic_members
+from yak.groups.consumer.checks import read_beat
+from yak.groups.consumer.classic_members import ClassicJoin
+from yak.groups.consumer.deadlines import Deadlines, Due
+from yak.groups.consumer.describing import described
+from yak.groups.consumer.downgrading import downgraded, must_downgrade
+from yak.groups.consumer.heartbeat import Decision, farewell, go, go_on
+from yak.groups.consumer.leaving import fence, take_back_all
+from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
+from yak.groups.consumer.records import Change, Kind, encode
+from yak.groups.consumer.settings import ConsumerGroupSettings
+from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.subscriptions import Seen, World, is_behind
+from yak.groups.consumer.topics import TopicsView
+from yak.groups.record import Record
+
+
+class ConsumerGroup:
+    """A group of the consumer protocol. Only `replay` changes `state`; deadlines and what was looked at are soft."""
+
+    def __init__(self, group_id: str) -> None:
+        self.state = GroupState(group_id)
+        self.seen = Seen()
+        self.deadlines = Deadlines()
+
+    @property
+    def group_id(self) -> str:
+        """The group's name."""
+        return self.state.group_id
+
+    @property
+    def epoch(self) -> int:
+        """Grows with every change of members, subscriptions or topics."""
+        return self.state.epoch
+
+    @property
+    def state_name(self) -> str:
+        """Empty, Assigning, Reconciling, Stable or Dead."""
+        return self.state.state_name
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its records were taken back: the coordinator forgets it."""
+        return self.state.is_deleted
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.state.members
+
+    def is_subscribed_to(self, topic_name: str) -> bool:
+        """Whether a member means this topic: its offsets are not for others to delete."""
+        return topic_name in self.state.topic_names()
+
+    def heartbeat(
+        self,
+        request: Any,
+        *,
+        client_id: str,
+        client_host: str,
+        api_version: int,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+        new_member_id: str,
+    ) -> Decision:
+        """A ConsumerGroupHeartbeat request (kio's class, v0 or v1), which also joins and leaves.
+
+        Raises PeerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID,
+        FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
+        """
+        beat = read_beat(
+            request,
+            api_version,
+            settings,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=new_member_id,
+        )
+        draft = Draft(self.state)
+        if not beat.is_leaving:
+            answer, seen = go_on(draft, beat, self.seen, World(topics, settings, now_ms))
+            return self._decision(draft, answer, beat.member_id, seen)
+        if beat.epoch == STATIC_LEAVE_EPOCH:
+            return self._decision(draft, go(draft, beat), beat.member_id)
+        member = checks.known_member(self.state, beat.member_id, beat.instance_id)
+        return self._without([member.member_id], topics, settings, farewell(beat))
+
+    def join_classic(
+        self, request: ClassicJoin, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings
+    ) -> Decision:
+        """A JoinGroup to this group, answered at once. Raises PeerError: see `classic_members.join`."""
+        draft = Draft(self.state)
+        answer, seen = classic_members.join(draft, request, self.seen, World(topics, settings, now_ms))
+        if not draft.changes or not must_downgrade(draft.state, (), settings) or self._is_all_classic():
+            return self._decision(draft, answer, answer["member_id"], seen)
+        # A static member came back with the classic protocol, and was the last that had another.
+        plan = downgraded(draft.state, (), topics)
+        must_rebalance = draft.state.epoch != self.epoch or draft.state.state_name != "Stable"
+        take_back_all(draft)
+        return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=must_rebalance)
+
+    def sync_classic(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> dict[str, Any]:
+        """The answer to a SyncGroup. Raises PeerError: see `classic_members.sync`."""
+        member = checks.known_member(self.state, member_id, instance_id)
+        try:
+            answer = classic_members.sync(self.state, member, generation_id, protocol_type, protocol_name, topics)
+        except PeerError as error:
+            if error.error_code is ErrorCode.rebalance_in_progress:
+                self._expect_join(member, now_ms)
+            raise
+        self.deadlines.cancel(Due.SYNC, member_id)
+        self._arm_session(member, now_ms, settings)
+        return answer
+
+    def heartbeat_classic(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> ErrorCode:
+        """The code to answer a Heartbeat with. Raises PeerError: see `classic_members.heartbeat`."""
+        member = checks.known_member(self.state, member_id, instance_id)
+        behind = is_behind(self.state, topics, self.seen)
+        code = classic_members.heartbeat(self.state, member, generation_id, is_behind=behind)
+        self._arm_session(member, now_ms, settings)
+        if code is ErrorCode.rebalance_in_progress:
+            self._expect_join(member, now_ms)
+        return code
+
+    def leave_classic(
+        self, identities: Sequence[tuple[str, str | None]], *, topics: TopicsView, settings: ConsumerGroupSettings
+    ) -> Decision:
+        """A LeaveGroup: (member id, instance id) pairs, also of members that speak the consumer protocol."""
+        going, answers = classic_members.leaving(self.state, identities)
+        answer = {"error_code": ErrorCode.none, "members": answers}
+        return self._without(going, topics, settings, answer) if going else Decision([], answer, seen=self.seen)
+
+    def replay(self, change: Change) -> None:
+        """Take in one of the group's records, just decided or loaded."""
+        assert change.group_id == self.group_id
+        self.state.replay(change)
+        if change.kind is Kind.MEMBER and change.value is None:
+            self.deadlines.forget(change.name)
+
+    def accepted(self, decision: Decision, now_ms: int, settings: ConsumerGroupSettings) -> None:
+        """The decision's records are replayed: move the deadlines of the member whose beat it was."""
+        self.seen = decision.seen
+        member = self.state.members.get(decision.member_id or "")
+        if member is None or member.epoch == STATIC_LEAVE_EPOCH:
+            return
+        self._arm_session(member, now_ms, settings)
+        self.deadlines.cancel(Due.JOIN, member.member_id)
+        if member.classic is not None:
+            self.deadlines.set(Due.SYNC, member.member_id, now_ms + member.rebalance_timeout_ms)
+        else:
+            self.deadlines.cancel(Due.SYNC, member.member_id)
+        if decision.is_reconciling:
+            self._arm_rebalance(member, now_ms)
+
+    def loaded(self, now_ms: int, settings: ConsumerGroupSettings) -> None:
+        """The log is replayed: every member has a whole session, and what it has to give back, from now."""
+        for member in self.state.members.values():
+            self._arm_session(member, now_ms, settings)
+            self._arm_rebalance(member, now_ms)
+
+    def next_due(self) -> int | None:
+        """When `on_time` has to be called, in ms; None while nobody is waited for."""
+        return self.deadlines.next_ms()
+
+    def on_time(self, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings) -> Decision:
+        """Fence all whose time is over. Its records may be none; who is fenced stays due until they are replayed."""
+        late: set[str] = set()
+        for what, member_id, epoch in self.deadlines.over(now_ms):
+            member = self.state.members.get(member_id)
+            if member is None or (what is Due.REBALANCE and member.epoch != epoch):
+                self.deadlines.cancel(what, member_id)
+            else:
+                late.add(member_id)
+        return self._without(sorted(late), topics, settings, {}) if late else Decision([], {}, seen=self.seen)
+
+    def tombstones(self) -> list[Record]:
+        """Records that take the group back. The caller has seen that it is empty."""
+        draft = Draft(self.state)
+        take_back_all(draft)
+        return [encode(change) for change in draft.changes]
+
+    def describe(self, topics: TopicsView, settings: ConsumerGroupSettings) -> dict[str, Any]:
+        """The fields of a DescribedGroup of ConsumerGroupDescribe, v0 and v1."""
+        return described(self.state, topics, settings.assignors[0])
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        member_epoch: int,
+        *,
+        is_transactional: bool = False,
+        api_version: int,
+    ) -> None:
+        """Raise PeerError unless this member may commit offsets: see `checks.check_commit`."""
+        checks.check_commit(
+            self.state,
+            member_id,
+            instance_id,
+            member_epoch,
+            is_transactional=is_transactional,
+            api_version=api_version,
+        )
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raise PeerError unless this member may read the offsets: see `checks.check_fetch`."""
+        checks.check_fetch(self.state, member_id, member_epoch)
+
+    def _without(
+        self, member_ids: list[str], topics: TopicsView, settings: ConsumerGroupSettings, answer: dict[str, Any]
+    ) -> Decision:
+        draft = Draft(self.state)
+        if must_downgrade(self.state, member_ids, settings):
+            plan = downgraded(self.state, member_ids, topics)
+            take_back_all(draft)
+            return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=True)
+        fence(draft, member_ids, topics)
+        return self._decision(draft, answer)
+
+    def _is_all_classic(self) -> bool:
+        return all(member.classic is not None for member in self.state.members.values())
+
+    def _expect_join(self, member: Member, now_ms: int) -> None:
+        self.deadlines.set_once(Due.JOIN, member.member_id, now_ms + member.rebalance_timeout_ms)
+
+    def _decision(
+        self, draft: Draft, answer: dict[str, Any], member_id: str | None = None, seen: Seen | None = None
+    ) -> Decision:
+        return Decision(
+            records=[encode(change) for change in draft.changes],
+            answer=answer,
+            member_id=member_id,
+            is_reconciling=member_id is not None and draft.has_changed(Kind.CURRENT, member_id),
+            seen=self.seen if seen is None else seen,
+        )
+
+    def _arm_session(self, member: Member, now_ms: int, settings: ConsumerGroupSettings) -> None:
+        classic = member.classic
+        timeout_ms = settings.session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.deadlines.set(Due.SESSION, member.member_id, now_ms + timeout_ms)
+
+    def _arm_rebalance(self, member: Member, now_ms: int) -> None:
+        if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+            at_ms = now_ms + member.rebalance_timeout_ms
+            self.deadlines.set(Due.REBALANCE, member.member_id, at_ms, member.epoch)
+        else:
+            self.deadlines.cancel(Due.REBALANCE, member.member_id)

@@ -1,0 +1,202 @@
+"""One heartbeat: join or go on, let the group catch up with what changed, take the next step, hear the result.
+
+Rules: GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.2. Three things are kinder here than there: a member that
+comes with epoch 0 is taken back although its session goes on (KAFKA-19233, Kafka 4.3), also a static one under the same
+member id; who takes a static member's place is not counted as one more; and expressions are resolved at once, not by a
+thread that answers later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.consumer.checks import Beat, check_epoch_of, known_member
+from yak.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
+from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
+from yak.groups.consumer.reconciling import Goal, reconciled
+from yak.groups.consumer.records import Kind, TargetValue
+from yak.groups.consumer.settings import ConsumerGroupSettings
+from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.subscriptions import Seen, World, renew_epoch, renew_regexes
+from yak.groups.consumer.targets import update_targets
+from yak.groups.consumer.topics import TopicsView, ids_of
+from yak.groups.consumer.upgrading import ClassicGroup
+from yak.groups.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a request comes to: records to append and replay, and the answer once they are safe.
+
+    `answer` has the fields of the API's response. With `downgrade` the records take the group back, and a classic one begins
+    in its place, Stable, or at once with a rebalance if `must_rebalance`. The rest is for `ConsumerGroup.accepted`: whose beat
+    it was, whether its assignment was recorded anew, and what was looked at.
+    """
+
+    records: list[Record]
+    answer: dict[str, Any]
+    member_id: str | None = None
+    is_reconciling: bool = False
+    seen: Seen = field(default_factory=Seen)
+    downgrade: ClassicGroup | None = None
+    must_rebalance: bool = False
+
+
+def go_on(draft: Draft, beat: Beat, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
+    """A heartbeat that does not leave: its answer, and what was looked at.
+
+    Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+    UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
+    """
+    before = _joining(draft, beat, world.settings) if beat.epoch == JOIN_EPOCH else _present(draft.state, beat)
+    member = updated(before, beat)
+    seen, subscription_changed = catch_up(draft, before, member, seen, world)
+    after = step(draft, member.member_id, beat.owned, world.topics, subscription_changed=subscription_changed)
+    tell = beat.epoch == JOIN_EPOCH or beat.is_full or after.assigned != before.assigned
+    answer = {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "member_id": after.member_id,
+        "member_epoch": after.epoch,
+        "heartbeat_interval": world.settings.heartbeat_interval_ms,
+        "assignment": {"topic_partitions": listed(after.assigned)} if tell else None,
+    }
+    return answer, seen
+
+
+def go(draft: Draft, beat: Beat) -> dict[str, Any]:
+    """A static member goes for a while: what it may use stays its own until its session ends. The answer.
+
+    Raises PeerError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    """
+    member = known_member(draft.state, beat.member_id, beat.instance_id)
+    gone = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking=NO_PARTITIONS)
+    draft.put(Kind.CURRENT, member.member_id, gone.current())
+    return farewell(beat)
+
+
+def farewell(beat: Beat) -> dict[str, Any]:
+    """The answer to who leaves."""
+    return {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "member_id": beat.member_id,
+        "member_epoch": beat.epoch,
+        "heartbeat_interval": 0,
+        "assignment": None,
+    }
+
+
+def listed(partitions: Partitions) -> list[dict[str, Any]]:
+    """Partitions as answers list them."""
+    return [{"topic_id": topic_id, "partitions": numbers} for topic_id, numbers in by_topic(partitions)]
+
+
+def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: World) -> tuple[Seen, bool]:
+    """Record what the member says of itself, and let regexes, epoch and targets follow.
+
+    What was looked at, and whether this member's subscription changed.
+    """
+    is_new = before.member_id not in draft.state.members
+    if is_new or member is not before:
+        draft.put(Kind.MEMBER, member.member_id, member.metadata())
+    subscription_changed = (member.topic_names, member.topic_regex) != (before.topic_names, before.topic_regex)
+    topics_changed = False
+    if draft.state.regex_members or draft.state.regexes:
+        topics_changed, seen = renew_regexes(draft, member.topic_regex, seen, world)
+    seen = renew_epoch(draft, world.topics, seen, bump=subscription_changed or topics_changed)
+    update_targets(draft, world.topics, world.settings.assignors[0])
+    return seen, subscription_changed
+
+
+def step(
+    draft: Draft, member_id: str, owned: Partitions | None, topics: TopicsView, *, subscription_changed: bool
+) -> Member:
+    """The member after its next step towards its target, which is recorded if there is one."""
+    state = draft.state
+    member = state.members[member_id]
+    if member.is_reconciled_to(state.target_epoch) and not subscription_changed:
+        return member
+    goal = Goal(
+        target_epoch=state.target_epoch,
+        target=state.target_of(member_id),
+        subscribed=ids_of(state.topic_names_of(member), topics),
+        owned=owned,
+        subscription_changed=subscription_changed,
+    )
+    after = reconciled(member, goal, state.owners)
+    if after is not member:
+        draft.put(Kind.CURRENT, member_id, after.current())
+    return after
+
+
+def replace_member(draft: Draft, old: Member, member_id: str) -> Member:
+    """Give all that a static member has to who comes back under its instance id, with epoch 0; the new member."""
+    target = draft.state.target_of(old.member_id)
+    new = replace(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    remove_members(draft, [old.member_id])
+    draft.put(Kind.MEMBER, member_id, new.metadata())
+    draft.put(Kind.TARGET, member_id, TargetValue(target))
+    draft.put(Kind.CURRENT, member_id, new.current())
+    return new
+
+
+def remove_members(draft: Draft, member_ids: Iterable[str]) -> None:
+    """Tombstones for all that is recorded of these; the order matters to Kafka, which reads them back."""
+    for member_id in member_ids:
+        for kind in (Kind.CURRENT, Kind.TARGET, Kind.MEMBER):
+            draft.put(kind, member_id, None)
+
+
+def check_room(state: GroupState, beat_member_id: str, instance_id: str | None, max_size: int) -> None:
+    """Raise PeerError(GROUP_MAX_SIZE_REACHED) when one more would be too many."""
+    returns = beat_member_id in state.members or state.static_member(instance_id) is not None
+    if len(state.members) >= max_size and not returns:
+        raise PeerError(
+            ErrorCode.group_max_size_reached,
+            f"The consumer group has reached its maximum capacity of {max_size} members.",
+        )
+
+
+def updated(member: Member, beat: Beat) -> Member:
+    """The member with what it says now; the same object if it says nothing new. It speaks the consumer protocol."""
+    said = {
+        "instance_id": beat.instance_id,
+        "rack_id": beat.rack_id,
+        "rebalance_timeout_ms": beat.rebalance_timeout_ms,
+        "topic_names": beat.topic_names,
+        "topic_regex": beat.topic_regex,
+        "assignor": beat.assignor,
+        "client_id": beat.client_id,
+        "client_host": beat.client_host,
+    }
+    news: dict[str, Any] = {
+        name: value for name, value in said.items() if value is not None and value != getattr(member, name)
+    }
+    if member.classic is not None:
+        news["classic"] = None
+    return replace(member, **news) if news else member
+
+
+def _joining(draft: Draft, beat: Beat, settings: ConsumerGroupSettings) -> Member:
+    state = draft.state
+    check_room(state, beat.member_id, beat.instance_id, settings.max_size)
+    holder = state.static_member(beat.instance_id)
+    if holder is None or holder.member_id == beat.member_id:
+        return state.members.get(beat.member_id) or Member(beat.member_id)
+    if holder.epoch != STATIC_LEAVE_EPOCH and holder.classic is None:
+        raise PeerError(
+            ErrorCode.unreleased_instance_id,
+            f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join the group because the "
+            f"instance id is owned by {holder.member_id} member.",
+        )
+    return replace_member(draft, holder, beat.member_id)
+
+
+def _present(state: GroupState, beat: Beat) -> Member:
+    member = known_member(state, beat.member_id, beat.instance_id)
+    check_epoch_of(member, beat)
+    return member

@@ -1,0 +1,34 @@
+"""Members that go for good: of themselves, because their time is over, or because an operator says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from yak.groups.consumer.heartbeat import remove_members
+from yak.groups.consumer.records import GroupValue, Kind
+from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.topics import TopicsView, metadata_hash
+
+
+def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
+    """Take these members out. The next epoch begins; the next heartbeat of anybody computes its targets."""
+    remove_members(draft, member_ids)
+    state = draft.state
+    draft.take_back(Kind.REGEX, sorted(state.regexes.keys() - state.regex_members.keys()))
+    hashed = metadata_hash(state.topic_names(), topics)
+    draft.put(Kind.GROUP, "", GroupValue(state.epoch + 1, hashed))
+
+
+def take_back_all(draft: Draft) -> None:
+    """Tombstones for every record of the group, in the order in which Kafka wants to read them."""
+    state: GroupState = draft.state
+    members, targets, regexes = sorted(state.members), sorted(state.targets), sorted(state.regexes)
+    had_partition_metadata = state.has_partition_metadata
+    draft.take_back(Kind.CURRENT, members)
+    draft.take_back(Kind.TARGET, targets)
+    draft.put(Kind.TARGET_EPOCH, "", None)
+    draft.take_back(Kind.MEMBER, members)
+    draft.take_back(Kind.REGEX, regexes)
+    if had_partition_metadata:
+        draft.put(Kind.PARTITION_METADATA, "", None)
+    draft.put(Kind.GROUP, "", None)

@@ -1,0 +1,26 @@
+"""Sets of partitions, by topic id."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TypeAlias
+
+TopicIdPartition: TypeAlias = tuple[uuid.UUID, int]
+Partitions: TypeAlias = frozenset[TopicIdPartition]
+"""Partitions of any topics. Sorted before anything depends on their order."""
+
+NO_PARTITIONS: Partitions = frozenset()
+
+
+def by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[uuid.UUID, list[int]]]:
+    """Each topic with its partitions, both in ascending order: how messages and records list them."""
+    topics: dict[uuid.UUID, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        topics.setdefault(topic_id, []).append(partition)
+    return list(topics.items())
+
+
+def flattened(topics: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Partitions:
+    """The other way: from lists by topic, as messages and records have them, to one set."""
+    return frozenset((topic_id, partition) for topic_id, partitions in topics for partition in partitions)

@@ -1,0 +1,100 @@
+"""One member's next step towards its target (CurrentAssignmentBuilder.java of Kafka 4.2).
+
+    STABLE ── a new target ──┐
+    UNREVOKED ── gave back ──┼─▶ has it something to give back?   yes: UNREVOKED, in its old epoch, until it says it did
+    UNRELEASED ── any beat ──┘   is some of its target still held?   yes: UNRELEASED, in the new epoch, with what is free
+                                 else: STABLE, in the new epoch, with all
+
+What a member uses is what its target allows and nobody else holds, so no partition is ever used by two. A member's epoch
+is the target's as soon as it has nothing to give back, also while it waits for others.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.consumer.member import Member, MemberState
+from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a member is led to: the target assignment of an epoch, within the topics that it means now.
+
+    `owned` is what it says that it holds, None when it did not say. `subscription_changed` makes it give topics back that
+    it no longer means before there is a new target.
+    """
+
+    target_epoch: int
+    target: Partitions
+    subscribed: AbstractSet[uuid.UUID]
+    owned: Partitions | None
+    subscription_changed: bool = False
+
+
+def reconciled(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]) -> Member:
+    """The member after its next step; the same object when there is none to take.
+
+    Raises PeerError(FENCED_MEMBER_EPOCH) when its state is a newer version's and it holds anything.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch != goal.target_epoch:
+                return _advanced(member, goal, owners)
+            return _within_subscription(member, goal)
+        case MemberState.UNREVOKED_PARTITIONS:
+            if _holds_any(goal.owned, member.revoking):
+                return _within_subscription(member, goal)
+            return _advanced(member, goal, owners)
+        case MemberState.UNRELEASED_PARTITIONS:
+            return _advanced(member, goal, owners)
+    if goal.owned is None or goal.owned:
+        raise PeerError(
+            ErrorCode.fenced_member_epoch,
+            "The member is in a state that this coordinator does not know. It must give up its partitions and rejoin.",
+        )
+    return _advanced(member, goal, owners)
+
+
+def _advanced(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]) -> Member:
+    wanted = {partition for partition in goal.target if partition[0] in goal.subscribed}
+    kept = member.assigned & wanted
+    surplus = member.assigned - kept
+    if surplus and _holds_any(goal.owned, surplus):
+        return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, surplus)
+    # What this member itself was giving back is free for it.
+    free = {partition for partition in wanted - kept if owners.get(partition, member.member_id) == member.member_id}
+    assigned = kept | free
+    state = MemberState.STABLE if len(assigned) == len(wanted) else MemberState.UNRELEASED_PARTITIONS
+    return _step(member, state, goal.target_epoch, assigned, NO_PARTITIONS)
+
+
+def _within_subscription(member: Member, goal: Goal) -> Member:
+    """Topics that the member no longer means are taken from it at once, though no new target is there yet."""
+    if not goal.subscription_changed:
+        return member
+    kept = frozenset(partition for partition in member.assigned if partition[0] in goal.subscribed)
+    if len(kept) == len(member.assigned):
+        return member
+    revoking = member.revoking | (member.assigned - kept)
+    if _holds_any(goal.owned, revoking):
+        return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, revoking)
+    return _step(member, member.state, member.epoch, kept, member.revoking)
+
+
+def _holds_any(owned: Partitions | None, partitions: Partitions) -> bool:
+    """Whether it may still hold some of these: it says so, or says nothing."""
+    return owned is None or not owned.isdisjoint(partitions)
+
+
+def _step(member: Member, state: MemberState, epoch: int, assigned: Partitions, revoking: Partitions) -> Member:
+    """The former epoch is remembered until another follows: the answer that carries the new one may get lost."""
+    previous_epoch = member.epoch if epoch != member.epoch else member.previous_epoch
+    stepped = replace(
+        member, epoch=epoch, previous_epoch=previous_epoch, state=state, assigned=assigned, revoking=revoking
+    )
+    return member if stepped == member else stepped

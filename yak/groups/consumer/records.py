@@ -1,0 +1,246 @@
+"""The records of a consumer group, between Kafka's bytes and values.
+
+Formats: the `ConsumerGroup*Key.json` and `*Value.json` of Kafka's group-coordinator module. The key's first int16 is the
+kind. Values are version 0 and flexible; tagged fields that we do not know are skipped. As Kafka does since 4.1 (KIP-1101),
+the topics a group reads are remembered as a hash in the group's own record, and a record of kind 4, in which 4.0 listed
+them, is only ever taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions
+from yak.groups.consumer.wire import FieldReader, FieldWriter, UnreadableRecord
+from yak.groups.record import Record
+
+VALUE_VERSION = 0
+_METADATA_HASH_TAG = 0
+_CLASSIC_MEMBER_TAG = 0
+
+
+class Kind(IntEnum):
+    """What a record is about: the version number of its key."""
+
+    GROUP = 3
+    PARTITION_METADATA = 4
+    MEMBER = 5
+    TARGET_EPOCH = 6
+    TARGET = 7
+    CURRENT = 8
+    REGEX = 16
+
+
+KINDS = frozenset(int(kind) for kind in Kind)
+"""The key versions that belong to consumer groups."""
+_NAMED_KINDS = frozenset({Kind.MEMBER, Kind.TARGET, Kind.CURRENT, Kind.REGEX})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupValue:
+    """The group's epoch, and the hash of the topics that it reads (0 when it reads none)."""
+
+    epoch: int
+    metadata_hash: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadataValue:
+    """What Kafka 4.0 remembered of topics. That it is there is all that counts; `body` are its bytes after the version."""
+
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMetadata:
+    """What a member that speaks the classic protocol said when it joined: (protocol name, subscription) in its order."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberValue:
+    """What a member said of itself. `classic` is None for members of the consumer protocol."""
+
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEpochValue:
+    """The group epoch for which the target assignment was computed."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetValue:
+    """What a member shall own."""
+
+    partitions: Partitions = NO_PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentValue:
+    """What a member may use, what it must give back, and how far it came. `state` is a MemberState's number."""
+
+    epoch: int
+    previous_epoch: int
+    state: int
+    assigned: Partitions = NO_PARTITIONS
+    revoking: Partitions = NO_PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class RegexValue:
+    """Topics that an expression matched, at a version of the topics and a time (ms since 1970)."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+Value: TypeAlias = (
+    GroupValue | PartitionMetadataValue | MemberValue | TargetEpochValue | TargetValue | CurrentValue | RegexValue
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record as a value. `name` is a member's id or an expression, empty for what is the group's own."""
+
+    kind: Kind
+    group_id: str
+    name: str
+    value: Value | None
+
+
+def encode(change: Change) -> Record:
+    """The record's bytes."""
+    key = FieldWriter().int16(change.kind).key_string(change.group_id)
+    if change.kind in _NAMED_KINDS:
+        key.key_string(change.name)
+    return Record(key.done(), None if change.value is None else _encode_value(change.value))
+
+
+def decode(record: Record) -> Change:
+    """The record as a value. Raises UnreadableRecord for another kind, a newer version, and bytes that do not fit."""
+    reader = FieldReader(record.key)
+    number = reader.int16()
+    if number not in KINDS:
+        raise UnreadableRecord(f"a key of kind {number} is not a consumer group's")
+    kind = Kind(number)
+    group_id = reader.key_string()
+    name = reader.key_string() if kind in _NAMED_KINDS else ""
+    reader.end()
+    value = None if record.value is None else _decode_value(kind, record.value)
+    return Change(kind, group_id, name, value)
+
+
+def _encode_value(value: Value) -> bytes:
+    out = FieldWriter().int16(VALUE_VERSION)
+    match value:
+        case GroupValue():
+            tag = {_METADATA_HASH_TAG: FieldWriter().int64(value.metadata_hash).done()} if value.metadata_hash else {}
+            out.int32(value.epoch).tags(tag)
+        case PartitionMetadataValue():
+            out.raw(value.body)
+        case MemberValue():
+            _write_member(out, value)
+        case TargetEpochValue():
+            out.int32(value.epoch).tags({})
+        case TargetValue():
+            out.partitions(value.partitions).tags({})
+        case CurrentValue():
+            out.int32(value.epoch).int32(value.previous_epoch).int8(value.state)
+            out.partitions(value.assigned).partitions(value.revoking).tags({})
+        case RegexValue():
+            out.strings(value.topics).int64(value.version).int64(value.timestamp_ms).tags({})
+    return out.done()
+
+
+def _decode_value(kind: Kind, data: bytes) -> Value:
+    reader = FieldReader(data)
+    version = reader.int16()
+    if version != VALUE_VERSION:
+        raise UnreadableRecord(f"a {kind.name} value of version {version}; version {VALUE_VERSION} is known here")
+    if kind is Kind.PARTITION_METADATA:
+        return PartitionMetadataValue(data[reader.position :])
+    value = _read_fields(kind, reader)
+    reader.end()
+    return value
+
+
+def _read_fields(kind: Kind, reader: FieldReader) -> Value:
+    value: Value
+    match kind:
+        case Kind.GROUP:
+            epoch = reader.int32()
+            hashed = reader.tags().get(_METADATA_HASH_TAG)
+            return GroupValue(epoch, 0 if hashed is None else FieldReader(hashed).int64())
+        case Kind.MEMBER:
+            return _read_member(reader)
+        case Kind.TARGET_EPOCH:
+            value = TargetEpochValue(reader.int32())
+        case Kind.TARGET:
+            value = TargetValue(reader.partitions())
+        case Kind.CURRENT:
+            numbers = reader.int32(), reader.int32(), reader.int8()
+            value = CurrentValue(*numbers, reader.partitions(), reader.partitions())
+        case _:
+            assert kind is Kind.REGEX
+            value = RegexValue(tuple(reader.array(reader.string)), reader.int64(), reader.int64())
+    reader.tags()
+    return value
+
+
+def _write_member(out: FieldWriter, value: MemberValue) -> None:
+    out.string(value.instance_id).string(value.rack_id).string(value.client_id).string(value.client_host)
+    out.strings(value.topic_names).string(value.topic_regex)
+    out.int32(value.rebalance_timeout_ms).string(value.assignor)
+    if value.classic is None:
+        out.tags({})
+        return
+    # A tagged structure that may be null stands behind a 1 (MessageDataGenerator.java); it has no tagged fields itself.
+    classic = FieldWriter().raw(b"\x01").int32(value.classic.session_timeout_ms)
+    classic.count(len(value.classic.protocols))
+    for name, subscription in value.classic.protocols:
+        classic.string(name).blob(subscription).tags({})
+    out.tags({_CLASSIC_MEMBER_TAG: classic.tags({}).done()})
+
+
+def _read_member(reader: FieldReader) -> MemberValue:
+    instance_id, rack_id = reader.string_or_none(), reader.string_or_none()
+    client_id, client_host = reader.string(), reader.string()
+    topic_names, topic_regex = tuple(reader.array(reader.string)), reader.string_or_none()
+    rebalance_timeout_ms, assignor = reader.int32(), reader.string_or_none()
+    tagged = reader.tags().get(_CLASSIC_MEMBER_TAG)
+    classic = None if tagged is None else _read_classic(FieldReader(tagged))
+    return MemberValue(
+        instance_id, rack_id, client_id, client_host, topic_names, topic_regex, rebalance_timeout_ms, assignor, classic
+    )
+
+
+def _read_classic(reader: FieldReader) -> ClassicMetadata | None:
+    if reader.uvarint() == 0:
+        return None
+
+    def protocol() -> tuple[str, bytes]:
+        name, subscription = reader.string(), reader.blob()
+        reader.tags()
+        return name, subscription
+
+    session_timeout_ms = reader.int32()
+    protocols = tuple(reader.array(protocol))
+    reader.tags()
+    return ClassicMetadata(session_timeout_ms, protocols)

@@ -1,0 +1,45 @@
+"""What an operator may set for groups of the consumer protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class MigrationPolicy(Enum):
+    """`group.consumer.migration.policy`: which way a group that is not empty may change over while it runs."""
+
+    DISABLED = "disabled"
+    DOWNGRADE = "downgrade"
+    UPGRADE = "upgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """From classic to consumer."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """From consumer to classic."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupSettings:
+    """Kafka's `group.consumer.*` configs under the same names, with their defaults (GroupCoordinatorConfig.java).
+
+    The first of `assignors` is used where no member asks for one. `classic_max_size` is `group.max.size`, which bounds what
+    a group may be downgraded to.
+    """
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    regex_refresh_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    classic_max_size: int = 2**31 - 1
+
+    def __post_init__(self) -> None:
+        assert self.assignors, "a group needs an assignor"

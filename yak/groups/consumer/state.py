@@ -1,0 +1,221 @@
+"""What a group's records say, folded; and drafts of it, in which a decision sees what its own records will do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from yak.groups.consumer.member import Member
+from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition
+from yak.groups.consumer.records import (
+    Change,
+    CurrentValue,
+    GroupValue,
+    Kind,
+    MemberValue,
+    RegexValue,
+    TargetEpochValue,
+    TargetValue,
+    Value,
+)
+
+
+class GroupState:
+    """One group as its records say. `replay` is the only thing that changes it.
+
+    `epoch` grows with every change of members, subscriptions or topics; `targets` were computed for `target_epoch`.
+    `owners` says who holds a partition, in use or not given back yet: never two at once. While a log is loaded that was
+    compacted as it was read, the later record counts.
+    """
+
+    __slots__ = (
+        "epoch",
+        "group_id",
+        "has_partition_metadata",
+        "is_deleted",
+        "members",
+        "metadata_hash",
+        "owners",
+        "regex_members",
+        "regexes",
+        "static_ids",
+        "target_epoch",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        self.is_deleted = False
+        self.has_partition_metadata = False
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.regexes: dict[str, RegexValue] = {}
+        self.owners: dict[TopicIdPartition, str] = {}
+        self.static_ids: dict[str, str] = {}
+        self.regex_members: Counter[str] = Counter()
+
+    def copy(self) -> GroupState:
+        """A state of its own; the members and values in it are immutable and shared."""
+        other = GroupState(self.group_id)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, value.copy() if isinstance(value, dict) else value)
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GroupState):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def state_name(self) -> str:
+        """Empty, Assigning, Reconciling, Stable or Dead, as KIP-848 calls them."""
+        if self.is_deleted:
+            return "Dead"
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        """Who holds this group.instance.id."""
+        member_id = None if instance_id is None else self.static_ids.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str) -> Partitions:
+        """What a member shall own."""
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def topic_names_of(self, member: Member) -> frozenset[str]:
+        """The topics a member means, by name and by expression; one that was not resolved yet means none."""
+        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
+        return member.topic_names if resolved is None else member.topic_names.union(resolved.topics)
+
+    def topic_names(self) -> set[str]:
+        """The topics that any member means."""
+        names: set[str] = set()
+        for member in self.members.values():
+            names |= member.topic_names
+        for expression in self.regex_members:
+            resolved = self.regexes.get(expression)
+            names.update(resolved.topics if resolved is not None else ())
+        return names
+
+    def assignor_name(self, default: str) -> str:
+        """The assignor that most members ask for; of several, the first by name."""
+        votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
+        return min(votes, key=lambda name: (-votes[name], name)) if votes else default
+
+    def replay(self, change: Change) -> None:
+        """Take one record of this group in."""
+        name, value = change.name, change.value
+        match change.kind:
+            case Kind.GROUP:
+                self._replay_group(value)
+            case Kind.PARTITION_METADATA:
+                self.has_partition_metadata = value is not None
+            case Kind.MEMBER:
+                self._replay_member(name, value)
+            case Kind.TARGET_EPOCH:
+                self.target_epoch = value.epoch if isinstance(value, TargetEpochValue) else -1
+            case Kind.TARGET:
+                if isinstance(value, TargetValue):
+                    self.targets[name] = value.partitions
+                else:
+                    self.targets.pop(name, None)
+            case Kind.CURRENT:
+                self._replay_current(name, value)
+            case Kind.REGEX:
+                if isinstance(value, RegexValue):
+                    self.regexes[name] = value
+                else:
+                    self.regexes.pop(name, None)
+
+    def _replay_group(self, value: Value | None) -> None:
+        self.is_deleted = value is None
+        if isinstance(value, GroupValue):
+            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def _replay_member(self, member_id: str, value: Value | None) -> None:
+        old = self.members.get(member_id)
+        if isinstance(value, MemberValue):
+            self._put(old, (old or Member(member_id)).with_metadata(value))
+        elif old is not None:
+            self._put(old, None)
+            self.targets.pop(member_id, None)
+
+    def _replay_current(self, member_id: str, value: Value | None) -> None:
+        old = self.members.get(member_id)
+        if isinstance(value, CurrentValue):
+            self._put(old, (old or Member(member_id)).with_current(value))
+        elif old is not None:
+            self._put(old, old.with_current(None))
+
+    def _put(self, old: Member | None, new: Member | None) -> None:
+        """Put `new` in the place of `old`, with all that is derived from it."""
+        if old is not None:
+            self._count_regex(old.topic_regex, -1)
+            if old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
+                del self.static_ids[old.instance_id]
+        if new is not None:
+            self._count_regex(new.topic_regex, 1)
+            if new.instance_id is not None:
+                self.static_ids[new.instance_id] = new.member_id
+            self.members[new.member_id] = new
+        elif old is not None:
+            del self.members[old.member_id]
+        self._move_owned(old, new)
+
+    def _move_owned(self, old: Member | None, new: Member | None) -> None:
+        before = NO_PARTITIONS if old is None else old.held
+        after = NO_PARTITIONS if new is None else new.held
+        if before is after:
+            return
+        for partition in before - after:
+            if old is not None and self.owners.get(partition) == old.member_id:
+                del self.owners[partition]
+        for partition in after - before:
+            assert new is not None
+            self.owners[partition] = new.member_id
+
+    def _count_regex(self, expression: str, by: int) -> None:
+        if expression:
+            self.regex_members[expression] += by
+            if not self.regex_members[expression]:
+                del self.regex_members[expression]
+
+
+class Draft:
+    """A state and the changes that a decision would make to it. The state it began with stays as it is."""
+
+    __slots__ = ("_base", "changes", "state")
+
+    def __init__(self, base: GroupState) -> None:
+        self._base = base
+        self.state = base
+        self.changes: list[Change] = []
+
+    def put(self, kind: Kind, name: str, value: Value | None) -> None:
+        """One more change, which `state` shows from now on."""
+        if self.state is self._base:
+            self.state = self._base.copy()
+        change = Change(kind, self.state.group_id, name, value)
+        self.changes.append(change)
+        self.state.replay(change)
+
+    def take_back(self, kind: Kind, names: Iterable[str]) -> None:
+        """Tombstones for these."""
+        for name in names:
+            self.put(kind, name, None)
+
+    def has_changed(self, kind: Kind, name: str) -> bool:
+        """Whether there is a change of this."""
+        return any(change.kind is kind and change.name == name for change in self.changes)

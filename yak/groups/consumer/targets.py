@@ -1,0 +1,38 @@
+"""The target assignment: what every member shall own in this epoch of the group."""
+
+from __future__ import annotations
+
+from yak.groups.consumer.assignors import ASSIGNORS
+from yak.groups.consumer.assignors.spec import AssignmentSpec, Subscriber, in_order
+from yak.groups.consumer.records import Kind, TargetEpochValue, TargetValue
+from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.topics import TopicsView, ids_of
+
+
+def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> None:
+    """Compute the targets for the group's epoch, if they are of an older one; only what differs is recorded."""
+    state = draft.state
+    if state.epoch <= state.target_epoch:
+        return
+    name = state.assignor_name(default_assignor)
+    # A member may ask for one that its broker had and this one's settings lack.
+    assign = ASSIGNORS.get(name, ASSIGNORS[default_assignor])
+    for member_id, partitions in assign(specification(state, topics)).items():
+        if draft.state.targets.get(member_id) != partitions:
+            draft.put(Kind.TARGET, member_id, TargetValue(partitions))
+    draft.put(Kind.TARGET_EPOCH, "", TargetEpochValue(draft.state.epoch))
+
+
+def specification(state: GroupState, topics: TopicsView) -> AssignmentSpec:
+    """The group as its assignor is told of it."""
+    subscribers = in_order(
+        Subscriber(
+            member_id=member.member_id,
+            topic_ids=ids_of(state.topic_names_of(member), topics),
+            instance_id=member.instance_id,
+            target=state.target_of(member.member_id),
+        )
+        for member in state.members.values()
+    )
+    topic_ids = sorted({topic_id for subscriber in subscribers for topic_id in subscriber.topic_ids})
+    return AssignmentSpec(subscribers, {topic_id: topics.num_partitions(topic_id) for topic_id in topic_ids})

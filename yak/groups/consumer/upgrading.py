@@ -1,0 +1,118 @@
+"""A classic group becomes one of the consumer protocol while its members go on (KIP-848, "Online migration").
+
+Each of them keeps its member id and what it has, with the generation as its epoch, and goes on speaking the classic
+protocol to the new group (`classic_members`) until it is restarted with the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from yak.errors import ErrorCode, PeerError
+from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription, with_ids
+from yak.groups.consumer.member import Member
+from yak.groups.consumer.partitions import Partitions
+from yak.groups.consumer.records import ClassicMetadata, GroupValue, Kind, TargetEpochValue, TargetValue, encode
+from yak.groups.consumer.settings import ConsumerGroupSettings
+from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.topics import TopicsView, metadata_hash
+from yak.groups.consumer.wire import UnreadableRecord
+from yak.groups.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMember:
+    """A member of a classic group. `protocols` are (name, subscription) in its order; `assignment` empty before any sync."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroup:
+    """A classic group as it stands. `protocol_name` is None while its first rebalance goes on."""
+
+    group_id: str
+    generation: int
+    protocol_type: str
+    protocol_name: str | None
+    members: Sequence[ClassicMember]
+
+
+def upgraded(group: ClassicGroup, topics: TopicsView, settings: ConsumerGroupSettings) -> list[Record]:
+    """The records of the consumer group that takes a classic one's place; those of the classic one are the caller's to
+    take back, before these. Whoever waits in it for a rebalance is told REBALANCE_IN_PROGRESS, and rejoins.
+
+    Raises PeerError(GROUP_ID_NOT_FOUND) with the reason when it cannot be (GroupMetadataManager.validateOnlineUpgrade).
+    """
+    if not settings.migration_policy.allows_upgrade:
+        raise _refused(group, "because online upgrade is disabled")
+    if group.protocol_type != PROTOCOL_TYPE:
+        raise _refused(group, "because the group does not use the consumer embedded protocol")
+    if len(group.members) > settings.max_size:
+        raise _refused(group, "because the group size exceeds the consumer group maximum size")
+    try:
+        members = [_member(group, member, topics) for member in group.members]
+    except UnreadableRecord as error:
+        raise _refused(group, f"because the embedded consumer protocol is malformed: {error}") from None
+    held = [partition for member in members for partition in member.assigned]
+    if len(held) != len(set(held)):
+        raise _refused(group, "because its assignor gave a partition to two members")
+    return _records(group, members, topics)
+
+
+def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> Member:
+    protocols = dict(member.protocols)
+    chosen = protocols.get(group.protocol_name or "", member.protocols[0][1] if member.protocols else b"")
+    subscription = read_subscription(chosen)
+    return Member(
+        member_id=member.member_id,
+        epoch=group.generation,
+        previous_epoch=group.generation,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        assigned=_assigned(group, member, topics),
+        classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _assigned(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> Partitions:
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise _refused(
+            group,
+            "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade",
+        )
+    return with_ids(assignment.partitions, topics)
+
+
+def _records(group: ClassicGroup, members: Sequence[Member], topics: TopicsView) -> list[Record]:
+    draft = Draft(GroupState(group.group_id))
+    for member in members:
+        draft.put(Kind.MEMBER, member.member_id, member.metadata())
+    hashed = metadata_hash(draft.state.topic_names(), topics)
+    draft.put(Kind.GROUP, "", GroupValue(group.generation, hashed))
+    for member in members:
+        draft.put(Kind.TARGET, member.member_id, TargetValue(member.assigned))
+    draft.put(Kind.TARGET_EPOCH, "", TargetEpochValue(group.generation))
+    for member in members:
+        draft.put(Kind.CURRENT, member.member_id, member.current())
+    return [encode(change) for change in draft.changes]
+
+
+def _refused(group: ClassicGroup, why: str) -> PeerError:
+    return PeerError(
+        ErrorCode.group_id_not_found, f"Cannot upgrade classic group {group.group_id} to consumer group {why}."
+    )

@@ -1,0 +1,229 @@
+"""Kafka's primitive types as the records of a group use them: plain ones in keys, compact ones (KIP-482) in values.
+
+Only what these records need, and the embedded protocol of classic members. kio has no schemas for them, since they never travel as requests.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from yak.errors import ProtocolViolation
+from yak.groups.consumer.partitions import Partitions, by_topic, flattened
+from yak.protocol.varint import append_uvarint, read_uvarint, uvarint
+
+T = TypeVar("T")
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_STRING_BYTES_MAX = 0x7FFF
+_NO_TAGS = b"\x00"
+
+
+class UnreadableRecord(ValueError):
+    """A record's bytes are not what its kind says: a newer format, or damage that no checksum saw."""
+
+
+class FieldReader:
+    """Reads one key or value from front to back. Every method raises UnreadableRecord when the bytes end or lie."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def int8(self) -> int:
+        """A signed byte."""
+        return self._number(_INT8)
+
+    def int16(self) -> int:
+        """Two bytes, signed."""
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        """Four bytes, signed."""
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        """Eight bytes, signed."""
+        return self._number(_INT64)
+
+    def key_string(self) -> str:
+        """A string of a key: its length as an int16."""
+        return self._text(self.int16())
+
+    def plain_string_or_none(self) -> str | None:
+        """A string that is not compact, -1 for null."""
+        length = self.int16()
+        return None if length < 0 else self._text(length)
+
+    def plain_blob(self) -> bytes | None:
+        """Bytes that are not compact, -1 for null."""
+        length = self.int32()
+        return None if length < 0 else self._take(length)
+
+    def plain_array(self, read: Callable[[], T]) -> list[T]:
+        """An array that is not compact and may not be null."""
+        return self._elements(self.int32(), read)
+
+    def string(self) -> str:
+        """A compact string that may not be null."""
+        found = self.string_or_none()
+        if found is None:
+            raise UnreadableRecord("null where a string must be")
+        return found
+
+    def string_or_none(self) -> str | None:
+        """A compact string."""
+        length = self.uvarint() - 1
+        return None if length < 0 else self._text(length)
+
+    def blob(self) -> bytes:
+        """Compact bytes that may not be null."""
+        return self._take(self.uvarint() - 1)
+
+    def array(self, read: Callable[[], T]) -> list[T]:
+        """A compact array that may not be null, each element by `read`."""
+        return self._elements(self.uvarint() - 1, read)
+
+    def partitions(self) -> Partitions:
+        """A compact array of structures of a topic id and a compact array of partitions."""
+        return flattened(self.array(self._one_topic))
+
+    def tags(self) -> dict[int, bytes]:
+        """Tagged fields by number, those that nobody here knows included."""
+        found = {}
+        for _ in range(self.uvarint()):
+            tag = self.uvarint()
+            found[tag] = self._take(self.uvarint())
+        return found
+
+    def uvarint(self) -> int:
+        """An unsigned number of variable length."""
+        try:
+            value, self.position = read_uvarint(self.data, self.position)
+        except ProtocolViolation as error:
+            raise UnreadableRecord(str(error)) from None
+        return value
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self.position != len(self.data):
+            raise UnreadableRecord(f"{len(self.data) - self.position} bytes too many")
+
+    def _elements(self, count: int, read: Callable[[], T]) -> list[T]:
+        if not 0 <= count <= len(self.data) - self.position:
+            raise UnreadableRecord(f"an array of {count} elements in {len(self.data) - self.position} bytes")
+        return [read() for _ in range(count)]
+
+    def _one_topic(self) -> tuple[uuid.UUID, list[int]]:
+        topic_id = uuid.UUID(bytes=self._take(16))
+        partitions = self.array(self.int32)
+        self.tags()
+        return topic_id, partitions
+
+    def _number(self, kind: struct.Struct) -> int:
+        (value,) = kind.unpack(self._take(kind.size))
+        assert isinstance(value, int)
+        return value
+
+    def _text(self, length: int) -> str:
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableRecord(f"a string that is not UTF-8: {error.reason}") from None
+
+    def _take(self, length: int) -> bytes:
+        end = self.position + length
+        if length < 0 or end > len(self.data):
+            raise UnreadableRecord(f"{length} bytes wanted, {len(self.data) - self.position} left")
+        taken = self.data[self.position : end]
+        self.position = end
+        return taken
+
+
+class FieldWriter:
+    """Builds one key or value; every method gives the writer back."""
+
+    __slots__ = ("out",)
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+
+    def int8(self, value: int) -> FieldWriter:
+        """A signed byte."""
+        return self.raw(_INT8.pack(value))
+
+    def int16(self, value: int) -> FieldWriter:
+        """Two bytes, signed."""
+        return self.raw(_INT16.pack(value))
+
+    def int32(self, value: int) -> FieldWriter:
+        """Four bytes, signed."""
+        return self.raw(_INT32.pack(value))
+
+    def key_string(self, value: str) -> FieldWriter:
+        """A string of a key: its length as an int16."""
+        encoded = _encoded(value)
+        return self.raw(_INT16.pack(len(encoded))).raw(encoded)
+
+    def string(self, value: str | None) -> FieldWriter:
+        """A compact string; None is null."""
+        return self.raw(_NO_TAGS) if value is None else self.blob(_encoded(value))
+
+    def blob(self, value: bytes) -> FieldWriter:
+        """Compact bytes."""
+        return self.count(len(value)).raw(value)
+
+    def count(self, elements: int) -> FieldWriter:
+        """The length of a compact array, string or bytes, before what it counts."""
+        append_uvarint(self.out, elements + 1)
+        return self
+
+    def int64(self, value: int) -> FieldWriter:
+        """Eight bytes, signed."""
+        return self.raw(_INT64.pack(value))
+
+    def strings(self, values: Iterable[str]) -> FieldWriter:
+        """A compact array of compact strings."""
+        listed = list(values)
+        self.count(len(listed))
+        for value in listed:
+            self.string(value)
+        return self
+
+    def partitions(self, partitions: Partitions) -> FieldWriter:
+        """A compact array of topic ids with their partitions, in ascending order."""
+        topics = by_topic(partitions)
+        self.count(len(topics))
+        for topic_id, numbers in topics:
+            self.raw(topic_id.bytes).count(len(numbers))
+            self.raw(struct.pack(f">{len(numbers)}i", *numbers)).tags({})
+        return self
+
+    def tags(self, tagged: dict[int, bytes]) -> FieldWriter:
+        """Tagged fields, in the order of their numbers."""
+        append_uvarint(self.out, len(tagged))
+        for tag, value in sorted(tagged.items()):
+            self.raw(uvarint(tag)).raw(uvarint(len(value))).raw(value)
+        return self
+
+    def raw(self, data: bytes) -> FieldWriter:
+        """Bytes as they are."""
+        self.out += data
+        return self
+
+    def done(self) -> bytes:
+        """What was written."""
+        return bytes(self.out)
+
+
+def _encoded(value: str) -> bytes:
+    encoded = value.encode()
+    assert len(encoded) <= _STRING_BYTES_MAX, "requests with longer strings are refused before they get here"
+    return encoded

@@ -1,0 +1,98 @@
+"""What a group has committed: one offset for each partition, and the records that hold them.
+
+Key version 1 is (group, topic, partition); versions 1 and 2 of the value came before the leader epoch, 3 is what we write
+(Kafka's OffsetCommitKey.json and OffsetCommitValue.json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from yak.groups.fields import BadGroupRecord, Reader, Writer
+from yak.groups.record import Record
+from yak.ids import LeaderEpoch, Offset
+
+KEY_VERSION: Final = 1
+_OLD_KEY_VERSION: Final = 0
+_VALUE_VERSION: Final = 3
+_EXPIRING_VALUE_VERSION: Final = 1
+NO_EXPIRY: Final = -1
+
+
+class Committed(NamedTuple):
+    """A committed offset. `leader_epoch` is -1 when the client did not say.
+
+    `expire_ms` is when it may be forgotten where the client itself gave a time (OffsetCommit v2 to v4), else NO_EXPIRY.
+    """
+
+    offset: Offset
+    leader_epoch: LeaderEpoch
+    metadata: str
+    commit_ms: int
+    expire_ms: int = NO_EXPIRY
+
+
+def offset_record(group_id: str, topic: str, partition: int, committed: Committed | None) -> Record:
+    """The record of one committed offset; of None, the one that takes it back."""
+    key = Writer().int16(KEY_VERSION).text(group_id).text(topic).int32(partition).done()
+    if committed is None:
+        return Record(key, None)
+    value = Writer()
+    if committed.expire_ms == NO_EXPIRY:
+        value.int16(_VALUE_VERSION).int64(committed.offset).int32(committed.leader_epoch)
+        return Record(key, value.text(committed.metadata).int64(committed.commit_ms).done())
+    # only this version has a place for the time to forget it; it has none for the leader epoch
+    value.int16(_EXPIRING_VALUE_VERSION).int64(committed.offset).text(committed.metadata)
+    return Record(key, value.int64(committed.commit_ms).int64(committed.expire_ms).done())
+
+
+def read_offset_key(key: bytes) -> tuple[str, str, int]:
+    """(group, topic, partition). Raises BadGroupRecord."""
+    reader = Reader(key)
+    reader.int16()
+    return reader.text(), reader.text(), reader.int32()
+
+
+def read_offset_value(value: bytes) -> Committed:
+    """The committed offset in a record's value. Raises BadGroupRecord, for a version that is unknown too."""
+    reader = Reader(value)
+    version = reader.int16()
+    if not 0 <= version <= _VALUE_VERSION:
+        raise BadGroupRecord(f"version {version} of a committed offset")
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version == _VALUE_VERSION else -1
+    metadata, commit_ms = reader.text(), reader.int64()
+    expire_ms = reader.int64() if version == _EXPIRING_VALUE_VERSION else NO_EXPIRY
+    return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms)
+
+
+class Offsets:
+    """The committed offsets of one group, by topic and partition."""
+
+    __slots__ = ("topics",)
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[int, Committed]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.topics)
+
+    def get(self, topic: str, partition: int) -> Committed | None:
+        """What is committed of a partition."""
+        partitions = self.topics.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def put(self, topic: str, partition: int, committed: Committed | None) -> None:
+        """Remember an offset, or forget it."""
+        if committed is not None:
+            self.topics.setdefault(topic, {})[partition] = committed
+            return
+        partitions = self.topics.get(topic)
+        if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
+            del self.topics[topic]
+
+    def __iter__(self) -> Iterator[tuple[str, int, Committed]]:
+        for topic, partitions in self.topics.items():
+            for partition, committed in partitions.items():
+                yield topic, partition, committed

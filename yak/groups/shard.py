@@ -1,0 +1,89 @@
+"""One partition of `__consumer_offsets`: the groups that it remembers, and how its records bring them back.
+
+When a coordinator starts, only the last record of each key counts. So the records are first gathered by key, as bytes (`gather`), and
+what is left of them is read then (`restore`), both a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from yak.groups.classic import records as classic_records
+from yak.groups.classic.group import ClassicGroup
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.records import KINDS, decode
+from yak.groups.consumer.wire import UnreadableRecord
+from yak.groups.fields import BadGroupRecord, Reader
+from yak.groups.group import Group
+from yak.groups.offsets import KEY_VERSION as OFFSET_KEY_VERSION
+from yak.groups.offsets import read_offset_key, read_offset_value
+from yak.groups.record import Record
+
+_OFFSET_KEYS: Final = (0, OFFSET_KEY_VERSION)
+
+
+class Shard:
+    """The groups of one partition."""
+
+    __slots__ = ("_make", "gathered", "groups", "unreadable")
+
+    def __init__(self, make: Callable[[str], ClassicGroup]) -> None:
+        self._make = make
+        self.groups: dict[str, Group] = {}
+        self.gathered: dict[bytes, bytes] = {}
+        """Values by key, until `restore` has read them."""
+        self.unreadable = 0
+        """Records that are none of ours, or of a version that is not known here; they are left alone."""
+
+    def ensure(self, group_id: str) -> Group:
+        """The group; an empty one when there was none."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id, self._make(group_id))
+        return group
+
+    def drop_if_void(self, group: Group) -> None:
+        """Forget a group of which nothing is left."""
+        if group.is_void and self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+
+    # --------------------------------------------------------------------------------------------------- loading
+
+    def gather(self, key: bytes | None, value: bytes | None) -> None:
+        """One record of the log, in order."""
+        if key is None:
+            self.unreadable += 1
+        elif value is None:
+            self.gathered.pop(key, None)
+        else:
+            self.gathered[key] = value
+
+    def restore(self, now_ms: int) -> Iterator[None]:
+        """Read what was gathered, one record a step; sessions begin when all is read (`ClassicGroup.arm`)."""
+        gathered, self.gathered = self.gathered, {}
+        for key, value in gathered.items():
+            try:
+                self._restore(key, value, now_ms)
+            except (BadGroupRecord, UnreadableRecord):
+                self.unreadable += 1
+            yield
+
+    def _restore(self, key: bytes, value: bytes, now_ms: int) -> None:
+        version = Reader(key).int16()
+        if version in _OFFSET_KEYS:
+            group_id, topic, partition = read_offset_key(key)
+            committed = read_offset_value(value)
+            self.ensure(group_id).offsets.put(topic, partition, committed)
+        elif version == classic_records.KEY_VERSION:
+            group_id = classic_records.read_group_key(key)
+            stored = classic_records.read_group_value(value)
+            self.ensure(group_id).members.restore(stored, now_ms)
+        elif version in KINDS:
+            change = decode(Record(key, value))
+            group = self.ensure(change.group_id)
+            if group.consumer is None:
+                group.consumer = ConsumerGroup(change.group_id)
+            group.consumer.replay(change)
+        else:
+            raise BadGroupRecord(f"version {version} of a key")

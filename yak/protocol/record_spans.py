@@ -1,0 +1,83 @@
+"""Where each record of a batch lies, with its key: what compaction asks of records, without making objects of them.
+
+Layout: Kafka's DefaultRecord.java. Headers and what a value holds are not looked at.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from yak.errors import ProtocolViolation
+from yak.protocol.varint import read_zigzag, zigzag
+
+_RECORD_BYTES_MIN = 6
+
+
+class Span(NamedTuple):
+    """One record at [start, stop) of its batch's uncompressed records; `key` is None when it is null."""
+
+    start: int
+    stop: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def spans(records: bytes, count: int, last_offset_delta: int) -> Iterator[Span]:
+    """Each of the `count` records, which must fill `records` exactly. Raises ProtocolViolation at what does not fit."""
+    start, end = 0, len(records)
+    before = -1
+    make = Span._make
+    try:
+        for index in range(count):
+            # nearly every varint is of one byte: spelled out, it is half the work
+            size = records[start]
+            position = start + 1
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+            else:
+                size, position = read_zigzag(records, start)
+            stop = position + size
+            if size < _RECORD_BYTES_MIN or stop > end:
+                raise ProtocolViolation(f"record {index} has a length of {size}, {end - position} bytes are left")
+            position += 1
+            if records[position] < 0x80:
+                position += 1
+            else:
+                _, position = read_zigzag(records, position)
+            delta = records[position]
+            if delta < 0x80:
+                delta = (delta >> 1) ^ -(delta & 1)
+                position += 1
+            else:
+                delta, position = read_zigzag(records, position)
+            if not before < delta <= last_offset_delta:
+                raise ProtocolViolation(f"record {index} has offset delta {delta}")
+            before = delta
+            size, position = read_zigzag(records, position)
+            key = None
+            if size >= 0:
+                key = records[position : position + size]
+                position += size
+            value_size, position = read_zigzag(records, position)
+            if size < -1 or value_size < -1 or position + max(value_size, 0) >= stop:
+                raise ProtocolViolation(f"record {index} does not hold its key and value")
+            yield make((start, stop, delta, key, value_size >= 0))
+            start = stop
+    except IndexError:
+        raise ProtocolViolation("the batch ends inside a record") from None
+    if start != end:
+        raise ProtocolViolation(f"{end - start} bytes after the last record")
+
+
+def timestamp_delta(records: bytes, span: Span) -> int:
+    """What a record's timestamp adds to its batch's base timestamp, in ms."""
+    _, position = read_zigzag(records, span.start)
+    return read_zigzag(records, position + 1)[0]
+
+
+def moved_timestamp(records: bytes, span: Span, by_ms: int) -> bytes:
+    """The whole record with another timestamp delta, for a base timestamp that is `by_ms` earlier."""
+    _, position = read_zigzag(records, span.start)
+    delta, rest = read_zigzag(records, position + 1)
+    body = records[position : position + 1] + zigzag(delta + by_ms) + records[rest : span.stop]
+    return zigzag(len(body)) + body

@@ -1,0 +1,153 @@
+"""What compaction leaves of one batch: Kafka's MemoryRecords.filterTo and the rules of its Cleaner.java.
+
+A record stays when no later one has its key. A tombstone that stays gets a delete horizon for its batch at the first
+compaction that sees it, and goes at the first one past that (KIP-534). What stays keeps its offsets: base offset and last
+offset delta of a batch never change, and with them the producer's sequences.
+"""
+
+import struct
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+from yak.errors import ProtocolViolation
+from yak.ids import Offset, ProducerId
+from yak.protocol.compression import compress
+from yak.protocol.record_batch import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    compute_crc,
+)
+from yak.protocol.record_spans import moved_timestamp, spans, timestamp_delta
+from yak.protocol.record_walk import decompress
+from yak.seams.disk import Buffer
+from yak.storage.offset_map import OffsetMap
+
+_EMPTY_BITS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+"""The attributes that a batch without records keeps."""
+
+
+def readable_records(header: BatchHeader, batch: Buffer) -> bytes:
+    """The records of a batch, uncompressed. Raises ProtocolViolation when its bytes are not what was appended."""
+    if compute_crc(batch) != header.crc:
+        raise ProtocolViolation("the CRC-32C does not fit")
+    return bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES:]))
+
+
+class _Left(NamedTuple):
+    """What stays of a batch: its records, how many they are, and whether a tombstone is among them."""
+
+    records: bytes | bytearray
+    records_count: int
+    has_tombstones: bool
+
+
+class BatchFilter:
+    """Decides about the batches of one round of compaction, and counts.
+
+    `last_offsets` has the end of each active producer's newest batch: that batch stays, if need be without records, since
+    it holds the last sequence. So does the batch that ends at `end_offset`, where the segment ends: without it a start could
+    not tell what was compacted away from what a crash took. (Kafka keeps the last batch of a round only.)
+    """
+
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        last_offsets: Mapping[ProducerId, Offset],
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._offsets = offsets
+        self._last_offsets = last_offsets
+        self.end_offset: Offset = -1
+        self._now_ms = now_ms
+        self._new_horizon_ms = now_ms + delete_retention_ms
+        self.dropped_records = 0
+        self.unreadable_batches = 0
+        """Kept as they are: their bytes are damaged, or no record can be found in them."""
+
+    def filter(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
+        """The batch, or what is left of it; the very same object when nothing changes, None when nothing is left."""
+        if header.base_offset > self._offsets.latest_offset:
+            return batch
+        if not header.records_count:
+            return batch if self._must_stay(header) else None
+        try:
+            left = self._left(header, readable_records(header, batch))
+        except ProtocolViolation:
+            self.unreadable_batches += 1
+            return batch
+        self.dropped_records += header.records_count - left.records_count
+        if not left.records_count:
+            return _emptied(header) if self._must_stay(header) else None
+        needs_horizon = left.has_tombstones and header.delete_horizon_ms is None
+        if left.records_count == header.records_count and not needs_horizon:
+            return batch
+        return _rebuilt(header, left, self._new_horizon_ms if needs_horizon else None)
+
+    def _left(self, header: BatchHeader, records: bytes) -> _Left:
+        base_offset = header.base_offset
+        latest_offset, newest = self._offsets.latest_offset, self._offsets.get
+        horizon_ms = header.delete_horizon_ms
+        keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
+        left: bytearray | None = None
+        count, has_tombstones = 0, False
+        for start, stop, offset_delta, key, has_value in spans(records, header.records_count, header.last_offset_delta):
+            offset = base_offset + offset_delta
+            if offset > latest_offset or (
+                key is not None and offset >= newest(key) and (has_value or keeps_tombstones)
+            ):
+                count += 1
+                if not has_value:
+                    has_tombstones = True
+                if left is not None:
+                    left += records[start:stop]
+            elif left is None:
+                left = bytearray(records[:start])
+        return _Left(records if left is None else left, count, has_tombstones)
+
+    def _must_stay(self, header: BatchHeader) -> bool:
+        return header.next_offset == self.end_offset or (
+            self._last_offsets.get(header.producer_id) == header.last_offset
+        )
+
+
+def _emptied(header: BatchHeader) -> bytes:
+    """The batch without its records (DefaultRecordBatch.writeEmptyHeader)."""
+    return _sealed(
+        header._replace(attributes=header.attributes & _EMPTY_BITS, base_timestamp=NO_TIMESTAMP, records_count=0), b""
+    )
+
+
+def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
+    """The batch with these records only, under the codec it had; `horizon_ms` becomes its base timestamp."""
+    attributes, max_timestamp = header.attributes, header.max_timestamp
+    records = bytes(left.records)
+    kept = partial(spans, records, left.records_count, header.last_offset_delta)
+    if not attributes & TIMESTAMP_TYPE_BIT and header.base_timestamp != NO_TIMESTAMP:
+        max_timestamp = header.base_timestamp + max(timestamp_delta(records, span) for span in kept())
+    if horizon_ms is not None:
+        by_ms = header.base_timestamp - horizon_ms
+        records = b"".join([moved_timestamp(records, span, by_ms) for span in kept()])
+        attributes |= DELETE_HORIZON_BIT
+        header = header._replace(base_timestamp=horizon_ms)
+    changed = header._replace(attributes=attributes, max_timestamp=max_timestamp, records_count=left.records_count)
+    return _sealed(changed, compress(attributes & COMPRESSION_MASK, records))
+
+
+def _sealed(header: BatchHeader, records: bytes) -> bytes:
+    """Header and records as one batch, with the length and the CRC that belong to them."""
+    batch = bytearray(HEADER_BYTES)
+    HEADER.pack_into(batch, 0, *header._replace(batch_length=HEADER_BYTES + len(records) - LENGTH_OVERHEAD))
+    batch += records
+    struct.pack_into(">I", batch, CRC_START - 4, compute_crc(batch))
+    return bytes(batch)

@@ -1,0 +1,284 @@
+"""One round of compaction of one log: of each key only the last record stays (Kafka's Cleaner.java).
+
+`Compaction.work` does it piece by piece, in threads: it yields after each piece, so that whoever drives it can pause, go on,
+or give it up. First the dirty part is read, for the last offset of each key. Then the segments are rewritten, oldest first
+and several small ones into one; each that is ready is yielded, for the step to put it in its place (`swap`) before going on.
+
+What a later record replaced goes before that record can go, because the segments are swapped in order; so a crash between
+two swaps leaves nothing that was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from yak.errors import ProtocolViolation
+from yak.ids import FilePosition, Offset
+from yak.limits import COMPACTION_SPARE_BYTES
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, read_header
+from yak.protocol.record_spans import Span, spans
+from yak.seams.disk import Buffer, File
+from yak.storage import offset_index, time_index
+from yak.storage.batch_filter import BatchFilter, readable_records
+from yak.storage.cleanable import Cleanable
+from yak.storage.cleaned_segment import CleanedSegment, Overgrown
+from yak.storage.offset_map import OffsetMap
+from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, Segment
+
+if TYPE_CHECKING:
+    from yak.storage.log import Log
+
+PIECE_BYTES = 128 * 1024
+"""What is read between two yields: one to three milliseconds of a processor for records of a hundred bytes."""
+_LISTED_RECORDS_MAX = 10_000
+"""Of a larger batch the records are walked twice instead of remembered."""
+
+
+class Abandoned(Exception):
+    """The log was cut, deleted or moved meanwhile: nothing of this round counts any more."""
+
+
+class NoRoom(Exception):
+    """The file system has no room for the new files beside the old ones."""
+
+
+class Uncleanable(Exception):
+    """A log whose records cannot be judged: a broken structure, a transaction, or files that would be too large."""
+
+
+class Replacement(NamedTuple):
+    """A cleaned segment that is on the device, and what it stands for."""
+
+    replaced: list[Segment]
+    cleaned: Segment
+
+
+@dataclass(slots=True)
+class CompactionResult:
+    """What a round did. `end_offset`: up to where the log is clean now."""
+
+    end_offset: Offset
+    is_full: bool = False
+    """Whether the map of keys was full before the dirty part ended, so that another round is due."""
+    keys: int = 0
+    dropped_records: int = 0
+    unreadable_batches: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+class Compaction:
+    """A round over `scope`, some of which is dirty, with `map_bytes` for the map of keys. Made in the step, worked on in threads."""
+
+    def __init__(self, log: Log, scope: Cleanable, map_bytes: int, now_ms: int) -> None:
+        self.log = log
+        self._path = log.path
+        self._generation = log.generation
+        self._config = log.config
+        self._scope = scope
+        self._segments = [segment for segment in log.segments[:-1] if segment.base_offset < scope.end_offset]
+        self._last_offsets = log.producers.last_offsets()
+        self._offsets = OffsetMap(map_bytes)
+        self._now_ms = now_ms
+        self._done_bytes = 0
+        self.result = CompactionResult(scope.first_dirty_offset)
+
+    def is_void(self) -> bool:
+        """Whether the log is not what it was when the round began."""
+        return self.log.path != self._path or self.log.generation != self._generation
+
+    def work(self) -> Generator[Replacement | None, None, None]:
+        """The round: None after each piece, and each replacement as it is ready, which must be made before going on.
+
+        Raises Abandoned, NoRoom, Uncleanable, OSError. What was replaced by then stays so.
+        """
+        yield from self._read_keys()
+        filter_ = BatchFilter(self._offsets, self._last_offsets, self._now_ms, self._config.delete_retention_ms)
+        result = self.result
+        for group, filter_.end_offset in self._groups():
+            replacement = yield from self._rewrite(group, filter_)
+            result.segments_before += len(group)
+            result.bytes_before += sum(segment.size for segment in group)
+            kept = group if replacement is None else [replacement.cleaned]
+            result.segments_after += len(kept)
+            result.bytes_after += sum(segment.size for segment in kept)
+            if replacement is not None:
+                yield replacement
+                self._check()
+                # from here on the next segment may lose what this one had to lose first
+                self.log.disk.sync_directory(self._path)
+        result.dropped_records = filter_.dropped_records
+        result.unreadable_batches = filter_.unreadable_batches
+
+    # ---------------------------------------------------------------------------------------------------- the keys
+
+    def _read_keys(self) -> Iterator[None]:
+        offsets, start = self._offsets, self._scope.first_dirty_offset
+        for segment, end_offset in self._with_ends():
+            if end_offset <= start or not segment.size:
+                continue
+            try:
+                position = position_of(segment, start, segment.size, cached=False)
+            except (DamagedBatch, NotCached) as error:
+                raise Uncleanable(str(error)) from error
+            for header, batch in self._batches(segment, position):
+                if not self._take_keys(header, batch, start):
+                    self.result.is_full = True
+                    break
+                if self._is_piece_done(len(batch)):
+                    yield None
+            if self.result.is_full:
+                break
+        if not self.result.is_full:
+            offsets.latest_offset = self._scope.end_offset - 1
+        self.result.end_offset = offsets.latest_offset + 1
+        self.result.keys = len(offsets)
+
+    def _take_keys(self, header: BatchHeader, batch: Buffer, start: Offset) -> bool:
+        """Note the keys of a batch; False when the map is full."""
+        offsets = self._offsets
+        for span in self._records(header, batch):
+            offset = header.base_offset + span.offset_delta
+            if offset < start or span.key is None:
+                continue
+            if not offsets.put(span.key, offset):
+                offsets.latest_offset = offset - 1
+                return False
+        offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
+        return True
+
+    def _records(self, header: BatchHeader, batch: Buffer) -> Iterable[Span]:
+        """The records of a batch; none when they cannot be read to the last one."""
+        if not header.records_count:
+            return ()
+        try:
+            records = readable_records(header, batch)
+            self._done_bytes += len(records)
+            found = spans(records, header.records_count, header.last_offset_delta)
+            if header.records_count <= _LISTED_RECORDS_MAX:
+                return list(found)
+            for _ in found:
+                pass
+        except ProtocolViolation:
+            return ()
+        return spans(records, header.records_count, header.last_offset_delta)
+
+    # ------------------------------------------------------------------------------------------------ the segments
+
+    def _groups(self) -> Iterator[tuple[list[Segment], Offset]]:
+        """Neighbours that fit in one segment together (Cleaner.groupSegmentsBySize), as far as the keys are known.
+
+        Each with the offset that follows it.
+        """
+        config = self._config
+        bytes_max = min(config.segment_bytes, FILE_BYTES_MAX)
+        group: list[Segment] = []
+        size = entries = times = end_of_last = 0
+        for segment, end_offset in self._with_ends():
+            if segment.base_offset >= self.result.end_offset:
+                break
+            more = segment.offset_index.count * offset_index.ENTRY_BYTES
+            more_times = segment.time_index.count * time_index.ENTRY_BYTES
+            if group and (
+                size + segment.size > bytes_max
+                or entries + more > config.segment_index_bytes
+                or times + more_times > config.segment_index_bytes
+                or end_offset - 1 - group[0].base_offset > RELATIVE_OFFSET_MAX
+            ):
+                yield group, segment.base_offset
+                group, size, entries, times = [], 0, 0, 0
+            group.append(segment)
+            end_of_last = end_offset
+            size, entries, times = size + segment.size, entries + more, times + more_times
+        if group:
+            yield group, end_of_last
+
+    def _rewrite(self, group: list[Segment], filter_: BatchFilter) -> Generator[None, None, Replacement | None]:
+        """Write what is left of these; returns None when that is all there was."""
+        disk, config = self.log.disk, self._config
+        size = sum(segment.size for segment in group)
+        if disk.free_bytes(self.log.directory) < size + COMPACTION_SPARE_BYTES:
+            raise NoRoom(f"{size} bytes are to be rewritten")
+        self._check()
+        new = CleanedSegment(disk, self._path, group[0].base_offset, config, group[-1].created_ms)
+        is_ready = False
+        try:
+            has_changed = len(group) > 1
+            for segment in group:
+                left: list[tuple[BatchHeader, Buffer]] = []
+                for header, batch in self._batches(segment, 0):
+                    kept = filter_.filter(header, batch)
+                    if kept is not batch:
+                        has_changed = True
+                    if kept is not None:
+                        left.append((header if kept is batch else read_header(kept), kept))
+                    if self._is_piece_done(len(batch)):
+                        new.append(left)
+                        left = []
+                        yield None
+                new.append(left)
+            if has_changed:
+                cleaned = new.finish()
+                is_ready = True
+                return Replacement(group, cleaned)
+        except Overgrown as error:
+            raise Uncleanable(f"{error} would be too large") from error
+        finally:
+            if not is_ready:
+                new.discard()
+        return None
+
+    # ----------------------------------------------------------------------------------------------------- reading
+
+    def _with_ends(self) -> Iterator[tuple[Segment, Offset]]:
+        """Each segment of the round with the base offset of the one that follows it."""
+        ends = [segment.base_offset for segment in self._segments[1:]] + [self._scope.end_offset]
+        return zip(self._segments, ends, strict=False)
+
+    def _check(self) -> None:
+        if self.is_void():
+            raise Abandoned
+
+    def _is_piece_done(self, done_bytes: int) -> bool:
+        self._done_bytes += done_bytes
+        if self._done_bytes < PIECE_BYTES:
+            return False
+        self._done_bytes = 0
+        return True
+
+    def _batches(self, segment: Segment, position: FilePosition) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """Each batch of a segment from a position on."""
+        file, size = segment.open(), segment.size
+        while position < size:
+            self._check()
+            chunk = memoryview(_read_whole(file, position, size))
+            at = 0
+            while at + HEADER_BYTES <= len(chunk):
+                header = read_header(chunk, at)
+                if header.batch_length < BATCH_LENGTH_MIN or header.last_offset_delta < 0:
+                    raise Uncleanable(f"{file.path} at byte {position + at} is no batch")
+                if header.is_transactional or header.is_control:
+                    # whether its records count depends on how its transaction ended
+                    raise Uncleanable(f"{file.path} at byte {position + at} belongs to a transaction")
+                if at + header.size_bytes > len(chunk):
+                    break
+                yield header, chunk[at : at + header.size_bytes]
+                at += header.size_bytes
+            if not at:
+                raise Uncleanable(f"{file.path} at byte {position} is no whole batch")
+            position += at
+
+
+def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:
+    """A piece of a file from a batch's start on, with at least that batch if it is whole."""
+    chunk = file.read(min(PIECE_BYTES, size - position), position)
+    if len(chunk) >= HEADER_BYTES:
+        need = read_header(chunk).size_bytes
+        if len(chunk) < need <= size - position:
+            chunk = file.read(need, position)
+    return chunk

@@ -1,0 +1,137 @@
+"""Which cluster and topic a test asks for: from its parameter, its markers, the command line and the ini file.
+
+The nearest says most: an indirect parameter before the function's marker, before the class's, before the module's, before
+the command line, before the ini file.
+"""
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from yak.testing.shape import Shape
+
+MARKER: Final = "yak"
+_BROKERS: Final = 1
+_LOG_LINES: Final = 40
+_CLUSTER_WORDS: Final = ("brokers", "configs", "fresh")
+_TOPIC_WORDS: Final = ("partitions", "replication_factor", "topic_configs")
+_MERGED: Final = ("configs", "topic_configs")
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
+_NAME_LENGTH_MAX: Final = 100
+"""Of the part of a topic's name that tells whose it is: Kafka takes 249 in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for tests that say nothing."""
+
+    brokers: int = _BROKERS
+    configs: tuple[tuple[str, str], ...] = ()
+    fresh: bool = False
+    log_lines: int = _LOG_LINES
+    """Of each broker's log, in the report of a test that failed."""
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "Defaults":
+        """From the command line and the ini file. Raises UsageError of pytest."""
+        pairs = [*config.getini("yak_configs"), *(config.getoption("yak_configs") or [])]
+        found = cls(
+            brokers=_number(config, "yak_brokers", _BROKERS, least=1),
+            configs=tuple(map(_pair, pairs)),
+            fresh=bool(config.getoption("yak_fresh") or config.getini("yak_fresh")),
+            log_lines=_number(config, "yak_log_lines", _LOG_LINES, least=0),
+        )
+        try:
+            Shape.of(found.brokers)
+        except ValueError as error:
+            raise pytest.UsageError(f"--yak-brokers or yak_brokers: {error}") from None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCluster:
+    """What `yak_cluster` is to be."""
+
+    shape: Shape
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTopic:
+    """What `yak_topic` is to be."""
+
+    partitions: int
+    replication_factor: int | None
+    configs: Mapping[str, object]
+
+
+def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> WantedCluster:
+    """The cluster of a test, and in any case a new one if `fresh`; fails the test for words that are none."""
+    words = _words(request, _CLUSTER_WORDS, "brokers")
+    defaults = Defaults.of(request.config)
+    try:
+        shape = Shape.of(words.get("brokers", defaults.brokers), {**dict(defaults.configs), **words.get("configs", {})})
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
+    return WantedCluster(shape, fresh or bool(words.get("fresh", defaults.fresh)))
+
+
+def wanted_topic(request: pytest.FixtureRequest) -> WantedTopic:
+    """The topic of a test; fails the test for words that are none."""
+    words = _words(request, _TOPIC_WORDS, "partitions")
+    return WantedTopic(words.get("partitions", 1), words.get("replication_factor"), words.get("topic_configs", {}))
+
+
+def topic_name(node: pytest.Item) -> str:
+    """A name that Kafka takes and no other topic has, and that tells whose it is.
+
+    It has no dot or underscore, which Kafka's metrics could not tell apart (Topic.hasCollision).
+    """
+    readable = _NOT_IN_A_NAME.sub("-", node.name).strip("-")[:_NAME_LENGTH_MAX]
+    return f"{readable or 'test'}-{uuid.uuid4().hex[:12]}"
+
+
+def _words(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: str) -> dict[str, Any]:
+    """What markers and the parameter say about one of the two fixtures."""
+    found: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers(MARKER))):
+        _take(found, mark.args, mark.kwargs, f"@pytest.mark.{MARKER}")
+    parameter = getattr(request, "param", None)
+    if isinstance(parameter, Mapping):
+        _take(found, (), dict(parameter), f"the parameter of {request.fixturename}")
+    elif parameter is not None:
+        _take(found, (), {of_a_number: parameter}, f"the parameter of {request.fixturename}")
+    return {word: value for word, value in found.items() if word in known}
+
+
+def _take(found: dict[str, Any], args: tuple[object, ...], given: Mapping[str, Any], where: str) -> None:
+    words = (*_CLUSTER_WORDS, *_TOPIC_WORDS)
+    wrong = [*map(repr, args), *(word for word in given if word not in words)]
+    if wrong:
+        pytest.fail(f"{where} does not know {', '.join(wrong)}; it takes {'=, '.join(words)}=", pytrace=False)
+    for word, value in given.items():
+        if word in _MERGED:
+            if not isinstance(value, Mapping):
+                pytest.fail(f"{where}: {word} is a dict of Kafka's config names and values", pytrace=False)
+            value = {**found.get(word, {}), **value}
+        found[word] = value
+
+
+def _number(config: pytest.Config, name: str, default: int, *, least: int) -> int:
+    given = config.getoption(name)
+    text = str(config.getini(name) or default if given is None else given)
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        option = f"--{name.replace('_', '-')} or {name}"
+        raise pytest.UsageError(f"{option}: {text!r} is not a number from {least} on")
+    return int(text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise pytest.UsageError(f"--yak-config or yak_configs: {text!r} is not NAME=VALUE")
+    return name.strip(), value.strip()

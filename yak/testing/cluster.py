@@ -1,0 +1,296 @@
+"""One cluster, as a test holds it: where it listens, who leads, and what can be done to its brokers."""
+
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yak.errors import CheckFailed, UsageError, YakError
+from yak.local import ports, processes
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.state import load
+from yak.local.status import BrokerCondition, BrokerStatus
+from yak.testing.broker_logs import BrokerLogs
+from yak.testing.shape import Shape, config_text
+
+if TYPE_CHECKING:
+    from yak.client.admin import Admin
+
+TIMEOUT_SECONDS: Final = 30.0
+_HOST: Final = "127.0.0.1"
+_DYNAMIC: Final = ("broker", "default broker")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One broker now. `pid` is None when it does not run; `state` is running, paused, stopped, or dead."""
+
+    node_id: int
+    address: str
+    state: BrokerCondition
+    pid: int | None
+
+    @property
+    def host(self) -> str:
+        """The address without the port."""
+        return self.address.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        """The port, the same after a restart."""
+        return int(self.address.rpartition(":")[2])
+
+
+class Cluster:
+    """Real brokers on 127.0.0.1, numbered from 1. Ports stay the same over kills and restarts.
+
+    A method that names a node raises UsageError (`unknown-node`) where there is none; every method raises YakError when
+    the cluster refuses what it asks, with its reason.
+    """
+
+    def __init__(self, shape: Shape, folder: str, store_url: str) -> None:
+        self.shape = shape
+        self.store_url = store_url
+        self.is_disturbed = False
+        """Whether a broker was killed, paused or restarted."""
+        self._local = LocalCluster(folder)
+        self._logs = BrokerLogs({node: self._local.log_path(f"node-{node}") for node in range(1, shape.brokers + 1)})
+        self._admin: Admin | None = None
+        self._held: list[socket.socket] = []
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.bootstrap}>"
+
+    # ---------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,host:port` of all brokers: `bootstrap.servers` of any client."""
+        return ",".join(broker.address for broker in self._local.status().brokers)
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        """All brokers, by node id, as they are now."""
+        return tuple(map(_node, self._local.status().brokers))
+
+    @property
+    def data_dir(self) -> str:
+        """Where its files are; `yak up --status --data-dir` looks at it. Gone with the cluster."""
+        return self._local.data_dir
+
+    def broker(self, node: int) -> Node:
+        """One broker by its node id."""
+        for each in self.brokers:
+            if each.node_id == node:
+                return each
+        raise UsageError(
+            "unknown-node",
+            f"the cluster has no node {node}",
+            why=f"it has {self.shape.brokers}, numbered from 1",
+            try_=("@pytest.mark.yak(brokers=3)",),
+        )
+
+    def log(self, node: int) -> str:
+        """What a broker printed since the test began."""
+        return self._logs.read(self.broker(node).node_id)
+
+    def log_tails(self, lines_max: int) -> dict[int, str]:
+        """The last lines of each broker's log of this test."""
+        return self._logs.tails(lines_max)
+
+    # ------------------------------------------------------------------------------------------ topics and replicas
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, object] | None = None,
+        *,
+        timeout_s: float = TIMEOUT_SECONDS,
+    ) -> str:
+        """Create a topic and wait until every broker that runs knows it; gives its name.
+
+        Without a replication factor it has three replicas, or as many as there are brokers.
+        """
+        self._client().create_topic(
+            name,
+            partitions=partitions,
+            replication_factor=-1 if replication_factor is None else replication_factor,
+            configs={key: config_text(value) for key, value in (configs or {}).items()},
+        )
+        if self.shape.brokers > 1:
+            from yak.testing import checking
+
+            checking.wait_until(
+                self._running_addresses(),
+                lambda views: checking.has_topic(views, name),
+                timeout_s,
+                f"topic {name} was not known to every broker",
+            )
+        return name
+
+    def leader_of(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_SECONDS) -> int:
+        """The node that leads a partition, by the word of every broker that runs; itself one that runs.
+
+        After `kill` and `pause` of the leader this waits for the new one: tens of milliseconds after a kill, about 6 s (the
+        session of a broker) after a pause. Raises NothingInTime.
+        """
+        from yak.testing import checking
+
+        running = [each.node_id for each in self.brokers if each.state == "running"]
+        return checking.wait_until(
+            self._running_addresses(),
+            lambda views: checking.agreed_leader(views, topic, partition, running),
+            timeout_s,
+            f"nobody was found to lead {topic}-{partition}",
+        )
+
+    def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        """The nodes in sync for a partition, in order, as its leader (else any broker) says at this moment."""
+        from yak.client.replica_offsets import read_metadata
+        from yak.testing import checking
+
+        addresses = {each.node_id: each.address for each in self.brokers if each.state == "running"}
+        found = checking.partition_in(read_metadata(self._any(), timeout_s=TIMEOUT_SECONDS), topic, partition)
+        if not isinstance(found, str) and found.leader in addresses:
+            view = read_metadata(addresses[found.leader], timeout_s=TIMEOUT_SECONDS)
+            found = checking.partition_in(view, topic, partition)
+        if isinstance(found, str):
+            raise YakError("unknown-partition", found)
+        return tuple(sorted(map(int, found.isr)))
+
+    def wait_until_healthy(self, *, timeout_s: float = TIMEOUT_SECONDS) -> None:
+        """Wait until every broker knows all the others, and every partition has a leader and all replicas in sync.
+
+        Raises CheckFailed at once while a broker is killed or paused, NothingInTime when it takes longer.
+        """
+        from yak.testing import checking
+
+        self._require_all_running()
+        checking.wait_until(
+            self._running_addresses(),
+            lambda views: checking.whole(views, self.shape.brokers),
+            timeout_s,
+            "the cluster was not healthy",
+        )
+
+    # -------------------------------------------------------------------------------------------- what is done to it
+
+    def kill(self, node: int) -> None:
+        """`kill -9` a broker and wait until it is gone."""
+        self.is_disturbed = True
+        self._local.kill(self.broker(node).node_id)
+
+    def pause(self, node: int) -> None:
+        """Let a broker hang (SIGSTOP): connections to it stay open, and nothing is answered."""
+        self.is_disturbed = True
+        self._local.pause(self.broker(node).node_id)
+
+    def resume(self, node: int) -> None:
+        """Undo `pause`."""
+        self._local.resume(self.broker(node).node_id)
+
+    def restart(self, node: int) -> None:
+        """Start a broker on the same data and port, and wait until it answers clients.
+
+        One that runs, or is paused, is first stopped in order (SIGTERM). `kill` and then `restart` is a crash.
+        """
+        self.is_disturbed = True
+        self._local.restart(self.broker(node).node_id)
+
+    # ----------------------------------------------------------------------------------------------- its life
+
+    def start(self) -> None:
+        """Start all brokers at once and wait until they answer clients and know each other."""
+        if ports.CAN_HOLD:
+            self._held = [ports.hold(_HOST) for _ in range(self.shape.brokers)]
+        self._local.up(
+            UpSettings(
+                port=0,
+                host=_HOST,
+                redis_url=self.store_url,
+                configs=self.shape.broker_configs(),
+                brokers=self.shape.brokers,
+                ports=tuple(int(held.getsockname()[1]) for held in self._held),
+            )
+        )
+        if self.shape.brokers > 1:
+            self.wait_until_healthy()
+
+    def mark_logs(self) -> None:
+        """A test begins: what was printed before is not part of its report."""
+        self._logs.mark()
+
+    def make_empty(self) -> bool:
+        """Delete the last test's topics; False when the cluster is not as it was made, and another is needed."""
+        if self.is_disturbed or any(each.state != "running" for each in self.brokers):
+            return False
+        try:
+            return self._configs_are_untouched() and self._delete_topics()
+        except YakError:
+            return False
+
+    def end(self) -> None:
+        """Kill all brokers: nothing of theirs is of use to anybody. The files stay until `delete`."""
+        self._admin = None
+        known = load(self._local.data_dir)
+        for broker in known.brokers if known is not None else []:
+            if broker.process is not None:
+                processes.kill(broker.process)
+        for held in self._held:
+            held.close()
+        self._held = []
+
+    def delete(self) -> None:
+        """Delete the files of a cluster that was ended."""
+        shutil.rmtree(self._local.data_dir, ignore_errors=True)
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def _configs_are_untouched(self) -> bool:
+        return not any(
+            config.source in _DYNAMIC
+            for node in range(1, self.shape.brokers + 1)
+            for config in self._client().configs("broker", str(node))
+        )
+
+    def _delete_topics(self) -> bool:
+        topics = [name for name, each in self._client().metadata().topics.items() if not each.is_internal]
+        self._client().delete_topics(topics)
+        if topics and self.shape.brokers > 1:
+            self.wait_until_healthy()
+        return True
+
+    def _client(self) -> "Admin":
+        if self._admin is None:
+            from yak.client.admin import Admin
+
+            self._admin = Admin(self.bootstrap, timeout_ms=int(TIMEOUT_SECONDS * 1000))
+        return self._admin
+
+    def _running_addresses(self) -> list[str]:
+        running = [each.address for each in self.brokers if each.state == "running"]
+        if not running:
+            raise CheckFailed("no-broker-runs", "no broker of the cluster runs", why=self._states())
+        return running
+
+    def _any(self) -> str:
+        return self._running_addresses()[0]
+
+    def _require_all_running(self) -> None:
+        if any(each.state != "running" for each in self.brokers):
+            raise CheckFailed(
+                "broker-away",
+                f"the cluster cannot be healthy: {self._states()}",
+                why="a broker that is killed or paused does not come back by itself",
+                try_=("cluster.restart(node)", "cluster.resume(node)"),
+            )
+
+    def _states(self) -> str:
+        return ", ".join(f"node {each.node_id} is {each.state}" for each in self.brokers)
+
+
+def _node(status: BrokerStatus) -> Node:
+    return Node(status.node_id, status.address, status.state, status.pid)

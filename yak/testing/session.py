@@ -1,0 +1,121 @@
+"""The clusters of one test run: started when a test asks for one, lent to one test at a time, ended with the run."""
+
+import contextlib
+import importlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from yak.testing.cluster import Cluster
+from yak.testing.shape import Shape
+from yak.testing.workspace import Workspace
+
+_IDLE_MAX: Final = 3
+"""Clusters that run and that no test has: of as many shapes tests can take turns without a start."""
+
+
+class Session:
+    """All clusters of one process. Not for threads."""
+
+    def __init__(self) -> None:
+        self._workspace: Workspace | None = None
+        self._idle: list[Cluster] = []
+        self._lent: list[Cluster] = []
+        self._ended: list[Cluster] = []
+
+    def lend(self, shape: Shape, *, fresh: bool = False) -> Cluster:
+        """A cluster that is whole and empty: a new one if `fresh`, else one that stands idle, where there is one.
+
+        Raises YakError when a broker does not start, with the broker's own reason.
+        """
+        self._delete_ended()
+        cluster = None if fresh else self._empty_one(shape)
+        if cluster is None:
+            cluster = self._start(shape)
+        else:
+            cluster.mark_logs()
+        self._lent.append(cluster)
+        return cluster
+
+    def give_back(self, cluster: Cluster, *, fresh: bool = False) -> None:
+        """A test is over. Its logs can still be read until the next cluster is lent."""
+        self._lent.remove(cluster)
+        if fresh or cluster.is_disturbed:
+            self._end(cluster)
+            return
+        self._idle.append(cluster)
+        while len(self._idle) > _IDLE_MAX:
+            self._end(self._idle.pop(0))
+
+    def close(self) -> None:
+        """End everything."""
+        try:
+            for cluster in (*self._lent, *self._idle):
+                cluster.end()
+        finally:
+            self._lent, self._idle, self._ended = [], [], []
+            if self._workspace is not None:
+                self._workspace.close()
+                self._workspace = None
+
+    def _start(self, shape: Shape) -> Cluster:
+        if self._workspace is None:
+            self._workspace = Workspace()
+        workspace = self._workspace
+        cluster = Cluster(shape, workspace.new_folder(), workspace.lend_database())
+        warm_up = threading.Thread(target=_import_clients, args=(shape.brokers > 1,), daemon=True)
+        warm_up.start()
+        try:
+            cluster.start()
+            workspace.wait_for_server()
+        except BaseException:
+            self._end(cluster)
+            workspace.wait_for_server()  # where that did not start, it is the better reason
+            raise
+        finally:
+            warm_up.join()
+        return cluster
+
+    def _empty_one(self, shape: Shape) -> Cluster | None:
+        """One that stands idle, without the topics of the test before; those that are not as they were made are ended."""
+        for cluster in [each for each in reversed(self._idle) if each.shape == shape]:
+            self._idle.remove(cluster)
+            if cluster.make_empty():
+                return cluster
+            self._end(cluster)
+        return None
+
+    def _end(self, cluster: Cluster) -> None:
+        cluster.end()
+        self._ended.append(cluster)
+        assert self._workspace is not None
+        self._workspace.give_back_database(cluster.store_url)
+
+    def _delete_ended(self) -> None:
+        while self._ended:
+            self._ended.pop().delete()
+
+
+def _import_clients(several: bool) -> None:
+    """What the test's first topic will need, while the brokers load."""
+    for name in ("yak.client.admin", "confluent_kafka.admin", *(("yak.testing.checking",) if several else ())):
+        importlib.import_module(name)
+    if several:
+        from yak.protocol.lean_imports import import_kio
+
+        import_kio()
+
+
+@contextlib.contextmanager
+def run_cluster(brokers: int = 1, configs: Mapping[str, object] | None = None) -> Iterator[Cluster]:
+    """A cluster for as long as a `with` block lasts, for tests without pytest and for scripts.
+
+    `configs` are broker configs by Kafka's names. Raises YakError when a broker does not start, ValueError for a number of
+    brokers that cannot be.
+    """
+    shape = Shape.of(brokers, configs)
+    session = Session()
+    try:
+        yield session.lend(shape, fresh=True)
+    finally:
+        session.close()

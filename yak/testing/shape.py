@@ -1,0 +1,63 @@
+"""What a cluster for a test is made of, as a value: clusters of one shape can stand in for each other.
+
+The configs here are what YAK's brokers get in tests where they differ from a broker in production; what a test asks for
+wins over them. One that has no effect in this version of YAK is left out.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+BROKERS_MAX: Final = 32
+_REPLICAS: Final = 3
+_SMALL: Final = 4
+
+TEST_CONFIGS: Final[Mapping[str, str]] = {
+    "num.partitions": "1",
+    "auto.leader.rebalance.enable": "false",
+    "replica.lag.time.max.ms": "3000",
+    "log.segment.delete.delay.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": str(_SMALL),
+    "transaction.state.log.num.partitions": str(_SMALL),
+}
+"""As in Kafka one partition where a topic asks for none; leaders stay where a test moved them; who hangs leaves the ISR
+soon; deleted files do not stay; a group does not wait for more members; topics of Kafka's own are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A number of brokers, and the broker configs that were asked for, sorted by name."""
+
+    brokers: int = 1
+    configs: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, brokers: int = 1, configs: Mapping[str, object] | None = None) -> "Shape":
+        """From configs as a test writes them. Raises ValueError for a number of brokers that cannot be."""
+        if isinstance(brokers, bool) or not isinstance(brokers, int) or not 1 <= brokers <= BROKERS_MAX:
+            raise ValueError(f"brokers={brokers!r}: a cluster has 1 to {BROKERS_MAX}")
+        return cls(brokers, tuple(sorted((name, config_text(value)) for name, value in (configs or {}).items())))
+
+    def broker_configs(self) -> tuple[str, ...]:
+        """All as `name=value`, for `yak serve -c`."""
+        return tuple(f"{name}={value}" for name, value in {**dict(self._usual()), **dict(self.configs)}.items())
+
+    def _usual(self) -> Iterator[tuple[str, str]]:
+        from yak.config.broker_config_table import BROKER_CONFIGS
+
+        replicas = min(self.brokers, _REPLICAS)
+        replicated = {
+            "offsets.topic.replication.factor": str(replicas),
+            "transaction.state.log.replication.factor": str(replicas),
+            "transaction.state.log.min.isr": "2" if replicas == _REPLICAS else "1",
+        }
+        for name, value in {**TEST_CONFIGS, **replicated}.items():
+            known = BROKER_CONFIGS.get(name)
+            if known is not None and known.has_effect:
+                yield name, value
+
+
+def config_text(value: object) -> str:
+    """A config's value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
