@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.coordinator.writing import Then
 
 KEY, NAME, VERSIONS = 68, "ConsumerGroupHeartbeat", range(2)
-ABSENT = ("racks: assignors do not look at them, as in Kafka's own since 4.0",)
+ABSENT = ("racks: they are kept and described, but no assignor looks at them",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
