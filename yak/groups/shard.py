@@ -19,6 +19,7 @@ from yak.groups.group import Group
 from yak.groups.offsets import KEY_VERSION as OFFSET_KEY_VERSION
 from yak.groups.offsets import read_offset_key, read_offset_value
 from yak.groups.record import Record
+from yak.ids import Offset
 
 _OFFSET_KEYS: Final = (0, OFFSET_KEY_VERSION)
 
@@ -26,13 +27,15 @@ _OFFSET_KEYS: Final = (0, OFFSET_KEY_VERSION)
 class Shard:
     """The groups of one partition."""
 
-    __slots__ = ("_make", "gathered", "groups", "unreadable")
+    __slots__ = ("_make", "forgotten_end", "gathered", "groups", "unreadable")
 
     def __init__(self, make: Callable[[str], ClassicGroup]) -> None:
         self._make = make
         self.groups: dict[str, Group] = {}
         self.gathered: dict[bytes, bytes] = {}
         """Values by key, until `restore` has read them."""
+        self.forgotten_end: Offset = 0
+        """The end offset of the last record of groups that are gone: until it is committed, they may come back."""
         self.unreadable = 0
         """Records that are none of ours, or of a version that is not known here; they are left alone."""
 
@@ -43,10 +46,21 @@ class Shard:
             group = self.groups[group_id] = Group(group_id, self._make(group_id))
         return group
 
+    def drop(self, group: Group) -> None:
+        """Forget a group."""
+        if self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+            self.forgotten_end = max(self.forgotten_end, group.uncommitted_end)
+
     def drop_if_void(self, group: Group) -> None:
         """Forget a group of which nothing is left."""
-        if group.is_void and self.groups.get(group.group_id) is group:
-            del self.groups[group.group_id]
+        if group.is_void:
+            self.drop(group)
+
+    def end_of(self, group_id: str) -> Offset:
+        """What must be committed before anybody is told what is known of a group, or that nothing is."""
+        group = self.groups.get(group_id)
+        return self.forgotten_end if group is None else group.uncommitted_end
 
     # --------------------------------------------------------------------------------------------------- loading
 

@@ -385,6 +385,34 @@ def test_no_answer_leaves_before_what_it_rests_on_is_committed() -> None:
     assert reading.answer.groups[0].error_code == ErrorCode.not_coordinator
 
 
+def test_a_deletion_is_not_told_before_it_is_committed() -> None:
+    rig = make_rig(offsets_commit_timeout_ms="2000")
+    ask.commit(rig, {0: 1})
+    replicated(rig)
+    deleting = rig.begin(ask.DELETE, 2, client=rig.new_client(), groups_names=["g"])
+    rig.run_for(50)
+    reading = rig.begin(ask.FETCH, 9, client=rig.new_client(), **ask.fetch_fields(9, [0]))
+    rig.run_for(1_000)
+    assert not deleting.is_done
+    assert not reading.is_done, "another leader may still know the group"
+    rig.run_for(1_200)
+    assert reading.answer.groups[0].error_code == ErrorCode.not_coordinator
+
+
+def test_a_log_that_was_cut_where_compaction_left_nothing_is_read_to_its_end(rig: Rig) -> None:
+    ask.commit(rig, {0: 1})
+    broker = rig.node.broker
+    partition = broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
+    partition.log.log_end_offset += 10
+    partition.log.roll(rig.world.now_ms)
+    del broker.coordinator.led[0]
+    broker.coordinator.look(partition)
+    partition.advance_high_watermark()
+    ask.list_groups(rig)  # a step, whose effects include the reading that `look` asked for
+    rig.run_for(100)
+    assert ask.committed(rig, [0]) == [1]
+
+
 def test_who_waits_is_told_when_another_broker_leads(rig: Rig) -> None:
     first = ask.stable(rig)
     replicated(rig)

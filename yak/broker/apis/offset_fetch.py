@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     several = call.version >= _SEVERAL_GROUPS_VERSION
     asked = list(request.groups) if several else [request]
-    found: list[tuple[Led, Group]] = []
+    found: list[tuple[Led, str]] = []
     refusals: dict[int, ErrorCode] = {}
     for index, each in enumerate(asked):
         try:
@@ -47,8 +47,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue
-        if group is not None:
-            found.append((held, group))
+        found.append((held, each.group_id))
 
     def build() -> Fields:
         answers = [_group(broker, call, each, refusals.get(index)) for index, each in enumerate(asked)]
@@ -60,7 +59,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             del topic["topic_id"]
         return answers[0]
 
-    if all(held.partition.high_watermark >= group.uncommitted_end for held, group in found):
+    if all(held.partition.high_watermark >= held.shard.end_of(group_id) for held, group_id in found):
         return Now(build())
     left = len(found)
 
@@ -78,8 +77,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         if left == 0:
             waiting.complete(build())
 
-    for held, group in found:
-        broker.coordinator.when_committed(held, group, then)
+    for held, group_id in found:
+        broker.coordinator.when_committed(held, group_id, then)
     return Later(waiting)
 
 

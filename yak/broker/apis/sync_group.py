@@ -31,7 +31,7 @@ def _of_consumer_group(broker: Broker, call: Call, held: Led, group: Group) -> O
 
     def operation(then: Then) -> Fields:
         answer = broker.coordinator.consumers.sync_classic(group, call.request)
-        broker.coordinator.when_committed(held, group, then)
+        broker.coordinator.when_committed(held, group.group_id, then)
         return answer
 
     return answer_when_safe(broker, call, operation, refused_sync)

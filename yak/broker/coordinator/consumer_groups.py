@@ -157,7 +157,7 @@ class ConsumerGroups:
         if not decision.records:
             consumer.accepted(decision, now_ms, self.settings)
             self._schedule(consumer)
-            self._coordinator.when_committed(held, group, then)
+            self._coordinator.when_committed(held, group.group_id, then)
             return
         # an empty classic group makes room, in the same batch
         records = [] if group.consumer is consumer else group.forgetting_classic()

@@ -101,7 +101,7 @@ class Coordinator:
         loading, held.loading = held.loading, None
         self._loading.pop(held.partition.topic_partition.partition, None)
         now_ms = self._broker.now_ms
-        end_offset = held.partition.log_end_offset
+        end_offset = held.shard.forgotten_end = held.partition.log_end_offset
         for group in held.shard.groups.values():
             # what was read may not be committed yet
             group.uncommitted_end = end_offset
@@ -169,8 +169,7 @@ class Coordinator:
 
     def deleted(self, held: Led, group: Group, error_code: ErrorCode) -> None:
         """A group's records are gone: so is the group."""
-        if held.shard.groups.get(group.group_id) is group:
-            del held.shard.groups[group.group_id]
+        held.shard.drop(group)
         self._forget(group, error_code)
 
     def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
@@ -200,11 +199,11 @@ class Coordinator:
         replay()
         writing.when_counted(held.partition, appended, lambda code: then(writing.as_coordinator(code)))
 
-    def when_committed(self, held: Led, group: Group, then: Then) -> None:
+    def when_committed(self, held: Led, group_id: str, then: Then) -> None:
         """Call `then` when all that is known of a group is committed."""
         writing.when_committed(
             held.partition,
-            group.uncommitted_end,
+            held.shard.end_of(group_id),
             lambda code: then(writing.as_coordinator(code)),
         )
 

@@ -14,7 +14,7 @@ from yak.groups.shard import Shard
 from yak.protocol.record_batch import Buffer, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
-from yak.storage.log import PendingRead
+from yak.storage.reader import DamagedBatch, NotCached
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -62,8 +62,18 @@ class Loading:
 
     def _read(self) -> None:
         log = self._log
-        plan = PendingRead(log, log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True))
-        self._broker.jobs.run("read", plan.run, self._on_read)
+        read = log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
+
+        def work() -> Buffer:
+            try:
+                return read.perform(cached=False)[0]
+            except (NotCached, DamagedBatch, FileNotFoundError) as error:
+                # a segment was replaced while it was read, and its successor has the rest; or it is damaged
+                raise ProtocolViolation(f"what follows cannot be read: {type(error).__name__} {error}") from error
+            except OSError as error:
+                raise LogDirectoryFailure(log.directory, error) from error
+
+        self._broker.jobs.run("read", work, self._on_read)
 
     def _on_read(self, data: Any, error: BaseException | None) -> None:
         if self._is_over:
@@ -75,7 +85,7 @@ class Loading:
             if error is not None:
                 raise error
             self._gather(data)
-        except (OSError, ProtocolViolation) as failure:
+        except ProtocolViolation as failure:
             self._broker.notice(
                 "error",
                 "group-log-unreadable",
@@ -88,6 +98,10 @@ class Loading:
         self.go_on()
 
     def _gather(self, data: Buffer) -> None:
+        if not len(data):
+            # compaction left nothing up to the end, and the log was cut there
+            self._offset = self._end
+            return
         before = self._offset
         gather = self._shard.gather
         for position, header in iterate_headers(data):
@@ -97,8 +111,7 @@ class Loading:
                 self.records += header.records_count
             self._offset = header.next_offset
         if self._offset == before:
-            # a segment was replaced while it was read: its successor has the rest
-            raise OSError("nothing could be read")
+            raise ProtocolViolation("what follows is no whole batch")
 
     def _restore(self) -> None:
         assert self._restoring is not None

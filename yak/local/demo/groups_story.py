@@ -39,7 +39,7 @@ STEPS: Final = 6
 KAFKAS_SHORTEST_SESSION_MS: Final = 6_000
 """`group.min.session.timeout.ms` of Kafka's brokers, and of ours."""
 JOIN_DELAY_MS: Final = 300
-"""`group.initial.rebalance.delay.ms`, 3 s by default: the members of this group join within a moment."""
+"""`group.initial.rebalance.delay.ms`, 500 by default: the members of this group join within a moment."""
 AFTER_SECONDS: Final = 0.7
 """Load after each kill, when the group reads again."""
 READ_SECONDS: Final = 20.0
