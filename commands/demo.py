@@ -9,7 +9,10 @@ from yak.commands.options import Globals
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from yak.local.demo.failover_story import FailoverDemoResult
+    from yak.local.demo.groups_result import GroupsDemoResult
     from yak.local.demo.story import DemoResult
 
 _USUAL_SECONDS = 6.0
@@ -82,15 +85,12 @@ def failover(
         _must_be_new(data_dir)
     g.out.note("Real data, replicated; the leader killed; every acknowledged message counted.\n")
     result = run(FailoverDemoSettings(seconds, brokers, keep, data_dir), Printed(g, STEPS))
-    if g.out.for_people:
-        if not (g.quiet and result.holds):
-            more = _failover_times(result)
-            show_verdict(g, result.verdicts, holds=result.holds, more=more, next_commands=_after_failover(result))
-    elif g.out.format in {"json", "yaml"}:
-        g.out.object(result.as_json())
-    else:
-        g.out.table(verdict_rows(result.verdicts), COLUMNS)
-    return None if result.holds else 4
+
+    def show() -> None:
+        more = _failover_times(result)
+        show_verdict(g, result.verdicts, holds=result.holds, more=more, next_commands=_after_failover(result))
+
+    return _end(g, result, show, verdict_rows(result.verdicts), COLUMNS)
 
 
 @demo.command(
@@ -137,14 +137,7 @@ def groups(
         _must_be_new(data_dir)
     g.out.note("Consumers share a topic; one is killed, then a broker; every message counted.\n")
     result = run(GroupsDemoSettings(seconds, session_ms, keep, data_dir), PrintedGroups(g, STEPS))
-    if g.out.for_people:
-        if not (g.quiet and result.holds):
-            show_groups_verdict(g, result)
-    elif g.out.format in {"json", "yaml"}:
-        g.out.object(result.as_json())
-    else:
-        g.out.table(verdict_rows(result.verdicts), COLUMNS)
-    return None if result.holds else 4
+    return _end(g, result, lambda: show_groups_verdict(g, result), verdict_rows(result.verdicts), COLUMNS)
 
 
 @demo.command(
@@ -193,14 +186,29 @@ def restart(
         _must_be_new(data_dir)
     g.out.note("Real data, real clients, one kill -9, and every acknowledged message counted.\n")
     result = run(DemoSettings(seconds, kill=not no_kill, keep=keep, data_dir=data_dir), Printed(g, STEPS))
+
+    def show() -> None:
+        more = _restart_times(result)
+        show_verdict(g, result.verdicts, holds=result.holds, more=more, next_commands=_after_restart(result))
+
+    return _end(g, result, show, verdict_rows(result.verdicts), COLUMNS)
+
+
+def _end(
+    g: Globals,
+    result: "DemoResult | FailoverDemoResult | GroupsDemoResult",
+    show: "Callable[[], None]",
+    rows: "list[dict[str, object]]",
+    columns: "tuple[str, ...]",
+) -> int | None:
+    """Say what became of a story, in the form that was asked for; 4 when a promise did not hold."""
     if g.out.for_people:
         if not (g.quiet and result.holds):
-            more = _restart_times(result)
-            show_verdict(g, result.verdicts, holds=result.holds, more=more, next_commands=_after_restart(result))
+            show()
     elif g.out.format in {"json", "yaml"}:
         g.out.object(result.as_json())
     else:
-        g.out.table(verdict_rows(result.verdicts), COLUMNS)
+        g.out.table(rows, columns)
     return None if result.holds else 4
 
 

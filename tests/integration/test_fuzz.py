@@ -10,7 +10,7 @@ import struct
 import pytest
 from support.client_kinds import Confluent
 from support.fuzzing import fuzz, mutated_requests, valid_requests
-from support.raw import Health, RawClient, assert_no_bugs
+from support.raw import Health, RawClient, RawTarget, assert_no_bugs
 
 from yak.sim.rig import Rig
 
@@ -41,25 +41,9 @@ def test_a_live_broker_takes_any_request(broker):
     for topic in ("fuzz", "fuzz-2"):
         client.create_topic(topic, partitions=2)
     health = Health(broker, "healthy")
-    state = {"raw": RawClient(broker.port), "count": 0}
-
-    def attempt(frame: bytes) -> None:
-        raw = state["raw"]
-        raw.sock.settimeout(0.05)
-        raw.send_frame(frame)
-        state["count"] += 1
-        # Most frames close the connection; one that waits for more is left alone.
-        try:
-            head = raw.sock.recv(65536)
-        except (TimeoutError, ConnectionResetError):
-            head = b""
-        if not head or state["count"] % 50 == 0:
-            raw.sock.close()
-            state["raw"] = RawClient(broker.port)
-        assert broker.is_running
-
-    tried = fuzz(SECONDS / 2, mutated_requests(), attempt)
-    state["raw"].sock.close()
+    target = RawTarget(broker, 0.05)
+    tried = fuzz(SECONDS / 2, mutated_requests(), target.attempt)
+    target.close()
     assert tried > 20
     assert_no_bugs(broker)
     health.check()

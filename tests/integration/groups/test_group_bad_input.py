@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from support.fuzzing import fuzz, mutated_requests, valid_requests
 from support.group_processes import Group
 from support.loads import SteadyLoad
-from support.raw import Health, RawClient, assert_no_bugs
+from support.raw import Health, RawClient, RawTarget, assert_no_bugs
 from support.waiting import wait_until
 
 from yak.sim.rig import Rig
 from yak.sim.wire import read_answer
 
 FIND, COMMIT, FETCH, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST = 10, 8, 9, 11, 12, 13, 14, 15, 16
-GROUP_APIS = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47})
+GROUP_APIS = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69})
 UNKNOWN_SERVER_ERROR, NONE, ILLEGAL_GENERATION, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = -1, 0, 22, 24, 25
 INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED = 26, 27, 79, 81
 MANY = 10_000
@@ -197,7 +197,12 @@ def seeded(rig: Rig) -> None:
 
 @pytest.mark.parametrize("kind", ["valid", "mutated"])
 def test_the_core_takes_any_request_about_groups(kind):
-    rig = Rig(settings={"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"})
+    settings = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1",
+        "offsets.retention.check.interval.ms": "10000000",  # groups that become empty stay, to be compared
+    }
+    rig = Rig(settings=settings)
     rig.create_topic("fuzz", partitions=2)
     seeded(rig)
 
@@ -212,47 +217,32 @@ def test_the_core_takes_any_request_about_groups(kind):
     assert fuzz(1.0, frames, attempt) > 50
     rig.run_for(2_000_000)
     assert not any(held.shard.unreadable for held in rig.node.broker.coordinator.led.values())
-    before = {name: (group.members.state, dict(group.offsets.topics)) for name, group in groups_of(rig).items()}
+    before = known(rig)
+    assert before, "there is nothing to compare"
     rig.restart()
     wait = 0
     while not rig.node.broker.coordinator.led or rig.node.broker.coordinator.is_loading():
         rig.run_for(10)
         wait += 1
         assert wait < 1_000
-    after = {name: (group.members.state, dict(group.offsets.topics)) for name, group in groups_of(rig).items()}
-    assert after == before, "what was written is not what is known"
+    assert known(rig) == before, "what was written is not what is known"
     assert not any(held.shard.unreadable for held in rig.node.broker.coordinator.led.values())
 
 
-def groups_of(rig: Rig) -> dict[str, Any]:
-    """All groups that there is something to remember of."""
+def known(rig: Rig) -> dict[str, Any]:
+    """What there is to remember of every group, of either protocol."""
     return {
-        name: group
+        name: (group.members.state, group.consumer and group.consumer.state, dict(group.offsets.topics))
         for held in rig.node.broker.coordinator.led.values()
         for name, group in held.shard.groups.items()
-        if not group.is_void and (group.members.protocol_type is not None or group.offsets)
+        if not group.is_void and (group.consumer or group.members.protocol_type is not None or group.offsets)
     }
 
 
 def test_a_live_broker_takes_any_request_about_groups(group_broker):
     health = Health(group_broker, "healthy")
-    state = {"raw": RawClient(group_broker.port), "count": 0}
-
-    def attempt(frame: bytes) -> None:
-        raw = state["raw"]
-        raw.sock.settimeout(0.02)
-        raw.send_frame(frame)
-        state["count"] += 1
-        try:
-            head = raw.sock.recv(65536)
-        except (TimeoutError, ConnectionResetError):
-            head = b""
-        if not head or state["count"] % 50 == 0:
-            raw.sock.close()
-            state["raw"] = RawClient(group_broker.port)
-        assert group_broker.is_running
-
-    assert fuzz(1.0, mutated_requests(GROUP_APIS), attempt) > 20
-    state["raw"].sock.close()
+    target = RawTarget(group_broker, 0.02)
+    assert fuzz(1.0, mutated_requests(GROUP_APIS), target.attempt) > 20
+    target.close()
     health.check()
     health.close()

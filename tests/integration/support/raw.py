@@ -110,6 +110,37 @@ class RawClient:
         return int(self.ask(1, 12, **fetch_fields(topic, 0, max_bytes=1)).responses[0].partitions[0].high_watermark)
 
 
+class RawTarget:
+    """A broker that is sent frame after frame on a connection that is made anew when the broker ended it.
+
+    Most bad frames close the connection; one that waits for more bytes is left alone after `wait_seconds`.
+    """
+
+    def __init__(self, broker: Any, wait_seconds: float) -> None:
+        self._broker = broker
+        self._wait_seconds = wait_seconds
+        self._raw = RawClient(broker.port)
+        self._count = 0
+
+    def attempt(self, frame: bytes) -> None:
+        """Send one frame; the broker lives on."""
+        self._raw.sock.settimeout(self._wait_seconds)
+        self._raw.send_frame(frame)
+        self._count += 1
+        try:
+            head = self._raw.sock.recv(65536)
+        except (TimeoutError, ConnectionResetError):
+            head = b""
+        if not head or self._count % 50 == 0:
+            self._raw.sock.close()
+            self._raw = RawClient(self._broker.port)
+        assert self._broker.is_running
+
+    def close(self) -> None:
+        """Send no more."""
+        self._raw.sock.close()
+
+
 def batch(*values: bytes, **fields: int) -> bytes:
     """A valid record batch of now."""
     return record_batch(list(values) or [b"x"], fields.pop("timestamp_ms", time.time_ns() // 1_000_000), **fields)
