@@ -248,6 +248,7 @@ class Fold:
             role=record.role,
             state=BrokerState.FENCED,
             lossy_epoch=lossy_epoch,
+            http_port=record.http_port,
         )
         self._brokers_changed[record.node_id] = None
         if record.node_id in self._get("unregistered"):

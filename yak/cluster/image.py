@@ -47,6 +47,7 @@ class BrokerInfo:
     state: BrokerState
     lossy_epoch: BrokerEpoch = 0
     was_active: bool = False
+    http_port: int = 0
 
     @property
     def must_register_anew(self) -> bool:

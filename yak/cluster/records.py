@@ -59,7 +59,8 @@ class Cluster:
 class RegisterBroker:
     """One boot of a broker, or its return after it was fenced; its broker epoch is this record's offset.
 
-    It starts FENCED. `lossy` is the store's verdict: what the broker had acknowledged before may be gone.
+    It starts FENCED. `lossy` is the store's verdict: what the broker had acknowledged before may be gone. `http_port` is 0
+    where the broker answers no HTTP.
     """
 
     node_id: NodeId
@@ -71,6 +72,7 @@ class RegisterBroker:
     rack: str | None
     role: str
     lossy: bool
+    http_port: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -237,6 +239,7 @@ def register_broker(f: Fields) -> RegisterBroker:
         rack=f.optional_text("rack"),
         role=f.text("role"),
         lossy=f.flag("lossy"),
+        http_port=f.integer("http_port") if f.has("http_port") else 0,
     )
 
 

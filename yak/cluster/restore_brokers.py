@@ -114,6 +114,7 @@ class Brokers:
             state=state,
             lossy_epoch=lossy_epoch,
             was_active=state is not BrokerState.FENCED,
+            http_port=offer.http_port,
         )
 
     def current(self, member: Member) -> Member | None:

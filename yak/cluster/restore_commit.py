@@ -69,6 +69,7 @@ def _broker(broker: BrokerInfo, acted_epoch: BrokerEpoch) -> dict[str, object]:
         "port": broker.port,
         "rack": broker.rack,
         "role": broker.role,
+        "http_port": broker.http_port,
         "state": broker.state.value,
         "lossy": 0 < acted_epoch <= broker.lossy_epoch,
         "lossy_epoch": broker.lossy_epoch,

@@ -73,6 +73,7 @@ def _write_broker(broker: BrokerInfo) -> dict[str, object]:
         "state": broker.state.value,
         "lossy_epoch": broker.lossy_epoch,
         "was_active": broker.was_active,
+        "http_port": broker.http_port,
     }
 
 
@@ -90,6 +91,7 @@ def _read_broker(f: Fields) -> BrokerInfo:
         state=broker_state(f),
         lossy_epoch=f.integer("lossy_epoch"),
         was_active=f.flag("was_active"),
+        http_port=registration.http_port,
     )
 
 

@@ -100,7 +100,9 @@ def broker_status(broker: BrokerState) -> BrokerStatus:
     """One broker's status."""
     alive = is_alive(broker)
     pid = broker.process.pid if alive and broker.process is not None else None
-    return BrokerStatus(broker.node_id, broker.role, pid, broker.address, _condition(broker, alive), epoch=broker.epoch)
+    condition = _condition(broker, alive)
+    http_address = broker.http_address if alive and broker.is_ready else None
+    return BrokerStatus(broker.node_id, broker.role, pid, broker.address, condition, http_address, broker.epoch)
 
 
 def _condition(broker: BrokerState, alive: bool) -> BrokerCondition:

@@ -40,6 +40,7 @@ from yak.seams.metadata_store import StoreRequest
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.connection import Connection
+from yak.server.in_process import InProcess
 from yak.server.jobs import JobRunner
 from yak.server.outgoing import Outgoing
 from yak.server.peers import Peers
@@ -143,6 +144,7 @@ class Shell:
         self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
         self.jobs = JobRunner(nursery, self.post, self.clock)
         self.connections: dict[ConnectionId, Connection] = {}
+        self.in_process = InProcess(self)
         self.peers = Peers(self)
         self.touched: dict[Outgoing, None] = {}
         """Connections that got something to send in this turn, in that order."""
@@ -250,6 +252,8 @@ class Shell:
                     self.touched[connection] = None
                     if connection.relief is not None:
                         connection.relief.set()
+                else:
+                    self.in_process.answered(effect.connection_id, effect.parts)
             else:
                 self._on_effect[type(effect)](effect)
 
@@ -260,6 +264,8 @@ class Shell:
             fields: dict[str, object] = {"peer": connection.peer, "reason": effect.reason}
             self.rate_limit.write("info", "connection-closed", fields)
             connection.close(effect.reason)
+        elif connection is None:
+            self.in_process.closed(effect.connection_id, effect.reason)
 
     def _call_store(self, effect: CallStore) -> None:
         if self._store is None:

@@ -19,7 +19,8 @@ function write.brokers(broker)
   redis.call('HSET', id, 'broker_epoch', text(broker.broker_epoch), 'boot_id', broker.boot_id, 'directories',
     broker.directories, 'host', broker.host, 'port', text(broker.port), 'role', broker.role, 'state', broker.state,
     'lossy', broker.lossy and '1' or '0', 'lossy_epoch', text(broker.lossy_epoch), 'acted_epoch',
-    text(broker.acted_epoch), 'fast_fenced_ms', 0, 'persisted', 0)
+    text(broker.acted_epoch), 'fast_fenced_ms', 0, 'persisted', 0, 'http_port',
+    text(broker.http_port or 0))
   if given(broker.rack) then redis.call('HSET', id, 'rack', broker.rack) end
   redis.call('SADD', key('brokers'), text(broker.node_id))
 end
