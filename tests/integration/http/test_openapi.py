@@ -105,11 +105,12 @@ def aim(case: Any) -> None:
     """Of what is allowed most would ask for what is not there, or wait: ask for what is there, and at once."""
     if not case.meta.generation.mode.is_positive:
         return
-    for values in (case.path_parameters, case.query, case.body):
-        if isinstance(values, dict):
-            for name, value in THERE.items():
-                if isinstance(values.get(name), type(value)):
-                    values[name] = value
+    for name, value in THERE.items():
+        for values in (case.path_parameters, case.query):
+            if values.get(name) is not None:
+                values[name] = str(value)
+        if isinstance(case.body, dict) and isinstance(case.body.get(name), type(value)):
+            case.body[name] = value
 
 
 def make_topic(bootstrap: str) -> None:

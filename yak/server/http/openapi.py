@@ -134,10 +134,15 @@ def _body(body: Body) -> dict[str, Any]:
 
 def _answers(route: Route) -> dict[str, Any]:
     answers = {str(status): _answer(answer) for status, answer in sorted(route.answers.items())}
-    for status, (name, _) in _ERRORS.items():
+    # A route of another protocol says its errors in that protocol's kind of JSON too.
+    kinds = sorted({_JSON, *(each.media_type for each in route.answers.values() if "+json" in each.media_type)})
+    for status, (name, words) in _ERRORS.items():
         if status in answers or (status in {"401", "403"} and route.guard == "read"):
             continue
-        answers[status] = {"$ref": f"#/components/responses/{name}"}
+        if len(kinds) == 1:
+            answers[status] = {"$ref": f"#/components/responses/{name}"}
+        else:
+            answers[status] = _problem_answer(words, kinds)
     return answers
 
 
@@ -150,5 +155,6 @@ def _answer(answer: Answer) -> dict[str, Any]:
     return shown
 
 
-def _problem_answer(words: str) -> dict[str, Any]:
-    return {"description": words, "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+def _problem_answer(words: str, kinds: Sequence[str] = (_JSON,)) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": words, "content": {kind: {"schema": schema} for kind in kinds}}
