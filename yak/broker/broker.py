@@ -293,6 +293,8 @@ class Broker:
             api_key, version = header.api_key, header.api_version
             handle = self._table.get((api_key, version))
             call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
+            if handle is None and connection.is_in_process:
+                handle = apis.IN_PROCESS.get((api_key, version))
             if handle is None:
                 handle = self._unserved(call)
             else:
@@ -352,7 +354,9 @@ class Broker:
         call.connection.release_answers(self._effects)
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
-        self.connections[event.connection_id] = Connection(event.connection_id, event.peer, event.round_trip_ms)
+        self.connections[event.connection_id] = Connection(
+            event.connection_id, event.peer, event.round_trip_ms, is_in_process=event.is_in_process
+        )
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
         connection = self.connections.pop(event.connection_id, None)

@@ -24,14 +24,18 @@ class Connection:
         "fetch_aim_bytes",
         "fetch_rotation",
         "has_asked_for_leaders",
+        "is_in_process",
         "is_open",
         "peer",
     )
 
-    def __init__(self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0) -> None:
+    def __init__(
+        self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0, *, is_in_process: bool = False
+    ) -> None:
         self.connection_id = connection_id
         self.peer = peer
         self.is_open = True
+        self.is_in_process = is_in_process
         self.calls: deque[Call] = deque()
         self.client_software = ""
         self.has_asked_for_leaders = False

@@ -76,7 +76,7 @@ class InProcess:
         now_ms = shell.begin_turn()
         try:
             events: tuple[Event, ...] = (
-                ConnectionOpened(connection_id, peer),
+                ConnectionOpened(connection_id, peer, is_in_process=True),
                 FrameReceived(connection_id, memoryview(frame)),
             )
             for event in events:

@@ -239,7 +239,7 @@ def test_an_image_can_be_had_as_of_an_offset_or_a_time():
     ("kind", "payload", "words"),
     [
         ("Nonsense", {}, "does not know the kind"),
-        ("Cluster", {"version": 1}, "newer"),
+        ("Cluster", {"version": 2}, "newer"),
         ("Cluster", {"version": "x"}, "version"),
         ("Cluster", {"cluster_id": 5}, "cluster_id"),
         ("Topic", {"name": "a", "topic_id": "x", "partitions": 1}, "topic_id is not a UUID"),
