@@ -151,7 +151,7 @@ class Shell:
         self.turn_ms = self.clock.now_ms()
         self.refusal: Refused | None = None
         self.stopped = trio.Event()
-        self._store = store
+        self.store = store
         self._on_ready = on_ready
         self._in_turn = False
         self._turn_started_ns = 0
@@ -268,14 +268,14 @@ class Shell:
             self.in_process.closed(effect.connection_id, effect.reason)
 
     def _call_store(self, effect: CallStore) -> None:
-        if self._store is None:
+        if self.store is None:
             self.post(StoreLost("there is no metadata store"))
         else:
-            self._store.submit(effect.nonce, effect.request)
+            self.store.submit(effect.nonce, effect.request)
 
     def _tail_store(self, effect: TailStore) -> None:
-        if self._store is not None:
-            self._store.tail(effect.after)
+        if self.store is not None:
+            self.store.tail(effect.after)
 
     def _notice(self, effect: Notice) -> None:
         log.write(effect.level, effect.event, effect.fields)
