@@ -19,6 +19,7 @@ from yak.broker.views.metadata_records_json import record_json
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
+from yak.cluster.records import Kind
 from yak.ids import MetadataOffset
 from yak.seams.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
@@ -76,7 +77,10 @@ class Copy:
         """Whether the state at a point can be told from it."""
         if self.base is not None:
             return not point.is_before(self.base)
-        return bool(self.records) and self.records[0].offset == 1
+        if not self.records:
+            return False
+        first = self.records[0]
+        return first.offset == 1 or (first.kind == Kind.SNAPSHOT and not point.is_before(first))
 
 
 class History:
