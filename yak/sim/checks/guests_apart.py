@@ -34,7 +34,7 @@ class GuestsApart(Watcher):
         for node_id in state.guests:
             if node_id in state.brokers or node_id in state.unregistered:
                 raise Violation(f"{node_id} is a guest and a broker")
-        if state.cluster["ctl_id"] in state.guests:
+        if state.cluster.get("ctl_id") in state.guests:
             raise Violation(f"guest {state.cluster['ctl_id']} is the controller")
         for (topic_id, number), row in state.partitions.items():
             named = {*parse_nodes(row["replicas"]), *(m.node_id for m in parse_isr(row["isr"])), row["leader"]}

@@ -275,16 +275,23 @@ ROUTES: Final = (
         _TAG,
         guard="change",
         body=Body(
-            a_body(
-                {
-                    "name": _NAME,
-                    "topic": _NAME,
-                    "topicUUID": UUID,
-                    "numPartitions": _NUM_PARTITIONS,
-                    "partitionId": {"type": ["integer", "null"], "minimum": 0, "maximum": PARTITIONS_PER_TOPIC_MAX - 1},
-                    "replicas": {**a_list(NODE_ID), "type": ["array", "null"], "minItems": 1},
-                }
-            ),
+            {
+                **a_body(
+                    {
+                        "name": _NAME,
+                        "topic": _NAME,
+                        "topicUUID": UUID,
+                        "numPartitions": _NUM_PARTITIONS,
+                        "partitionId": {
+                            "type": ["integer", "null"],
+                            "minimum": 0,
+                            "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
+                        },
+                        "replicas": {**a_list(NODE_ID), "type": ["array", "null"], "minItems": 1},
+                    }
+                ),
+                "oneOf": [{"required": [name]} for name in ("name", "topic", "topicUUID")],
+            },
             {"name": "orders", "numPartitions": 6},
         ),
         answers={201: Answer("the topic, with the partitions that are new", WHOLE_TOPIC)},
