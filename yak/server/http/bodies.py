@@ -20,6 +20,8 @@ _BYTES_PER_SECOND_MIN: Final = 64 * 1024
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 INT64_MAX: Final = 2**63 - 1
+SHOWN_DEPTH_MAX: Final = 64
+"""JSON that is nested deeper is shown as text: many a parser gives up on it."""
 PARSED_AT_ONCE_BYTES_MAX: Final = 256 * 1024
 """A larger body is worked on in a thread, so that the loop is not held up by it."""
 
@@ -95,6 +97,19 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise Problem(400, "not-json", f"the body is not JSON: {error}", hint) from None
     return value
+
+
+def is_strict_json(text: str) -> bool:
+    """Whether a value from elsewhere is JSON that may be shown as it stands."""
+    if _is_deeper(text, SHOWN_DEPTH_MAX):
+        return False
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        if "\\u" in text:
+            text_of(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def text_of(value: Any) -> bytes:

@@ -230,7 +230,8 @@ class _Writing:
 def _words(answer: Any) -> str | None:
     """What the broker says, of a record too: a batch of one's topic may ask for keys."""
     errors = [each.batch_index_error_message for each in answer.record_errors if each.batch_index_error_message]
-    return errors[0] if errors else answer.error_message
+    found: str | None = errors[0] if errors else answer.error_message
+    return found
 
 
 def _nobody_leads(place: TopicPartition) -> Problem:
