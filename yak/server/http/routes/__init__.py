@@ -1,10 +1,14 @@
 """All routes. Each file here has a tuple `ROUTES`; this is the one place that knows the files."""
 
 from yak.server.http.route import Route
-from yak.server.http.routes import consume, health, produce
+from yak.server.http.routes import consume, csv_upload, health, leader, produce, stream, topics
 
 ROUTES: tuple[Route, ...] = (
     *consume.ROUTES,
+    *csv_upload.ROUTES,
     *health.ROUTES,
+    *leader.ROUTES,
     *produce.ROUTES,
+    *stream.ROUTES,
+    *topics.ROUTES,
 )
