@@ -20,7 +20,7 @@ from yak.protocol.murmur2 import murmur2, partition_for_key
     ],
 )
 def test_kafkas_examples(data, expected):
-    # Kafka: UtilsTest.testMurmur2
+    # as they stand in its UtilsTest
     assert murmur2(data) == expected & 0xFFFFFFFF
 
 

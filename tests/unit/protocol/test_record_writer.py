@@ -8,7 +8,9 @@ from yak.protocol.record_batch import read_header
 from yak.protocol.record_walk import walk_records
 from yak.protocol.record_writer import RECORD_OVERHEAD_BYTES_MAX, build_batch, headers_size_bytes
 
-blobs = st.none() | st.binary(max_size=40) | st.sampled_from([b"x" * 63, b"x" * 64, b"y" * 1023, b"y" * 1024, b"z" * 9000])
+blobs = (
+    st.none() | st.binary(max_size=40) | st.sampled_from([b"x" * 63, b"x" * 64, b"y" * 1023, b"y" * 1024, b"z" * 9000])
+)
 headers = st.lists(st.tuples(st.text(max_size=5).map(str.encode), blobs), max_size=3)
 
 

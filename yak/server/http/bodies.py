@@ -19,6 +19,7 @@ from yak.server.http.problems import Problem
 _BYTES_PER_SECOND_MIN: Final = 64 * 1024
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
 SHOWN_DEPTH_MAX: Final = 64
 """JSON that is nested deeper is shown as text: many a parser gives up on it."""
@@ -137,9 +138,9 @@ def _is_deeper(text: str, depth_max: int) -> bool:
     Each round takes away the innermost pairs, so there are as many rounds as levels, each at the speed of C.
     """
     outside = _STRINGS.sub("", text) if "\\" in text else "".join(text.split('"')[::2])
-    brackets = outside.encode().translate(None, _ALL_BUT_BRACKETS)
+    brackets = outside.encode().translate(_SAME_BRACKETS, _ALL_BUT_BRACKETS)
     for _ in range(depth_max):
-        fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        fewer = brackets.replace(b"[]", b"")
         if len(fewer) == len(brackets):
             return False
         brackets = fewer
