@@ -107,7 +107,6 @@ def place(
     partition.appended_bytes += size_bytes
     traffic = partition.traffic
     traffic.bytes_in += size_bytes
-    traffic.batches_in += 1
     traffic.messages_in += header.records_count
     appended = Appended(base_offset, end_offset, append_time_ms, log.log_start_offset)
     appended.wants_isr = acks == ACKS_ALL

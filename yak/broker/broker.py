@@ -69,8 +69,7 @@ class Broker:
 
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
-        self.identity = parts.identity
-        self.node_id = parts.identity.node_id
+        self.identity, self.node_id = parts.identity, parts.identity.node_id
         self.dice = parts.dice
         self.log_store = parts.log_store
         self.now_ms = now_ms
@@ -78,6 +77,7 @@ class Broker:
         self.connections: dict[ConnectionId, Connection] = {}
         self.timeouts = Timeouts()
         self.counters = Counters()
+        self._note_answer = self.counters.answered.append
         self.jobs = Jobs(self)
         self.flusher = Flusher(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
@@ -324,7 +324,7 @@ class Broker:
             else:
                 self.park(waiting)
             return
-        self.counters.answered.append(call.counted_as)
+        self._note_answer(call.api_key)
         if outcome is None:
             return
         parts = self._encode(call, outcome)
@@ -353,7 +353,7 @@ class Broker:
         if type(outcome) is Later:
             self.park(outcome.waiting)
             return
-        self.counters.waited.append((call.counted_as, call.came_ns))
+        self.counters.waited.append((call.api_key, call.came_ns))
         call.parts = self._encode(call, outcome)
         call.connection.release_answers(self._effects)
 

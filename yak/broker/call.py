@@ -31,7 +31,6 @@ class Call:
         "client_id",
         "connection",
         "correlation_id",
-        "counted_as",
         "now_ms",
         "parts",
         "request",
@@ -49,8 +48,7 @@ class Call:
         now_ms: int,
     ) -> None:
         self.connection = connection
-        self.api_key = self.counted_as = api_key
-        """`counted_as` is another where an API serves several ends (`counters.FOLLOWER_FETCH`)."""
+        self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id

@@ -123,7 +123,7 @@ class ReplicaServing:
 
     def handle(self, call: Call) -> Outcome:
         """A follower's Fetch."""
-        call.counted_as = FOLLOWER_FETCH
+        call.api_key = FOLLOWER_FETCH  # from here on only a name for what is counted
         request = call.request
         refusal = self._refusal(call)
         if refusal is not None:

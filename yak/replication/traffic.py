@@ -10,12 +10,11 @@ class Traffic:
     when it is put into an answer to a consumer. What followers copy is not in it.
     """
 
-    __slots__ = ("batches_in", "bytes_in", "bytes_out", "messages_in", "messages_out")
+    __slots__ = ("bytes_in", "bytes_out", "messages_in", "messages_out")
 
     def __init__(self) -> None:
         self.bytes_in = 0
         """Of record batches, as they are stored."""
-        self.batches_in = 0
         self.messages_in = 0
         self.bytes_out = 0
         self.messages_out = 0
@@ -24,7 +23,6 @@ class Traffic:
     def add(self, other: Traffic) -> None:
         """Add another's totals."""
         self.bytes_in += other.bytes_in
-        self.batches_in += other.batches_in
         self.messages_in += other.messages_in
         self.bytes_out += other.bytes_out
         self.messages_out += other.messages_out

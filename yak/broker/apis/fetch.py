@@ -121,8 +121,7 @@ def _count(broker: Broker, answers: list[tuple[FetchItem, FetchPartitionAnswer]]
             traffic = topics.get(item.name)  # type: ignore[arg-type]
             if traffic is not None:
                 traffic.bytes_out += size_bytes
-                if answer.next_offset > item.fetch_offset:
-                    traffic.messages_out += answer.next_offset - item.fetch_offset
+                traffic.messages_out += answer.next_offset - item.fetch_offset
         elif answer.error_code:
             broker.counters.failed(KEY, answer.error_code)
 
