@@ -16,7 +16,7 @@ from yak.server.http.metrics import groups, partitions, process, requests, topic
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.loop_delay import LoopDelay
 from yak.server.http.metrics.process import Format, Process, process_text
-from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples
+from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -29,7 +29,6 @@ GATHERED: Final = Family(
     "yak_metrics_gather_seconds", "gauge", "How long it took to gather this, with the broker serving"
 )
 _SLICE_NS: Final = 500_000
-_LINES_PER_PIECE: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -123,18 +122,10 @@ class Rendering:
 
 
 def _render(gathered: Gathered, chosen: Format, pieces: list[bytes]) -> Iterator[None]:
-    """The text, in pieces; a step makes one at most."""
-    waiting: list[str] = []
-    for family, lines in gathered.samples.lines.items():
-        waiting.append(family.head(open_metrics=chosen.is_open_metrics))
-        for start in range(0, len(lines), _LINES_PER_PIECE):
-            waiting += lines[start : start + _LINES_PER_PIECE]
-            if len(waiting) >= _LINES_PER_PIECE:
-                pieces.append("".join(waiting).encode())
-                waiting.clear()
-                yield
-    pieces.append("".join(waiting).encode())
-    yield
+    """The text, a piece a step."""
+    for piece in in_pieces(gathered.samples, open_metrics=chosen.is_open_metrics):
+        pieces.append(piece)
+        yield
     pieces.append(process_text(gathered.process, chosen))
     if chosen.is_open_metrics:
         pieces.append(END_OF_OPENMETRICS)

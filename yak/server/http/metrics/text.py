@@ -6,7 +6,7 @@ prometheus-client in tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +14,7 @@ from yak.server.latencies import BOUNDS_SECONDS, Histogram
 
 Kind = Literal["counter", "gauge", "histogram"]
 END_OF_OPENMETRICS: Final = b"# EOF\n"
+_LINES_PER_PIECE: Final = 1_000
 _UNITS: Final = ("seconds", "bytes")
 
 
@@ -72,6 +73,19 @@ class Samples:
         lines.append(f'{name}_bucket{{{front}le="+Inf"}} {count}\n')
         text = label_text(labels)
         lines.append(f"{name}_count{text} {count}\n{name}_sum{text} {total}\n")
+
+
+def in_pieces(samples: Samples, *, open_metrics: bool) -> Iterator[bytes]:
+    """The text, without OpenMetrics' last line, some tens of kilobytes at a time."""
+    waiting: list[str] = []
+    for family, lines in samples.lines.items():
+        waiting.append(family.head(open_metrics=open_metrics))
+        for start in range(0, len(lines), _LINES_PER_PIECE):
+            waiting += lines[start : start + _LINES_PER_PIECE]
+            if len(waiting) >= _LINES_PER_PIECE:
+                yield "".join(waiting).encode()
+                waiting.clear()
+    yield "".join(waiting).encode()
 
 
 def label_text(labels: Mapping[str, str]) -> str:
