@@ -7,6 +7,7 @@ and connecting begins again with growing pauses; whoever asked asks again after 
 
 import json
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from yak.errors import StartRefused
 from yak.ids import MetadataOffset, Nonce
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
+from yak.server.latencies import Histogram
 from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError
 
 _FIRST_PAUSE_SECONDS = 0.02
@@ -58,6 +60,8 @@ class RedisStore:
         self._prefix = key_prefix(namespace)
         self._timeout = timeout_seconds
         self._allow_replicas = allow_replicas
+        self.round_trips = Histogram()
+        """Of the calls that were answered: on the way there, in the store, and back."""
         self._sent: set[str] = set()
         """Scripts that this connection's server was given."""
         self._calls: RedisClient | None = None
@@ -75,12 +79,13 @@ class RedisStore:
             return
         sha, source = redis_scripts.script(request.script)
         parts = script_parts(self._prefix, request)
+        started_ns = time.perf_counter_ns()
 
         def on_reply(reply: Any) -> None:
             if isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT") and self._calls is not None:
-                self._calls.submit(("EVAL", source, *parts), lambda again: self._reply(nonce, outcome_of(again)))
+                self._calls.submit(("EVAL", source, *parts), lambda again: self._answered(nonce, again, started_ns))
             else:
-                self._reply(nonce, outcome_of(reply))
+                self._answered(nonce, reply, started_ns)
 
         if sha in self._sent:
             self._calls.submit(("EVALSHA", sha, *parts), on_reply)
@@ -152,6 +157,10 @@ class RedisStore:
         oldest, newest, entries, flat = replies[-4:]
         snapshot = dict(zip(flat[::2], flat[1::2], strict=True)) if with_snapshot else {}
         return LogPage(entries, _offset_of(oldest), _offset_of(newest), snapshot)
+
+    def _answered(self, nonce: Nonce, reply: Any, started_ns: int) -> None:
+        self.round_trips.note(time.perf_counter_ns() - started_ns)
+        self._reply(nonce, outcome_of(reply))
 
     def _reply(self, nonce: Nonce, outcome: StoreOutcome) -> None:
         if self._post is not None:

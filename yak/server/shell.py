@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import trio
 
 from yak import limits as bounds
+from yak.broker.counters import Counters as CoreCounters
 from yak.broker.events import (
     CallStore,
     CloseConnection,
@@ -42,6 +43,7 @@ from yak.server.clock import Clock
 from yak.server.connection import Connection
 from yak.server.in_process import InProcess
 from yak.server.jobs import JobRunner
+from yak.server.latencies import Histogram, Latencies
 from yak.server.outgoing import Outgoing
 from yak.server.peers import Peers
 from yak.server.receive_buffer import Memory, SharedBuffer
@@ -70,6 +72,9 @@ class Core(Protocol):
 
 class Store(Protocol):
     """What the shell needs of the metadata store's client, `yak.server.redis_store`."""
+
+    round_trips: Histogram
+    """How long calls took until their answer."""
 
     def submit(self, nonce: Nonce, request: StoreRequest) -> None:
         """Send one call; `StoreReplied` or `StoreLost` follows through `post`."""
@@ -133,12 +138,15 @@ class Shell:
         limits: ConnectionLimits | None = None,
         store: Store | None = None,
         on_ready: Callable[[], Awaitable[None]] | None = None,
+        latencies: Latencies | None = None,
     ) -> None:
         self.core = core
         self.nursery = nursery
         self.clock = clock or Clock()
         self.limits = limits or ConnectionLimits()
         self.counters = Counters()
+        self.latencies = latencies or Latencies(CoreCounters())
+        self._core_counters = self.latencies.counters
         self.rate_limit = log.RateLimit()
         self.memory = Memory(self.limits.memory_bytes_max)
         self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
@@ -189,6 +197,7 @@ class Shell:
         """Start a turn; the time of its steps in ms."""
         self._in_turn = True
         self._turn_started_ns = now_ns = self.clock.now_ns()
+        self._core_counters.turn_ns = now_ns
         self.turn_ms = now_ms = now_ns // 1_000_000
         return now_ms
 
@@ -211,7 +220,10 @@ class Shell:
             self._in_turn = False
         self.counters.turns += 1
         self._arm_timer()
-        took_ms = (self.clock.now_ns() - self._turn_started_ns) / 1e6
+        now_ns = self.clock.now_ns()
+        took_ns = now_ns - self._turn_started_ns
+        self.latencies.turn_ended(now_ns, took_ns)
+        took_ms = took_ns / 1e6
         if took_ms > self.counters.slowest_turn_ms:
             self.counters.slowest_turn_ms = took_ms
         if took_ms > SLOW_TURN_MS:

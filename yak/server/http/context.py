@@ -1,5 +1,6 @@
 """What every handler is given: the broker to look at, the door to ask by, and what was set at the start."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,5 +62,7 @@ class Context:
     started_ms: int = 0
     body_bytes_held: int = 0
     """Of bodies that are being read or worked on."""
+    connections: Callable[[], int] = lambda: 0
+    """How many HTTP connections are open."""
     parts: dict[str, Any] = field(default_factory=dict)
     """What groups of routes keep between requests (consumer instances, listeners), each under its own name."""
