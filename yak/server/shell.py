@@ -112,6 +112,8 @@ class Counters:
     received_bytes: int = 0
     pauses: int = 0
     bugs: int = 0
+    busy_ns: int = 0
+    """In turns, but for those that were asked for over HTTP."""
     slowest_turn_ms: float = 0.0
     slowest_wake_ms: float = 0.0
     bad_requests: dict[str, int] = field(default_factory=dict)
@@ -211,7 +213,9 @@ class Shell:
             self._in_turn = False
         self.counters.turns += 1
         self._arm_timer()
-        took_ms = (self.clock.now_ns() - self._turn_started_ns) / 1e6
+        took_ns = self.clock.now_ns() - self._turn_started_ns
+        self.counters.busy_ns += took_ns
+        took_ms = took_ns / 1e6
         if took_ms > self.counters.slowest_turn_ms:
             self.counters.slowest_turn_ms = took_ms
         if took_ms > SLOW_TURN_MS:
