@@ -18,6 +18,7 @@ from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator.coordinator import Coordinator
+from yak.broker.counters import Counters
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
@@ -76,6 +77,7 @@ class Broker:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self.timeouts = Timeouts()
+        self.counters = Counters()
         self.jobs = Jobs(self)
         self.flusher = Flusher(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
@@ -312,16 +314,18 @@ class Broker:
         return apis.api_versions.refuse_version
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
-        if outcome is None:
-            return
         connection = call.connection
         if type(outcome) is Later:
+            call.came_ns = self.counters.turn_ns
             waiting = outcome.waiting
             connection.calls.append(call)
             if waiting.is_done():
                 self.finish(waiting)
             else:
                 self.park(waiting)
+            return
+        self.counters.answered.append(call.counted_as)
+        if outcome is None:
             return
         parts = self._encode(call, outcome)
         if connection.calls:
@@ -334,6 +338,7 @@ class Broker:
         if type(outcome) is Prebuilt:
             return outcome.parts
         assert type(outcome) is Now
+        self.counters.note_errors(call.api_key, outcome.fields)
         return encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)
 
     def _end(self, waiting: Waiting, answer: Callable[[Broker], Outcome]) -> None:
@@ -348,6 +353,7 @@ class Broker:
         if type(outcome) is Later:
             self.park(outcome.waiting)
             return
+        self.counters.waited.append((call.counted_as, call.came_ns))
         call.parts = self._encode(call, outcome)
         call.connection.release_answers(self._effects)
 

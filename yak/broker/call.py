@@ -20,13 +20,18 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class Call:
-    """A decoded request with what is needed to answer it. `request` is kio's dataclass of exactly `version`."""
+    """A decoded request with what is needed to answer it. `request` is kio's dataclass of exactly `version`.
+
+    `came_ns` is set where it waits: when its turn began (`yak.broker.counters`).
+    """
 
     __slots__ = (
         "api_key",
+        "came_ns",
         "client_id",
         "connection",
         "correlation_id",
+        "counted_as",
         "now_ms",
         "parts",
         "request",
@@ -44,11 +49,13 @@ class Call:
         now_ms: int,
     ) -> None:
         self.connection = connection
-        self.api_key = api_key
+        self.api_key = self.counted_as = api_key
+        """`counted_as` is another where an API serves several ends (`counters.FOLLOWER_FETCH`)."""
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.now_ms = now_ms
+        self.came_ns: int
         self.request: Any = None
         self.parts: list[Part] | None = None
         """The encoded answer, once there is one; it leaves when all earlier answers of its connection have."""

@@ -62,6 +62,7 @@ class Metadata:
             settings=parts.membership,
             held=lambda: Held(self.hosting.log_ends(), parts.image_log.trail),
         )
+        broker.counters.elections = self.membership.elections
         self._queue: deque[list[TailedRecord]] = deque()
         self._busy = False
         self._failed = False
@@ -95,6 +96,8 @@ class Metadata:
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
         """The store answers."""
+        if self.store_lost_ms is not None:
+            self._broker.counters.store_outage_ms += self._broker.now_ms - self.store_lost_ms
         self.store_lost_ms = None
         self._carry_out(self.membership.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
 
@@ -102,6 +105,7 @@ class Metadata:
         """The store is away: the data path goes on, metadata changes wait."""
         if self.store_lost_ms is None:
             self.store_lost_ms = self._broker.now_ms
+            self._broker.counters.store_outages += 1
         self._carry_out(self.membership.on_lost(event.reason, self._broker.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:

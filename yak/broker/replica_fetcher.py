@@ -346,6 +346,7 @@ class ReplicaFetcher:
                 return
             partition.appended_bytes += len(records)
             log.append_as_follower(records, broker.now_ms)
+            broker.counters.replication_bytes_in += len(records)
         start_moved = log.log_start_offset < min(fetched.log_start_offset, log.log_end_offset)
         if start_moved:
             log.advance_log_start(min(fetched.log_start_offset, log.log_end_offset))

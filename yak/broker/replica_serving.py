@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.cold_fetch import ColdFetch
+from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.reading import Reading
 from yak.broker.replica_reading import NO_ROOM, ReplicaReader
 from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
@@ -122,6 +123,7 @@ class ReplicaServing:
 
     def handle(self, call: Call) -> Outcome:
         """A follower's Fetch."""
+        call.counted_as = FOLLOWER_FETCH
         request = call.request
         refusal = self._refusal(call)
         if refusal is not None:
@@ -280,15 +282,20 @@ class ReplicaFetch(Waiting):
             return Later(ColdFetch(broker, self, reading))
         return self.build(broker, reading)
 
-    def build(self, broker: Broker, reading: Reading) -> Outcome:  # noqa: ARG002
+    def build(self, broker: Broker, reading: Reading) -> Outcome:
         """The answer's bytes."""
         topics: dict[Any, list[FetchPartitionAnswer]] = {}
+        size_bytes = 0
         for each, answer in reading.answers:
             item: ReplicaItem = each  # type: ignore[assignment]
             if item.waits_for_follower and not _has_something(answer):
                 # What was to be read was removed meanwhile, or is damaged: the follower asks again in a moment.
                 answer.error_code = ErrorCode.kafka_storage_error
+            size_bytes += len(answer.records)
+            if answer.error_code:
+                broker.counters.failed(FOLLOWER_FETCH, answer.error_code)
             topics.setdefault(item.topic_id, []).append(answer)
+        broker.counters.replication_bytes_out += size_bytes
         call = self.call
         return Prebuilt(
             fetch_response(

@@ -66,6 +66,8 @@ class FetchPartitionAnswer:
     diverging_epoch: DivergingEpoch | None = None
     current_leader: LeaderHint | None = None
     snapshot_id: SnapshotId | None = None
+    next_offset: int = -1
+    """Where `records` take the fetcher; not sent."""
 
 
 FetchTopicAnswer: TypeAlias = tuple[TopicKey, Sequence[FetchPartitionAnswer]]

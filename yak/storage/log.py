@@ -66,6 +66,7 @@ class Log:
         "names_changed",
         "path",
         "producers",
+        "read_end",
         "recovery_point",
         "roll_offset",
         "roll_position",
@@ -105,11 +106,9 @@ class Log:
         self.config = config
         self.segments = segments
         self.active = segments[-1]
-        self.epochs = epochs
-        self.producers = producers
+        self.epochs, self.producers = epochs, producers
         self.snapshot_offsets = snapshot_offsets
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
+        self.log_start_offset, self.log_end_offset = log_start_offset, log_end_offset
         self.recovery_point = recovery_point
         self.last_flush_ms, self.swaps = now_ms, 0
         self.size_bytes = sum(segment.size for segment in segments)
@@ -127,9 +126,8 @@ class Log:
         self.tail: dict[Offset, FilePosition] | None = None
         # offset -> (segment, position) where earlier reads ended
         self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
-        self.roll_position = 0
-        self.roll_offset = 0
-        self.roll_timestamp = 0
+        self.read_end: Offset = -1  # the offset that follows what `read` or `slice` gave last
+        self.roll_position = self.roll_offset = self.roll_timestamp = 0
         self.set_roll_limits()
 
     def __repr__(self) -> str:
@@ -347,6 +345,7 @@ class Log:
                 except OSError as error:
                     raise LogDirectoryFailure(self.directory, error) from error
                 if data is not None and len(data) == end - start:
+                    self.read_end = up_to
                     return data
         return self._read_slowly(offset, max_bytes, up_to, at_least_one=at_least_one)
 
@@ -360,6 +359,7 @@ class Log:
             return PendingRead(self, read)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
+        self.read_end = read.segment_end if next_offset < 0 else next_offset
         if segment is not None:
             self.remember(offset, next_offset, segment, position)
         return data
