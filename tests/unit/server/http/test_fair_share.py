@@ -107,11 +107,14 @@ def test_what_is_raised_and_cancelled_passes_through():
         await trio.lowlevel.checkpoint()
         raise ValueError("mine")
 
+    async def wait() -> None:
+        await trio.sleep_forever()
+
     async def main() -> None:
         with pytest.raises(ValueError, match="mine"):
             await share.timed(fail())
         with trio.move_on_after(0.01) as scope:
-            await share.timed(trio.sleep_forever())
+            await share.timed(wait())
         assert scope.cancelled_caught
 
     trio.run(main)

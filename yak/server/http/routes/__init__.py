@@ -1,6 +1,12 @@
 """All routes. Each file here has a tuple `ROUTES`; this is the one place that knows the files."""
 
 from yak.server.http.route import Route
-from yak.server.http.routes import health
+from yak.server.http.routes import cluster, failover, groups, health, partitions
 
-ROUTES: tuple[Route, ...] = (*health.ROUTES,)
+ROUTES: tuple[Route, ...] = (
+    *cluster.ROUTES,
+    *failover.ROUTES,
+    *groups.ROUTES,
+    *health.ROUTES,
+    *partitions.ROUTES,
+)
