@@ -151,6 +151,8 @@ class Shell:
         self.touched: dict[Outgoing, None] = {}
         """Connections that got something to send in this turn, in that order."""
         self.turn_ms = self.clock.now_ms()
+        self.observers: list[Callable[[Notice], None]] = []
+        """Who is told of every notice besides the log; they must only take note of it."""
         self.refusal: Refused | None = None
         self.stopped = trio.Event()
         self._store = store
@@ -283,6 +285,8 @@ class Shell:
 
     def _notice(self, effect: Notice) -> None:
         log.write(effect.level, effect.event, effect.fields)
+        for observe in self.observers:
+            observe(effect)
 
     def _ready(self, _effect: Ready) -> None:
         if self._on_ready is not None:

@@ -28,6 +28,9 @@ class HttpLimits:
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
     json_depth_max: int = 64
+    event_listeners_max: int = 256
+    events_kept_max: int = 10_000
+    """For listeners that come back; about 3 MB."""
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on con
 deadline for a client that takes nothing, health checks that need no Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
 """
 
+import os
 import socket
 from collections.abc import Sequence
 from functools import partial
@@ -19,6 +20,8 @@ from yak.server.http.fair_share import FairShare
 if TYPE_CHECKING:
     from yak.server.http.context import Context, HttpLimits
 
+STREAM: Final = "stream"
+"""Under this name the ASGI scope's state has the connection's `PatientStream`."""
 _BACKLOG: Final = 256
 _ANY_PORT: Final = 0
 
@@ -118,7 +121,7 @@ class HttpServer:
                 del self._quick_scopes[scope]
         if said:
             make = await self._loaded()
-            await make(_Patient(stream, said, limits.send_deadline_ms / 1000, self._share))
+            await make(PatientStream(stream, said, limits.send_deadline_ms / 1000, self._share))
 
     def _note_bug(self, error: BaseException) -> None:
         if _is_only_the_peer(error):
@@ -161,7 +164,12 @@ def _load() -> Any:
             await share.timed(answer(*arguments))
 
         app = wrap_app(application, config.wsgi_max_body_size, "asgi")
-        return partial(TCPServer, app, config, worker, ConnectionState({})), worker.terminated
+
+        def serve(stream: Any) -> Any:
+            # a handler that sends for long finds its stream in the scope
+            return TCPServer(app, config, worker, ConnectionState({STREAM: stream}), stream)
+
+        return serve, worker.terminated
 
     return make
 
@@ -177,7 +185,7 @@ def _config(config: Any, limits: "HttpLimits") -> Any:
     return config
 
 
-class _Patient:
+class PatientStream:
     """A stream that begins with what was `said` already, and gives up on a peer that takes nothing: Hypercorn sends without a
     deadline, and shields it. What comes is handed on when it is HTTP's turn."""
 
@@ -195,6 +203,16 @@ class _Patient:
         if scope.cancelled_caught:
             await trio.aclose_forcefully(self._stream)
             raise trio.BrokenResourceError("the peer took nothing")
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        """Send what the kernel takes at once, past whoever sends otherwise; gives how much. Raises OSError."""
+        descriptor = self.socket.fileno()
+        if descriptor < 0:
+            raise BrokenPipeError("the connection is closed")
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            return 0
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """As of the stream."""

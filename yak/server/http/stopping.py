@@ -16,6 +16,8 @@ from yak.server.http.problems import Problem
 _ANSWER_FIRST_SECONDS: Final = 0.05
 """The one who asked is answered before the connections are closed."""
 
+_ASKED: Final = "shutdown"
+
 
 def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
     """A broker that runs. Raises Problem: 404 `broker-id-not-registered`, 409 `broker-not-running`."""
@@ -37,10 +39,14 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
 def stop_this_broker(context: Context) -> None:
     """As SIGTERM does: leaderships are moved away, the logs are flushed, the process ends."""
 
+    maintenance = context.broker.maintenance
+    if maintenance.is_stopping or maintenance.is_draining or context.parts.get(_ASKED):
+        return  # a second SIGTERM would end it at once
+    context.parts[_ASKED] = True
+
     async def stop() -> None:
         await trio.sleep(_ANSWER_FIRST_SECONDS)
-        if not (context.broker.maintenance.is_stopping or context.broker.maintenance.is_draining):
-            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     context.shell.nursery.start_soon(stop)
 

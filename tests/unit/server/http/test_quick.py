@@ -1,10 +1,11 @@
 """Which requests are answered without Hypercorn: only the plainest."""
 
+from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
 
-from yak.server.http.quick import path_of
+from yak.server.http.quick import _http_date, path_of
 
 HOST = b"host: 127.0.0.1:8080\r\n"
 
@@ -52,3 +53,8 @@ def test_anything_else_is_left_to_hypercorn(request_bytes):
 
 def test_with_a_token_any_name_will_do():
     assert path_of(context("secret"), b"GET /health HTTP/1.1\r\nhost: any.example\r\n\r\n") == "/health"
+
+
+@pytest.mark.parametrize("second", [0, 951782400, 1_700_000_000, 1_798_761_599])
+def test_the_date_is_written_as_http_has_it(second):
+    assert _http_date(second) == formatdate(second, usegmt=True)
