@@ -214,6 +214,14 @@ def query_text(request: Request, name: str) -> str | None:
     return values[0] if values else None
 
 
+def query_flag(request: Request, name: str) -> bool:
+    """`true` or `false`, false where it is not given. Raises Problem 400 `bad-parameter`."""
+    text = query_text(request, name)
+    if text not in (None, "true", "false"):
+        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
+    return text == "true"
+
+
 def refuse_unknown_query(request: Request, known: Sequence[str]) -> None:
     """Raises Problem 400 `bad-parameter` for a parameter that does nothing: it was meant to do something."""
     for name in request.query_params:

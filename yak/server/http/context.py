@@ -44,6 +44,9 @@ class HttpLimits:
     stream_partitions_max: int = 256
     """Of one stream: the id of each event names them all."""
     heartbeat_ms: int = 15_000
+    event_listeners_max: int = 256
+    events_kept_max: int = 10_000
+    """For listeners that come back; about 3 MB."""
 
 
 @dataclass(slots=True)

@@ -1,9 +1,10 @@
 """The HTTP port: bound with the Kafka port, so that one in use is told at once; the rest is loaded at the first connection.
 
-Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on connections for each address and in total, and
-a deadline for a client that takes nothing.
+Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on connections for each address and in total, a
+deadline for a client that takes nothing, health checks that need no Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
 """
 
+import os
 import socket
 from collections.abc import Sequence
 from functools import partial
@@ -13,10 +14,14 @@ import trio
 
 from yak.errors import UsageError
 from yak.server import listener, log
+from yak.server.http import quick
+from yak.server.http.fair_share import FairShare
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context, HttpLimits
 
+STREAM: Final = "stream"
+"""Under this name the ASGI scope's state has the connection's `PatientStream`."""
 _BACKLOG: Final = 256
 _ANY_PORT: Final = 0
 
@@ -47,6 +52,10 @@ class HttpServer:
         self._context = context
         self._connections = 0
         self._per_ip: dict[str, int] = {}
+        self._quick = quick.QuickAnswers(context)
+        self._quick_scopes: dict[trio.CancelScope, None] = {}
+        self._share = FairShare(context.shell.counters)
+        context.parts["fair_share"] = self._share
         self._make: Any = None
         self._loading: trio.Lock | None = None
         self._terminated: Any = None
@@ -69,6 +78,8 @@ class HttpServer:
                 accepting.cancel_scope.cancel()
             if self._terminated is not None:
                 await self._terminated.set()
+            for scope in self._quick_scopes:
+                scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
 
     async def _handle(self, stream: trio.SocketStream) -> None:
@@ -85,18 +96,32 @@ class HttpServer:
             return
         self._connections += 1
         self._per_ip[ip] = held + 1
+        self._share.enter()
         try:
-            make = await self._loaded()
-            await make(_Patient(stream, limits.send_deadline_ms / 1000))
+            await self._share.timed(self._serve(stream))
         except Exception as error:  # noqa: BLE001 - one connection's bug must not end the others
             self._note_bug(error)
         finally:
+            self._share.leave()
             self._connections -= 1
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
                 del self._per_ip[ip]
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        limits = self._context.limits
+        said = b""
+        with trio.CancelScope() as scope:
+            self._quick_scopes[scope] = None
+            try:
+                said = await quick.serve(stream, self._quick, self._share.turn, limits.idle_ms_max / 1000)
+            finally:
+                del self._quick_scopes[scope]
+        if said:
+            make = await self._loaded()
+            await make(PatientStream(stream, said, limits.send_deadline_ms / 1000, self._share))
 
     def _note_bug(self, error: BaseException) -> None:
         if _is_only_the_peer(error):
@@ -112,7 +137,7 @@ class HttpServer:
             async with self._loading:
                 if self._make is None:
                     load = await trio.to_thread.run_sync(_load)
-                    self._make, self._terminated = load(self._context)
+                    self._make, self._terminated = load(self._context, self._share)
         return self._make
 
     @property
@@ -130,12 +155,21 @@ def _load() -> Any:
 
     from yak.server.http.app import make_app
 
-    def make(context: "Context") -> tuple[Any, Any]:
+    def make(context: "Context", share: FairShare) -> tuple[Any, Any]:
         config = _config(Config(), context.limits)
         worker = WorkerContext(None)
-        application: Any = make_app(context)
+        answer: Any = make_app(context)
+
+        async def application(*arguments: Any) -> None:
+            await share.timed(answer(*arguments))
+
         app = wrap_app(application, config.wsgi_max_body_size, "asgi")
-        return partial(TCPServer, app, config, worker, ConnectionState({})), worker.terminated
+
+        def serve(stream: Any) -> Any:
+            # a handler that sends for long finds its stream in the scope
+            return TCPServer(app, config, worker, ConnectionState({STREAM: stream}), stream)
+
+        return serve, worker.terminated
 
     return make
 
@@ -151,12 +185,15 @@ def _config(config: Any, limits: "HttpLimits") -> Any:
     return config
 
 
-class _Patient:
-    """A stream that gives up on a peer that takes nothing: Hypercorn sends without a deadline, and shields it."""
+class PatientStream:
+    """A stream that begins with what was `said` already, and gives up on a peer that takes nothing: Hypercorn sends without a
+    deadline, and shields it. What comes is handed on when it is HTTP's turn."""
 
-    def __init__(self, stream: trio.SocketStream, deadline_seconds: float) -> None:
+    def __init__(self, stream: trio.SocketStream, said: bytes, deadline_seconds: float, share: FairShare) -> None:
         self._stream = stream
+        self._said = said
         self._deadline_seconds = deadline_seconds
+        self._share = share
         self.socket = stream.socket
 
     async def send_all(self, data: bytes) -> None:
@@ -167,9 +204,25 @@ class _Patient:
             await trio.aclose_forcefully(self._stream)
             raise trio.BrokenResourceError("the peer took nothing")
 
+    def send_now(self, data: bytes | memoryview) -> int:
+        """Send what the kernel takes at once, past whoever sends otherwise; gives how much. Raises OSError."""
+        descriptor = self.socket.fileno()
+        if descriptor < 0:
+            raise BrokenPipeError("the connection is closed")
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            return 0
+
     async def receive_some(self, max_bytes: int) -> bytes:
         """As of the stream."""
-        return bytes(await self._stream.receive_some(max_bytes))
+        if self._said:
+            said, self._said = self._said, b""
+        else:
+            said = bytes(await self._stream.receive_some(max_bytes))
+        if said:
+            await self._share.turn()
+        return said
 
     async def send_eof(self) -> None:
         """As of the stream."""

@@ -2,28 +2,38 @@
 
 from yak.server.http.route import Route
 from yak.server.http.routes import (
+    cluster,
     consume,
     csv_upload,
+    events,
+    failover,
+    groups,
     health,
     leader,
     metadata_brokers,
     metadata_feeds,
     metadata_topics,
     metrics,
+    partitions,
     produce,
     stream,
     topics,
 )
 
 ROUTES: tuple[Route, ...] = (
+    *cluster.ROUTES,
     *consume.ROUTES,
     *csv_upload.ROUTES,
+    *events.ROUTES,
+    *failover.ROUTES,
+    *groups.ROUTES,
     *health.ROUTES,
     *leader.ROUTES,
     *metadata_brokers.ROUTES,
     *metadata_feeds.ROUTES,
     *metadata_topics.ROUTES,
     *metrics.ROUTES,
+    *partitions.ROUTES,
     *produce.ROUTES,
     *stream.ROUTES,
     *topics.ROUTES,
