@@ -141,9 +141,9 @@ class ReplicaReader:
     def _find(
         self, partition: Partition, log: Log, offset: Offset, size: int, end: Offset, *, at_least_one: bool
     ) -> Buffer | PendingRead:
-        recent = self._recent.take(log, offset, size)
-        if recent is not None:
-            return recent
+        at_hand = log.newest_batch(offset, end, size) or self._recent.take(log, offset, size)
+        if at_hand is not None:
+            return at_hand
         found = log.read(offset, size, end, at_least_one=at_least_one)
         if not isinstance(found, PendingRead):
             self._recent.keep(log, offset, found, len(partition.replica_sessions or ()) - 1)
