@@ -284,7 +284,7 @@ class ReplicaFetch(Waiting):
 
         News of high watermarks alone are given only beside something else, or `with_news`.
         """
-        session, reader = self._session, self._serving.reader
+        session, look = self._session, self._serving.reader.look
         self._serving.news_travel(session)
         max_bytes = self._max_bytes
         reading = Reading()
@@ -294,12 +294,12 @@ class ReplicaFetch(Waiting):
             if room <= 0 and not item.is_fresh:
                 continue
             pending = len(reading.pending)
-            answer = reader.look(session, item, reading, room)
+            answer = look(session, item, reading, room)
             if answer is NO_ROOM:
                 continue
             if answer is None:
                 session.dirty.pop(item, None)
-            elif _has_something(answer) or len(reading.pending) > pending:
+            elif answer.records or _has_something(answer) or len(reading.pending) > pending:
                 item.waits_for_follower = True
                 self._give(reading, item, answer)
             else:
@@ -325,11 +325,11 @@ class ReplicaFetch(Waiting):
         topics: dict[Any, list[FetchPartitionAnswer]] = {}
         for each, answer in reading.answers:
             item: ReplicaItem = each  # type: ignore[assignment]
-            if item.waits_for_follower and not _has_something(answer):
+            if item.waits_for_follower and not answer.records and not _has_something(answer):
                 # What was to be read was removed meanwhile, or is damaged: the follower asks again in a moment.
                 answer.error_code = ErrorCode.kafka_storage_error
             if len(reading.answers) == 1:
-                return self._encode([(item.topic_id, (answer,))])
+                return self._encode([(item.raw_topic_id, (answer,))])
             topics.setdefault(item.topic_id, []).append(answer)
         return self._encode(list(topics.items()))
 

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset
+from yak.protocol.hot_pieces import id_bytes
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
 from yak.replication.partition import Partition
 from yak.seams.disk import Buffer
@@ -27,6 +28,7 @@ class ReplicaItem:
         "log_start_offset",
         "max_bytes",
         "partition",
+        "raw_topic_id",
         "sent_high_watermark",
         "sent_log_start_offset",
         "topic_id",
@@ -35,6 +37,8 @@ class ReplicaItem:
 
     def __init__(self, topic_id: uuid.UUID, index: int) -> None:
         self.topic_id = topic_id
+        self.raw_topic_id = id_bytes(topic_id)
+        """As an answer has it."""
         self.index = index
         self.partition: Partition | None = None
         self.fetch_offset = 0

@@ -108,7 +108,7 @@ def _fetch_response(
             fields |= _structure(partition_class, "diverging_epoch", row.diverging_epoch)
             fields |= _structure(partition_class, "current_leader", row.current_leader)
             rows.append(partition_class(**_known(partition_class, fields)))
-        name = {"topic_id" if version >= 13 else "topic": key}
+        name = {"topic_id" if version >= 13 else "topic": uuid.UUID(bytes=key) if type(key) is bytes else key}
         answers.append(topic_class(**name, partitions=tuple(rows)))
     fields = {
         "throttle_time": dt.timedelta(milliseconds=throttle_ms),
