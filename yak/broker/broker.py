@@ -290,6 +290,10 @@ class Broker:
         if connection is None or not connection.is_open:
             return
         frame = event.frame
+        session = connection.replica_session
+        if session is not None and (repeated := self.replication.serving.handle_repeated(session, frame)) is not None:
+            self._settle(*repeated)
+            return
         try:
             header = read_request_header(frame)
             api_key, version = header.api_key, header.api_version
@@ -305,6 +309,8 @@ class Broker:
         except ProtocolViolation as violation:
             self.close_connection(connection, str(violation))
             return
+        if session is not None and session.may_learn:
+            session.learn(frame)
         self._settle(call, outcome)
 
     def _unserved(self, call: Call) -> Callable[[Broker, Call], Outcome]:
