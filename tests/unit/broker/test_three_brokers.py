@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.liveness import LISTED_MS
 from yak.broker.pulse import PULSE_MS_MAX
 from yak.broker.suspects import DECISION_MS_MAX
 from yak.sim.cluster_rig import ClusterRig
@@ -240,6 +241,33 @@ def test_a_leader_that_is_cut_off_from_the_metadata_is_waited_for_once(rig):
     rig.cluster.heal(f"n{leader}", "store")
     rig.run_until(lambda: "more" in rig.nodes[leader - 1].broker.image.topics)
     assert max(twice(rig, asked)) < 5
+
+
+def test_a_dead_broker_stays_listed_for_those_who_have_to_leave_it(rig):
+    """librdkafka loses its way when a broker is gone from the same answer that names the new leaders."""
+    leader = rig.leader("orders")
+    asked = followers(rig)[0]
+
+    def listed(topics) -> list[int]:
+        return [each.node_id for each in rig.ask(asked, 3, 12, **question(topics)).brokers]
+
+    rig.nodes[leader - 1].kill()
+    rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
+    rig.run_until(lambda: rig.nodes[asked - 1].broker.image.topics["orders"].partitions[0].leader != leader)
+    (partition,) = rig.ask(asked, 3, 12, **question(NAMED)).topics[0].partitions
+    assert partition.leader_id != leader
+    assert leader in partition.offline_replicas
+    assert listed(NAMED) == [1, 2, 3]
+    assert listed(ALL) == listed([]) == followers_of(leader)
+    rig.run_for(LISTED_MS)
+    assert listed(NAMED) == followers_of(leader)
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert listed(NAMED) == listed(ALL) == [1, 2, 3]
+
+
+def followers_of(leader: int) -> list[int]:
+    return [node for node in (1, 2, 3) if node != leader]
 
 
 def test_a_throttled_replica_catches_up_slowly():
