@@ -24,6 +24,7 @@ from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
 from yak.broker.jobs import Jobs
+from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
 from yak.broker.peers import Peers
@@ -90,6 +91,7 @@ class Broker:
         self.replication = Replication(self)
         self.absent_replicas = AbsentReplicas(self)
         self.suspects = Suspects(self)
+        self.departed = Departed(self)
         self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)

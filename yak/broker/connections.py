@@ -27,7 +27,6 @@ class Connection:
         "connection_id",
         "fetch_aim_bytes",
         "fetch_rotation",
-        "has_asked_for_leaders",
         "is_in_process",
         "is_open",
         "peer",
@@ -43,7 +42,6 @@ class Connection:
         self.is_in_process = is_in_process
         self.calls: deque[Call] = deque()
         self.client_software = ""
-        self.has_asked_for_leaders = False
         self.fetch_aim_bytes = max(
             FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
         )

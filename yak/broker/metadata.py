@@ -346,6 +346,7 @@ class Metadata:
         )
         self._carry_out(self.membership.on_image(image, broker.now_ms, has_leaderless=leaderless))
         broker.replication.image_changed(delta)
+        broker.departed.image_changed(delta)
         broker.failure_watch.image_changed(delta)
         broker.suspects.wake()
         broker.maintenance.image_changed()

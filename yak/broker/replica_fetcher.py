@@ -185,7 +185,6 @@ class ReplicaFetcher:
         """The leader took the connection."""
         if peer_id == self._peer_id:
             self._is_connected = True
-            self._broker.suspects.clear(self.node_id)
             self.pump()
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:
@@ -195,7 +194,7 @@ class ReplicaFetcher:
         if self._is_connected and not self._broker.maintenance.is_stopping:
             self._broker.notice("info", "replica-fetch-lost", leader=self.node_id, how=how, reason=reason)
             if how in ("reset", "closed"):
-                self._broker.suspects.add(self.node_id)
+                self._broker.failure_watch.suspect(self.node_id)
         self._reset()
         self._back_off()
 
