@@ -108,6 +108,7 @@ def test_bad_questions_are_refused_with_a_hint(cluster, topic):
         ({"offset": "-1"}, 400),
         ({"offset": "1" * 30}, 400),
         ({"offset": "first"}, 400),
+        ({"offset": ""}, 400),
         ({"offset": "1.5"}, 400),
         ({"offset": "nan"}, 400),
         ({"offset": "٣"}, 400),

@@ -143,4 +143,6 @@ def test_what_a_lost_leader_knew_is_null_and_topics_are_made_meanwhile(cluster, 
     assert found.json()["records"][1]["offset"] == 0
     other = new_name()
     assert cluster.post(2, "/topics", json={"name": other, "replication_factor": 2}).status_code == 201
-    assert cluster.delete(1, f"/topics/{other}").status_code == 200
+    wait_until(
+        lambda: cluster.delete(1, f"/topics/{other}").status_code == 200, "node 1 to know the topic, and to delete it"
+    )

@@ -5,6 +5,7 @@ a leader, the new one too, knows a batch that it has (KIP-98; raising the epoch 
 be had, because the metadata store is away, a batch whose fate is unknown is not sent again.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -71,6 +72,12 @@ class Lane:
         self.rows.append(row)
         self.size_bytes_max.append(size_bytes_max)
 
+    def headers_between(self, first: int, end: int) -> dict[int, Headers] | None:
+        """Those of some records, by their place in a batch of these."""
+        if not self.headers:
+            return None
+        return {at - first: self.headers[at] for at in range(first, end) if at in self.headers}
+
     def next_batch_end(self) -> int:
         """The end of the next batch, within what the topic takes; a record that is too large goes alone."""
         end, total = self.written, HEADER_BYTES
@@ -86,12 +93,12 @@ class Lane:
         """Whether there is nothing more to do."""
         return self.problem is not None or self.written == len(self.records)
 
-    def offset_of(self, index: int) -> int | None:
-        """The offset of a written record; None when nobody knows (acks=0)."""
-        for first, offset in reversed(self.base_offsets):
-            if first <= index:
-                return None if offset < 0 else offset + index - first
-        raise AssertionError("not a written record")
+    def offsets(self) -> list[int | None]:
+        """Of the written records, in order; None where nobody knows (acks=0)."""
+        found: list[int | None] = []
+        for (first, offset), (end, _) in itertools.pairwise([*self.base_offsets, (self.written, -1)]):
+            found += [None] * (end - first) if offset < 0 else range(offset, offset + end - first)
+        return found
 
 
 async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
@@ -164,9 +171,7 @@ class _Writing:
         batch = build_batch(
             lane.records[first:end],
             self._context.shell.clock.now_ms(),
-            headers={at - first: each for at, each in lane.headers.items() if first <= at < end}
-            if lane.headers
-            else None,
+            headers=lane.headers_between(first, end),
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=-1 if producer_id < 0 else first,

@@ -104,7 +104,8 @@ def _read(limits: HttpLimits, request: Request) -> _Asked:
     if not topic:
         raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists what there is")
     partition = query_integer(request, "partition", maximum=INT32_MAX)
-    offset = query_text(request, "offset") or "earliest"
+    offset = query_text(request, "offset")
+    offset = "earliest" if offset is None else offset
     if offset not in ("earliest", "latest"):
         if not offset.isascii() or not offset.lstrip("-").isdigit():
             message = f"offset={offset[:64]!r} is neither a number nor earliest nor latest"

@@ -67,7 +67,8 @@ def _total(upload: CsvUpload) -> dict[str, Any]:
 
 
 def _encoding(request: Request) -> str:
-    name = (query_text(request, "encoding") or "utf-8").lower()
+    text = query_text(request, "encoding")
+    name = "utf-8" if text is None else text.lower()
     if name not in ENCODINGS:
         known = ", ".join(ENCODINGS)
         raise Problem(400, "bad-parameter", f"encoding={name[:64]!r} is not known", f"one of {known}")

@@ -52,7 +52,9 @@ async def produce(context: Context, request: Request) -> Response:
             if elsewhere is not None:
                 return elsewhere
         await write(context, lanes, asked.acks)
-        return _answer(lanes, asked)
+        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
+            return _answer(lanes, asked)
+        return await trio.to_thread.run_sync(_answer, lanes, asked)
 
 
 def _flag(request: Request, name: str) -> bool:
@@ -149,8 +151,8 @@ def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
     for lane in lanes:
         topic, partition = lane.place
         written += lane.written
-        for index, row in enumerate(lane.rows[: lane.written]):
-            answers[row] = {"topic": topic, "partition": partition, "offset": lane.offset_of(index)}
+        for row, offset in zip(lane.rows, lane.offsets(), strict=False):
+            answers[row] = {"topic": topic, "partition": partition, "offset": offset}
         if lane.problem is not None:
             hint = _UNKNOWN_FATE if lane.is_unknown else lane.problem.hint
             error = {**lane.problem.as_json(), "hint": hint}

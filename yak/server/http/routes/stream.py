@@ -24,7 +24,8 @@ async def stream(context: Context, request: Request) -> Response:
     refuse_unknown_query(request, ("topics", "from", "as"))
     form = read_form(request)
     names = _names(request)
-    begin = query_text(request, "from") or "latest"
+    begin = query_text(request, "from")
+    begin = "latest" if begin is None else begin
     if begin not in ("earliest", "latest"):
         raise Problem(400, "bad-parameter", f"from={begin[:64]!r} is not known", "one of earliest, latest")
     last_event_id = request.headers.get("last-event-id")
@@ -48,8 +49,8 @@ async def stream(context: Context, request: Request) -> Response:
 def _names(request: Request) -> list[str]:
     more = query_text(request, "topics")
     names = [request.path_params["name"]] if "name" in request.path_params else []
-    names += more.split(",") if more else []
-    if not names:
+    names += [] if more is None else more.split(",")
+    if not any(names):
         raise Problem(400, "bad-parameter", "topics is missing", "add ?topics=orders,payments")
     names = list(dict.fromkeys(names))
     if len(names) > TOPICS_MAX:
