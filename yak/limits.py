@@ -76,6 +76,9 @@ PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 """More in one request would stop the broker for seconds while their files are made; Kafka allows about as many."""
 TOPICS_PER_CREATE_MAX: Final = 1_000
 """Topics in one CreateTopics; the rest can come in the next."""
+GUESTS_MAX: Final = 1_000
+"""Brokers that are no YAK brokers in the metadata; past it a new one takes the place of the one that was closed first. Each is in
+every image and snapshot."""
 CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
 """Bytes of one config value: it is stored, logged and sent whole."""
 

@@ -47,7 +47,7 @@ class Reading:
 
     def take(self, broker: Broker, result: list[Any] | None, error: BaseException | None) -> None:
         """Put what the job read into the answers; a failed read is the partition's storage error."""
-        for position, (index, _plan) in enumerate(self.pending):
+        for position, (index, plan) in enumerate(self.pending):
             answer = self.answers[index][1]
             if error is not None or result is None:
                 if isinstance(error, LogDirectoryFailure):
@@ -55,6 +55,7 @@ class Reading:
                 answer.error_code = ErrorCode.kafka_storage_error
             else:
                 answer.records = result[position]
+                answer.next_offset = plan.next_offset
         self.pending = []
 
 
@@ -135,6 +136,7 @@ def _slice(broker: Broker, reading: Reading, partition: Partition, item: FetchIt
     if part is None:
         return False
     answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log.log_start_offset, part)
+    answer.next_offset = log.read_end
     reading.answers.append((item, answer))
     reading.bytes_count += len(part)
     return True
@@ -239,5 +241,6 @@ def _read(
         reading.bytes_count += max(budget, 1)
     else:
         answer.records = found
+        answer.next_offset = log.read_end
         reading.bytes_count += len(found)
     return answer

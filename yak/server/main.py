@@ -31,6 +31,7 @@ from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
 from yak.server.http import serving
 from yak.server.http.start import make_http_server
+from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
 from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
@@ -118,6 +119,7 @@ class Server:
             limits=_limits(self._config, limit - pool_size - _OTHER_HANDLES),
             store=self._store,
             on_ready=self._ready,
+            latencies=Latencies(broker.counters),
         )
         for event in self._early:
             shell.post(event)

@@ -24,7 +24,7 @@ from hypercorn.typing import AppWrapper, ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 from yak.server.http.context import HttpLimits
-from yak.server.http.patient import PatientStream
+from yak.server.http.patient import STREAM, PatientStream
 from yak.server.http.problems import Problem
 from yak.server.http.replies import body_of
 from yak.server.http.strict import StrictConnection
@@ -43,7 +43,8 @@ class HttpConnection(TCPServer):
     def __init__(
         self, limits: HttpLimits, app: AppWrapper, config: Config, worker: WorkerContext, stream: PatientStream
     ) -> None:
-        super().__init__(app, config, worker, ConnectionState({}), stream)  # type: ignore[arg-type]
+        # A handler that sends for long finds its stream in the scope.
+        super().__init__(app, config, worker, ConnectionState({STREAM: stream}), stream)  # type: ignore[arg-type]
         self._limits = limits
         self._is_ending = False
         self._head_since: float | None = trio.current_time()

@@ -1,5 +1,6 @@
 """What every handler is given: the broker to look at, the door to ask by, and what was set at the start."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,24 @@ class HttpLimits:
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
     json_depth_max: int = 64
+    records_per_request_max: int = 10_000
+    """Written or read by one request; an upload or a stream has no such bound."""
+    answer_bytes_max: int = 4 * 1024 * 1024
+    """Of records in one answer, before they become JSON; one record may be larger."""
+    decompressed_bytes_max: int = 32 * 1024 * 1024
+    """Of one batch that is shown."""
+    retry_ms: int = 3_000
+    """How long a moment of leadership change is waited out."""
+    csv_row_chars_max: int = 1024 * 1024
+    csv_rows_per_batch: int = 500
+    failed_rows_named_max: int = 20
+    streams_max: int = 256
+    stream_partitions_max: int = 256
+    """Of one stream: the id of each event names them all."""
+    heartbeat_ms: int = 15_000
+    event_listeners_max: int = 256
+    events_kept_max: int = 10_000
+    """For listeners that come back; about 3 MB."""
 
 
 @dataclass(slots=True)
@@ -49,5 +68,7 @@ class Context:
     started_ms: int = 0
     body_bytes_held: int = 0
     """Of bodies that are being read or worked on."""
+    connections: Callable[[], int] = lambda: 0
+    """How many HTTP connections are open."""
     parts: dict[str, Any] = field(default_factory=dict)
     """What groups of routes keep between requests (consumer instances, listeners), each under its own name."""

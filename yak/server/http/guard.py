@@ -10,16 +10,13 @@
 
 import hmac
 import ipaddress
-import socket
-from typing import Final
 
 from starlette.requests import Request
 
 from yak.server.http.context import Context
+from yak.server.http.hosts import host_name, is_own_name
 from yak.server.http.problems import Problem
 from yak.server.http.route import Route
-
-_LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
 def check(context: Context, request: Request, route: Route) -> None:
@@ -56,32 +53,15 @@ def is_local(request: Request) -> bool:
 def _check_host(context: Context, request: Request) -> None:
     if "host" not in request.headers:  # only HTTP/1.0 gets here without one, and browsers do not speak it
         return
-    name = host_name(request.headers["host"])
-    known = (*_LOCAL_NAMES, context.host.lower(), context.advertised_host.lower(), socket.gethostname().lower())
-    if name in known or _is_address(name):
+    host = request.headers["host"]
+    if is_own_name(context, host):
         return
     raise Problem(
         421,
         "wrong-host",
-        f"this broker is not {name[:64]!r}",
+        f"this broker is not {host_name(host)[:64]!r}",
         "ask by its address or the name it advertises, or send the token of its YAK_HTTP_TOKEN",
     )
-
-
-def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets, in lower case."""
-    if host.startswith("["):
-        name, closed, _ = host[1:].partition("]")
-        return name.lower() if closed else ""
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_origin(request: Request) -> None:

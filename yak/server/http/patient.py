@@ -1,19 +1,28 @@
-"""A stream with a deadline for a peer that takes nothing, and with what was read of it before."""
+"""A stream with a deadline for a peer that takes nothing, what was read of it before, and HTTP's share of the loop."""
 
+import os
 from typing import Final
 
 import trio
 
+from yak.server.http.fair_share import FairShare
+
+STREAM: Final = "stream"
+"""Under this name the ASGI scope's state has the connection's `PatientStream`."""
 _PIECE_BYTES: Final = 64 * 1024
 
 
 class PatientStream:
-    """Sends piece by piece, each within the deadline; a peer that takes none in time is dropped."""
+    """Begins with what was `said` already; what comes is handed on when it is HTTP's turn.
 
-    def __init__(self, stream: trio.SocketStream, deadline_seconds: float, said: bytes = b"") -> None:
+    It sends piece by piece, each within the deadline; a peer that takes none in time is dropped.
+    """
+
+    def __init__(self, stream: trio.SocketStream, said: bytes, deadline_seconds: float, share: FairShare) -> None:
         self._stream = stream
         self._said = said
         self._deadline_seconds = deadline_seconds
+        self._share = share
         self.socket = stream.socket
 
     async def send_all(self, data: bytes) -> None:
@@ -30,12 +39,25 @@ class PatientStream:
             self.drop()  # part of an answer went out: nothing sensible can follow
             raise
 
+    def send_now(self, data: bytes | memoryview) -> int:
+        """Send what the kernel takes at once, past whoever sends otherwise; gives how much. Raises OSError."""
+        descriptor = self.socket.fileno()
+        if descriptor < 0:
+            raise BrokenPipeError("the connection is closed")
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            return 0
+
     async def receive_some(self, max_bytes: int) -> bytes:
         """As of the stream."""
         if self._said:
             said, self._said = self._said, b""
-            return said
-        return bytes(await self._stream.receive_some(max_bytes))
+        else:
+            said = bytes(await self._stream.receive_some(max_bytes))
+        if said:
+            await self._share.turn()
+        return said
 
     async def send_eof(self) -> None:
         """As of the stream."""

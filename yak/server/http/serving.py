@@ -1,7 +1,7 @@
 """The HTTP port: bound with the Kafka port, so that one in use is told at once; the rest is loaded at the first connection.
 
-Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on connections for each address and in total, and
-a deadline for a client that takes nothing.
+Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on connections for each address and in total, a
+deadline for a client that takes nothing, health checks that need no Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
 """
 
 import errno
@@ -14,6 +14,8 @@ import trio
 
 from yak.errors import UsageError
 from yak.server import listener, log
+from yak.server.http import quick
+from yak.server.http.fair_share import FairShare
 from yak.server.http.patient import PatientStream
 
 if TYPE_CHECKING:
@@ -56,9 +58,15 @@ class HttpServer:
         self._routes = routes
         self._connections = 0
         self._per_ip: dict[str, int] = {}
+        self._quick = quick.QuickAnswers(context)
+        self._quick_scopes: dict[trio.CancelScope, None] = {}
+        self._share = FairShare(context.shell.counters)
+        context.parts["fair_share"] = self._share
         self._make: Any = None
         self._loading: trio.Lock | None = None
         self._terminated: Any = None
+        self.gave_back = trio.Event()
+        """Set once nothing in the cluster is held for clients of HTTP any more, or that took too long."""
 
     def listen(self) -> None:
         """Let clients connect. Raises UsageError when another process was faster."""
@@ -66,6 +74,12 @@ class HttpServer:
 
     async def run(self, stopping: trio.Event) -> None:
         """Accept until `stopping` is set; then answers that are under way get a moment to end."""
+        try:
+            await self._serve(stopping)
+        finally:
+            self.gave_back.set()
+
+    async def _serve(self, stopping: trio.Event) -> None:
         self._loading = trio.Lock()
         async with trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
@@ -75,7 +89,17 @@ class HttpServer:
                 accepting.cancel_scope.cancel()
             if self._terminated is not None:
                 await self._terminated.set()
+            for scope in self._quick_scopes:
+                scope.cancel()
+            await self._give_back()
             handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
+
+    async def _give_back(self) -> None:
+        with trio.move_on_after(self._context.limits.graceful_stop_ms / 1000):
+            async with trio.open_nursery() as nursery:
+                for give_back in self._context.at_stop:
+                    nursery.start_soon(give_back)
+        self.gave_back.set()
 
     async def _accept_all(self, listening: socket.socket, handlers: trio.Nursery) -> None:
         with listening:
@@ -114,18 +138,34 @@ class HttpServer:
             return
         self._connections += 1
         self._per_ip[ip] = held + 1
+        self._share.enter()
         try:
-            make = await self._loaded()
-            await make(PatientStream(stream, limits.send_deadline_ms / 1000))
+            await self._share.timed(self._speak(stream))
         except Exception as error:  # noqa: BLE001 - one connection's bug must not end the others
             self._note_bug(error)
         finally:
+            self._share.leave()
             self._connections -= 1
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
                 del self._per_ip[ip]
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
+
+    async def _speak(self, stream: trio.SocketStream) -> None:
+        limits = self._context.limits
+        said = b""
+        with trio.CancelScope() as scope:
+            self._quick_scopes[scope] = None
+            try:
+                said = await quick.serve(
+                    stream, self._quick, self._share.turn, limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
+                )
+            finally:
+                del self._quick_scopes[scope]
+        if said:
+            make = await self._loaded()
+            await make(PatientStream(stream, said, limits.send_deadline_ms / 1000, self._share))
 
     def _note_bug(self, error: BaseException) -> None:
         if is_only_the_peer(error):
@@ -141,7 +181,7 @@ class HttpServer:
             async with self._loading:
                 if self._make is None:
                     load = await trio.to_thread.run_sync(_load)
-                    self._make, self._terminated = load(self._context, self._routes)
+                    self._make, self._terminated = load(self._context, self._share, self._routes)
         return self._make
 
     @property
@@ -158,10 +198,14 @@ def _load() -> Any:
     from yak.server.http.app import make_app
     from yak.server.http.connection import HttpConnection
 
-    def make(context: "Context", routes: "Sequence[Route] | None") -> tuple[Any, Any]:
+    def make(context: "Context", share: FairShare, routes: "Sequence[Route] | None") -> tuple[Any, Any]:
         config = _config(Config(), context.limits)
         worker = WorkerContext(None)
-        application: Any = make_app(context, routes)
+        answer: Any = make_app(context, routes)
+
+        async def application(*arguments: Any) -> None:
+            await share.timed(answer(*arguments))
+
         app = wrap_app(application, config.wsgi_max_body_size, "asgi")
         return partial(HttpConnection, context.limits, app, config, worker), worker.terminated
 

@@ -34,5 +34,6 @@ def make_http_server(
         started_ms=shell.clock.now_ms(),
     )
     server = HttpServer(sockets, context)
+    context.connections = lambda: server.connections
     server.listen()
     return partial(server.run, stopping)
