@@ -166,8 +166,7 @@ async def assignments(context: Context, request: Request, media_type: str) -> Re
     """The partitions that are read now, by the group's decision or as assigned."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
-    instance = instances.find(*_key(request))
-    found = await instances.look(instance, instance.consumer.assignment)
+    found = instances.find(*_key(request)).consumer.assignment()
     return _answer({"partitions": [{"topic": topic, "partition": number} for topic, number in found]}, media_type)
 
 
@@ -199,6 +198,8 @@ def partition_counts(context: Context) -> Callable[[str], int | None]:
 @_as_the_proxy
 async def records(context: Context, request: Request, _media_type: str) -> Response:
     """Records that this instance did not have yet; an empty list when none came in time."""
+    if request.method == "HEAD":  # which every GET has, and nobody expects to lose records by
+        raise Problem(405, "method-not-allowed", "HEAD would take records and show none", "use GET")
     refuse_unknown_query(request, ("timeout", "max_bytes"))
     asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
     asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)

@@ -26,8 +26,8 @@ from yak.server.options import bracketed
 
 TEND_SECONDS: Final = 1.0
 _CLOSE_SECONDS_MAX: Final = 5.0
-_SPARE_THREADS: Final = 8
-"""Beyond one for each instance: for what only looks, and for tending."""
+_LOOKS_MAX: Final = 8
+"""At once, of all instances: those beyond wait, and hold up only each other."""
 Source: TypeAlias = Literal["nothing", "topics", "pattern", "partitions"]
 _Key: TypeAlias = tuple[str, str]
 _T = TypeVar("_T")
@@ -43,6 +43,8 @@ class Instance:
     consumer: KafkaConsumer
     used_at: float
     """On Trio's clock: when the last request began or ended."""
+    polled_at: float = 0.0
+    """When librdkafka was last asked for records, on the same clock."""
     source: Source = "nothing"
     topics: tuple[str, ...] = ()
     """What is subscribed to, for a pattern what it means now."""
@@ -69,8 +71,9 @@ class Instances:
         self._closing: dict[Instance, None] = {}
         self._is_tending = False
         self._is_stopping = False
-        # One request at a time for each, so that no long poll of one waits for that of another.
-        self._threads = trio.CapacityLimiter(context.limits.consumers_max + _SPARE_THREADS)
+        # One thread for each, so that no long poll of one waits for that of another, and one to tend them.
+        self._threads = trio.CapacityLimiter(context.limits.consumers_max + 1)
+        self._look_threads = trio.CapacityLimiter(_LOOKS_MAX)
         context.at_stop.append(self.close_all)
 
     def __len__(self) -> int:
@@ -198,11 +201,13 @@ class Instances:
         if instance.is_gone:
             raise unknown_instance()
         instance.looks += 1
+        instance.consumer.is_looked_at = True
         try:
-            return await trio.to_thread.run_sync(work, *args, limiter=self._threads)
+            return await trio.to_thread.run_sync(work, *args, limiter=self._look_threads)
         finally:
             instance.looks -= 1
             if not instance.looks:
+                instance.consumer.is_looked_at = False
                 instance.unused.set()
                 instance.unused = trio.Event()
 
@@ -225,12 +230,13 @@ class Instances:
         idle_seconds_max = self._context.limits.consumer_idle_ms_max / 1000
         idle: list[Instance] = []
         for instance in list(self._table.values()):
-            if instance.is_busy or instance.looks or not instance.is_open:
+            if instance.is_busy or not instance.is_open:
                 continue
-            if now - instance.used_at >= idle_seconds_max:
+            if now - instance.used_at >= idle_seconds_max and not instance.looks:
                 log.write("info", "rest-consumer-expired", {"group": instance.group, "instance": instance.name})
                 self._start_closing(instance)
-            elif now - instance.used_at >= TEND_SECONDS and not instance.turn.locked():
+            elif now - instance.polled_at >= TEND_SECONDS and not instance.turn.locked():
+                instance.polled_at = now
                 instance.turn.acquire_nowait()
                 idle.append(instance)
         try:

@@ -1,6 +1,8 @@
 """One librdkafka consumer and its inbox. Every method may wait, so threads call them, one at a time for each consumer.
 
-Only `interrupt` and `end_soon` may come from another thread meanwhile, and what only looks (`assignment`, `committed`).
+Only `interrupt` and `end_soon` may come from another thread meanwhile, and what only looks: `assignment`, which waits for
+nothing, and `committed`. confluent-kafka lets one thread into a handle at a time, and the next one in by luck; a read
+steps aside between two waits for who looks.
 """
 
 import contextlib
@@ -19,7 +21,7 @@ from yak.server.http.problems import Problem
 
 RECORDS_MAX: Final = 10_000
 """In one answer: records without key and value have no bytes."""
-SLICE_S: Final = 0.1
+SLICE_S: Final = 0.2
 """One wait for records; between two, an interruption is heard."""
 QUIET_S: Final = 0.05
 """When nothing more came for so long, an answer is given with what there is."""
@@ -30,6 +32,8 @@ _TENDED_BYTES: Final = 64 * 1024
 _TENDED_RECORDS: Final = 1_000
 _EVENTS_PER_TENDING: Final = 10
 _LOG_LINES_MAX: Final = 20
+_ASIDE_S: Final = 0.02
+"""What a look needs to get in between two waits of a read: it tries every few milliseconds."""
 _PASSING: Final = (
     "_TRANSPORT",
     "_ALL_BROKERS_DOWN",
@@ -60,6 +64,9 @@ class KafkaConsumer:
         self._resting = False
         self._failure: Any = None
         self._stored: dict[TopicPartition, Offset] = {}
+        self._ours: dict[TopicPartition, None] = {}
+        self.is_looked_at = False
+        """A look waits to get in."""
 
     def open(self, bootstrap: str, group: str, client_id: str) -> None:
         """Make the consumer; it connects by itself."""
@@ -99,32 +106,32 @@ class KafkaConsumer:
             if self._shares:
                 self._handle.unsubscribe()
                 deadline = time.monotonic() + _SEEK_S
-                while self._handle.assignment() and time.monotonic() < deadline and not self._is_ending:
+                while self._ours and time.monotonic() < deadline and not self._is_ending:
                     self._accept([self._handle.poll(SLICE_S)])
             else:
                 self._handle.unassign()
         self._shares = False
-        self._inbox.forget_all()
-        self._resting = False
+        self._nothing_is_ours()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these without sharing them, each from where the group committed; replaces what was assigned before."""
+        wanted = dict.fromkeys(partitions)
         self._store_given()
         with explained("the partitions could not be assigned"):
-            self._handle.assign([self._wire(*each) for each in partitions])
+            self._handle.assign(self._wires(wanted))
         self._shares = False
-        self._inbox.forget_all()
-        self._resting = False
+        self._nothing_is_ours()
+        self._ours = wanted
 
     def assignment(self) -> list[TopicPartition]:
-        """What is read now, sorted."""
-        with explained("the assignment is not known"):
-            return sorted(TopicPartition(wire.topic, wire.partition) for wire in self._handle.assignment())
+        """What is read now, sorted. Waits for nothing."""
+        return sorted(self._ours)
 
     def _assigned(self, handle: Any, wires: list[Any]) -> None:
         handle.assign(wires)
         if self._resting:
             handle.pause(wires)
+        self._ours = dict.fromkeys(TopicPartition(wire.topic, wire.partition) for wire in wires)
 
     def _revoked(self, _handle: Any, wires: list[Any]) -> None:
         # librdkafka commits what is stored once this returns.
@@ -132,10 +139,20 @@ class KafkaConsumer:
         self._lost(_handle, wires)
 
     def _lost(self, _handle: Any, wires: list[Any]) -> None:
-        gone = [TopicPartition(wire.topic, wire.partition) for wire in wires]
+        gone = dict.fromkeys(TopicPartition(wire.topic, wire.partition) for wire in wires)
+        self._ours = {each: None for each in self._ours if each not in gone}
         self._inbox.forget(gone)
         for each in gone:
             self._stored.pop(each, None)
+
+    def _nothing_is_ours(self) -> None:
+        self._ours = {}
+        self._stored.clear()
+        self._inbox.forget_all()
+        self._resting = False
+
+    def _wires(self, partitions: Iterable[TopicPartition]) -> list[Any]:
+        return [self._wire(*each) for each in partitions]
 
     # --------------------------------------------------------------------------------------------------- records
 
@@ -176,6 +193,8 @@ class KafkaConsumer:
             if message is None and may_end:
                 return
             self._accept([message])
+            if self.is_looked_at:
+                time.sleep(_ASIDE_S)
 
     def _accept(self, messages: Iterable[Any]) -> None:
         for message in messages:
@@ -211,8 +230,13 @@ class KafkaConsumer:
         Some records come with it and wait for the next read; when they are many, fetching rests until then.
         """
         with contextlib.suppress(Problem), explained(""):
-            if not self._resting and (self._inbox.bytes_held >= _TENDED_BYTES or len(self._inbox) >= _TENDED_RECORDS):
-                self._handle.pause(self._handle.assignment())
+            if not self._resting:
+                while self._inbox.bytes_held < _TENDED_BYTES and len(self._inbox) < _TENDED_RECORDS:
+                    messages = self._handle.consume(_BATCH, 0)
+                    if not messages:
+                        return
+                    self._accept(messages)
+                self._handle.pause(self._wires(self._ours))
                 self._resting = True
             for _ in range(_EVENTS_PER_TENDING):
                 message = self._handle.poll(0)
@@ -224,7 +248,7 @@ class KafkaConsumer:
         if self._resting:
             self._resting = False
             with explained("fetching could not go on"):
-                self._handle.resume(self._handle.assignment())
+                self._handle.resume(self._wires(self._ours))
 
     # --------------------------------------------------------------------------------------------------- offsets
 
@@ -257,7 +281,7 @@ class KafkaConsumer:
         if not wanted:
             return {}
         with explained("the committed offsets are not known"):
-            answers = self._handle.committed([self._wire(*each) for each in wanted], timeout=_ASK_S)
+            answers = self._handle.committed(self._wires(wanted), timeout=_ASK_S)
         for wire in answers:
             if wire.error is not None:
                 raise kafka_failure(wire.error, f"what is committed for {wire.topic}-{wire.partition} is not known")
@@ -273,8 +297,7 @@ class KafkaConsumer:
             return
         given = self._inbox.uncommitted()
         fresh = {each: found for each, found in given.items() if self._stored.get(each) != found.offset}
-        ours = self.assignment() if fresh else []
-        wires = [self._wire(*each, found.offset) for each, found in fresh.items() if each in ours]
+        wires = [self._wire(*each, found.offset) for each, found in fresh.items() if each in self._ours]
         if wires:
             # A partition that went away this very moment is read by somebody else, from what was committed.
             with contextlib.suppress(Problem), explained(""):
@@ -320,9 +343,8 @@ class KafkaConsumer:
         return {TopicPartition(wire.topic, wire.partition): wire.offset for wire in answers}
 
     def _require_ours(self, partitions: Iterable[TopicPartition]) -> None:
-        ours = dict.fromkeys(self.assignment())
         for each in partitions:
-            if each not in ours:
+            if each not in self._ours:
                 raise illegal_state(
                     f"No current assignment for partition {each}",
                     "GET .../assignments shows what this instance reads; a group gives partitions out within seconds",
@@ -351,6 +373,6 @@ class KafkaConsumer:
             self._store_given()
         with contextlib.suppress(Problem), explained(""):
             handle.close()
-        self._inbox.forget_all()
+        self._nothing_is_ours()
         # The callbacks of the handle hold this object, and nobody collects cycles in a broker.
         self._handle = None

@@ -30,6 +30,7 @@ async def read(instances: Instances, instance: Instance, request: Request, wait_
             body, given, kept = await instances.move(_read_in_thread, instances, instance, wait_s, bytes_max)
         except Problem as problem:  # kept out of the nursery, which would wrap it
             failure = problem
+        instance.polled_at = trio.current_time()
         nursery.cancel_scope.cancel()
     if client.is_gone or instance.is_gone:
         given, kept = [], given + kept

@@ -91,7 +91,7 @@ def _name(body: Mapping[str, Any]) -> str | None:
 
 
 def _check_name(what: str, value: str) -> None:
-    if not re.search(NAME_PATTERN, value) or len(value) > NAME_LENGTH_MAX:
+    if not re.fullmatch(NAME_PATTERN, value) or len(value) > NAME_LENGTH_MAX:
         raise bad_config(
             f"{what} is {value[:64]!r}", f"a name has 1 to {NAME_LENGTH_MAX} characters, no / and none that controls"
         )
