@@ -59,6 +59,8 @@ class HttpServer:
         self._make: Any = None
         self._loading: trio.Lock | None = None
         self._terminated: Any = None
+        self.gave_back = trio.Event()
+        """Set once nothing in the cluster is held for clients of HTTP any more, or that took too long."""
 
     def listen(self) -> None:
         """Let clients connect. Raises UsageError when another process was faster."""
@@ -66,6 +68,12 @@ class HttpServer:
 
     async def run(self, stopping: trio.Event) -> None:
         """Accept until `stopping` is set; then answers that are under way get a moment to end."""
+        try:
+            await self._serve(stopping)
+        finally:
+            self.gave_back.set()
+
+    async def _serve(self, stopping: trio.Event) -> None:
         self._loading = trio.Lock()
         async with trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
@@ -80,7 +88,15 @@ class HttpServer:
                 await self._terminated.set()
             for scope in self._quick_scopes:
                 scope.cancel()
+            await self._give_back()
             handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
+
+    async def _give_back(self) -> None:
+        with trio.move_on_after(self._context.limits.graceful_stop_ms / 1000):
+            async with trio.open_nursery() as nursery:
+                for give_back in self._context.at_stop:
+                    nursery.start_soon(give_back)
+        self.gave_back.set()
 
     async def _handle(self, stream: trio.SocketStream) -> None:
         limits = self._context.limits

@@ -4,6 +4,7 @@ from yak.server.http.route import Route
 from yak.server.http.routes import (
     cluster,
     consume,
+    consumers,
     csv_upload,
     events,
     failover,
@@ -23,6 +24,7 @@ from yak.server.http.routes import (
 ROUTES: tuple[Route, ...] = (
     *cluster.ROUTES,
     *consume.ROUTES,
+    *consumers.ROUTES,
     *csv_upload.ROUTES,
     *events.ROUTES,
     *failover.ROUTES,
