@@ -326,6 +326,7 @@ class Log:
             return EMPTY
         newest = self.newest_batch(offset, up_to, max_bytes)
         if newest is not None:
+            self.read_end = up_to
             return newest
         tail = self.tail
         if tail is not None:

@@ -195,6 +195,7 @@ def test_a_group_is_described_with_members_and_lag_by_every_broker(cluster, new_
             assert found["coordinator"] == listed[group]["coordinator"]
             (member,) = found["members"]
             assert member["assignment"] == [{"topic": topic, "partition": 0}]
+            assert member["topics"] == [topic]
             (place,) = found["partitions"]
             assert (place["committed"], place["high_watermark"], place["lag"]) == (5, 7, 2)
             assert place["member_id"] == member["member_id"]

@@ -233,7 +233,8 @@ def test_a_groups_life_is_told_by_its_coordinator(cluster, new_name, protocol):
         member = consumer_again(cluster, topic, group, protocol)
         try:
             events.until("group-stable", group=group)
-            assert "group-rebalancing" in events.kinds()
+            # with one member the consumer protocol has nothing to wait for
+            assert protocol == "consumer" or "group-rebalancing" in events.kinds()
         finally:
             member.close()
         events.until("group-empty", group=group)

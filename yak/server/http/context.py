@@ -1,6 +1,6 @@
 """What every handler is given: the broker to look at, the door to ask by, and what was set at the start."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,15 @@ class HttpLimits:
     event_listeners_max: int = 256
     events_kept_max: int = 10_000
     """For listeners that come back; about 3 MB."""
+    consumers_max: int = 64
+    """Instances of consumer groups in this broker, each with threads and queues of its own (see docs/http.md)."""
+    consumers_per_group_max: int = 32
+    consumer_idle_ms_max: int = 300_000
+    """An instance that nobody used for so long is closed; the REST proxy's `consumer.instance.timeout.ms`."""
+    consumer_wait_ms_max: int = 300_000
+    """The longest wait of one read."""
+    consumer_answer_bytes_max: int = 2 * 1024 * 1024
+    """Of keys and values in one answer, whatever `max_bytes` says."""
 
 
 @dataclass(slots=True)
@@ -72,3 +81,5 @@ class Context:
     """How many HTTP connections are open."""
     parts: dict[str, Any] = field(default_factory=dict)
     """What groups of routes keep between requests (consumer instances, listeners), each under its own name."""
+    at_stop: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What gives back what is held in the cluster; called when the broker is told to stop, while it still answers Kafka."""

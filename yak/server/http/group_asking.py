@@ -20,6 +20,7 @@ from yak.broker.apis import (
 from yak.broker.liveness import serving_brokers
 from yak.errors import ErrorCode
 from yak.groups.classic.assignment import assigned_partitions
+from yak.groups.classic.subscription import subscribed_topics
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.server.http.context import Context
@@ -220,7 +221,7 @@ async def _classic(context: Context, group_id: str, node_id: NodeId) -> dict[str
             {
                 **_member(member),
                 "epoch": None,
-                "topics": None,
+                "topics": _subscribed(member.member_metadata) if is_told else None,
                 "assignment": _read(member.member_assignment) if is_told else None,
                 "target": None,
             }
@@ -238,6 +239,11 @@ def _member(member: Any) -> dict[str, Any]:
         "host": member.client_host,
         "instance_id": instance_id,
     }
+
+
+def _subscribed(metadata: bytes) -> list[str] | None:
+    found = subscribed_topics([metadata])
+    return None if found is None else sorted(found)
 
 
 def _read(assignment: bytes) -> list[dict[str, Any]] | None:
