@@ -43,7 +43,6 @@ class HttpConnection(TCPServer):
     def __init__(
         self, limits: HttpLimits, app: AppWrapper, config: Config, worker: WorkerContext, stream: PatientStream
     ) -> None:
-        # A handler that sends for long finds its stream in the scope.
         super().__init__(app, config, worker, ConnectionState({STREAM: stream}), stream)  # type: ignore[arg-type]
         self._limits = limits
         self._is_ending = False

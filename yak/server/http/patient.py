@@ -1,28 +1,31 @@
-"""A stream with a deadline for a peer that takes nothing, what was read of it before, and HTTP's share of the loop."""
+"""A stream with a deadline for a peer that takes nothing, with what was read of it before, that waits for HTTP's turn."""
 
 import os
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 
-from yak.server.http.fair_share import FairShare
-
 STREAM: Final = "stream"
-"""Under this name the ASGI scope's state has the connection's `PatientStream`."""
+"""Under this name the ASGI scope's state has the connection's `PatientStream`: a handler that sends for long finds it there."""
 _PIECE_BYTES: Final = 64 * 1024
 
 
 class PatientStream:
-    """Begins with what was `said` already; what comes is handed on when it is HTTP's turn.
+    """Sends piece by piece, each within the deadline; a peer that takes none in time is dropped. What comes is handed on when
+    `turn` returns."""
 
-    It sends piece by piece, each within the deadline; a peer that takes none in time is dropped.
-    """
-
-    def __init__(self, stream: trio.SocketStream, said: bytes, deadline_seconds: float, share: FairShare) -> None:
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        deadline_seconds: float,
+        said: bytes = b"",
+        turn: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    ) -> None:
         self._stream = stream
         self._said = said
         self._deadline_seconds = deadline_seconds
-        self._share = share
+        self._turn = turn
         self.socket = stream.socket
 
     async def send_all(self, data: bytes) -> None:
@@ -56,7 +59,7 @@ class PatientStream:
         else:
             said = bytes(await self._stream.receive_some(max_bytes))
         if said:
-            await self._share.turn()
+            await self._turn()
         return said
 
     async def send_eof(self) -> None:

@@ -91,7 +91,7 @@ def path_of(context: "Context", request: bytes) -> str | None:
         headers[name] = found[2]
     if headers.get("connection", "keep-alive").lower() != "keep-alive" or "host" not in headers:
         return None
-    return path if is_own_name(context, headers["host"]) else None
+    return path if context.token is not None or is_own_name(context, headers["host"]) else None
 
 
 async def serve(
@@ -101,21 +101,22 @@ async def serve(
     first_seconds: float,
     idle_seconds: float,
 ) -> bytes:
-    """Answer until something comes that is not for us, and give that; empty when the peer is gone, says nothing
-    in its first seconds, or is idle for too long.
+    """Answer until something comes that is not for us, and give that; empty when the peer is gone, or idle for too long.
+
+    It has `first_seconds` for its first request.
 
     `turn` is waited for before each answer. What a peer takes slowly it takes at its own cost: one that takes nothing in
     `idle_seconds` is gone. Raises OSError and trio.BrokenResourceError.
     """
-    seconds = first_seconds
+    patience = first_seconds
     while True:
-        with trio.move_on_after(seconds):
+        with trio.move_on_after(patience):
             request = bytes(await stream.receive_some(_READ_BYTES))
             answer = answers.answer(request) if request else None
             if answer is None:
                 return request
             await turn()
             await stream.send_all(answer)
-            seconds = idle_seconds
+            patience = idle_seconds
             continue
         return b""

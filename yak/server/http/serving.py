@@ -74,13 +74,13 @@ class HttpServer:
 
     async def run(self, stopping: trio.Event) -> None:
         """Accept until `stopping` is set; then answers that are under way get a moment to end."""
+        self._loading = trio.Lock()
         try:
-            await self._serve(stopping)
+            await self._accept(stopping)
         finally:
             self.gave_back.set()
 
-    async def _serve(self, stopping: trio.Event) -> None:
-        self._loading = trio.Lock()
+    async def _accept(self, stopping: trio.Event) -> None:
         async with trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
                 for sock in self._sockets:
@@ -140,7 +140,7 @@ class HttpServer:
         self._per_ip[ip] = held + 1
         self._share.enter()
         try:
-            await self._share.timed(self._speak(stream))
+            await self._share.timed(self._serve(stream))
         except Exception as error:  # noqa: BLE001 - one connection's bug must not end the others
             self._note_bug(error)
         finally:
@@ -152,20 +152,19 @@ class HttpServer:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
 
-    async def _speak(self, stream: trio.SocketStream) -> None:
+    async def _serve(self, stream: trio.SocketStream) -> None:
         limits = self._context.limits
         said = b""
         with trio.CancelScope() as scope:
             self._quick_scopes[scope] = None
             try:
-                said = await quick.serve(
-                    stream, self._quick, self._share.turn, limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
-                )
+                first_seconds, idle_seconds = limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
+                said = await quick.serve(stream, self._quick, self._share.turn, first_seconds, idle_seconds)
             finally:
                 del self._quick_scopes[scope]
         if said:
             make = await self._loaded()
-            await make(PatientStream(stream, said, limits.send_deadline_ms / 1000, self._share))
+            await make(PatientStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
 
     def _note_bug(self, error: BaseException) -> None:
         if is_only_the_peer(error):
@@ -181,7 +180,7 @@ class HttpServer:
             async with self._loading:
                 if self._make is None:
                     load = await trio.to_thread.run_sync(_load)
-                    self._make, self._terminated = load(self._context, self._share, self._routes)
+                    self._make, self._terminated = load(self._context, self._routes, self._share)
         return self._make
 
     @property
@@ -198,7 +197,7 @@ def _load() -> Any:
     from yak.server.http.app import make_app
     from yak.server.http.connection import HttpConnection
 
-    def make(context: "Context", share: FairShare, routes: "Sequence[Route] | None") -> tuple[Any, Any]:
+    def make(context: "Context", routes: "Sequence[Route] | None", share: FairShare) -> tuple[Any, Any]:
         config = _config(Config(), context.limits)
         worker = WorkerContext(None)
         answer: Any = make_app(context, routes)
