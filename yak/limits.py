@@ -55,6 +55,8 @@ partitions of a full fetch session (37 bytes each)."""
 REQUEST_ELEMENTS_MAX: Final = 250_000
 """Array elements and tagged fields of one request, all together. Decoding that many takes about 0.2 s, and no real request has
 them: a fetch of 100,000 partitions fits twice."""
+ANSWER_ELEMENTS_MAX: Final = 4_000_000
+"""Likewise in an answer of another broker: the metadata of 100,000 partitions has eight for each."""
 TAGGED_FIELDS_MAX: Final = 1000
 """Tagged fields of one structure; Kafka's schemas use at most four; the rest is a newer client's, or an attack."""
 TOPIC_IDS_CACHED_MAX: Final = 10_000

@@ -116,22 +116,25 @@ def test_group_lag_is_known_by_the_coordinator_even_of_partitions_that_it_does_n
     for partition in range(3):
         produce(cluster, topic, 10, partition)
     consume(cluster, topic, group, 30)
-    wait_until(lambda: everywhere(cluster, "yak_group_members", group=group) == 0, "the group to be empty")
-    shown = [scrape(cluster, node).value("yak_group_lag_messages", group=group, topic=topic) for node in (1, 2, 3)]
-    assert sorted(each is None for each in shown) == [False, True, True]
-    assert sum(each or 0 for each in shown) == 0
+
+    def shown() -> list[float]:
+        """By each that shows any: who coordinates the group."""
+        found = [scrape(cluster, node).value("yak_group_lag_messages", group=group, topic=topic) for node in (1, 2, 3)]
+        return [lag for lag in found if lag is not None]
+
+    wait_until(lambda: shown() == [0], "all to be committed")
     for partition in range(3):
         produce(cluster, topic, partition + 1, partition)
-    wait_until(lambda: everywhere(cluster, "yak_group_lag_messages", group=group, topic=topic) == 6, "the lag")
+    wait_until(lambda: shown() == [6], "the lag of all three partitions")
     assert everywhere(cluster, "yak_group_lag_unknown_partitions") == 0
 
 
 def test_a_killed_broker_shows(cluster, new_name):
     topic = new_name()
     Admin(cluster.bootstrap).create_topic(
-        topic, assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2], [3]], configs={"min.insync.replicas": "3"}
+        topic, assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2]], configs={"min.insync.replicas": "3"}
     )
-    produce(cluster, topic, 1)
+    Admin(cluster.bootstrap).create_topic(new_name(), assignment=[[3]])
     for partition in range(3):
         produce(cluster, topic, 1, partition)
     wait_until(lambda: everywhere(cluster, "yak_under_replicated_partitions") == 0, "a whole cluster")
@@ -144,7 +147,7 @@ def test_a_killed_broker_shows(cluster, new_name):
 
     cluster.local.kill(3)
     wait_until(lambda: everywhere(cluster, "yak_under_min_isr_partitions") == 3, "three partitions below min ISR")
-    wait_until(lambda: scrape(cluster, 1).value("yak_offline_partitions") == 1, "the one with a single replica")
+    wait_until(lambda: scrape(cluster, 1).value("yak_offline_partitions") >= 1, "what had one replica")
     assert everywhere(cluster, "yak_under_replicated_partitions") >= 3
     wait_until(lambda: everywhere(cluster, "yak_is_controller") == 1, "a controller")
     assert everywhere(cluster, "yak_elections_total", cause="lost") > elected - died_with

@@ -18,6 +18,9 @@ class HttpLimits:
     connections_max: int = 512
     connections_per_ip_max: int = 256
     header_bytes_max: int = 16 * 1024
+    """Of the request line and the headers together."""
+    head_deadline_ms: int = 10_000
+    """From a head's first byte to its end; for the first one from the connection's start."""
     body_bytes_max: int = 16 * 1024 * 1024
     """Of a JSON body; an upload that is streamed has no bound but its rate."""
     body_in_flight_bytes_max: int = 64 * 1024 * 1024
@@ -25,7 +28,7 @@ class HttpLimits:
     body_deadline_ms: int = 30_000
     """For the whole body, and a second more for each 64 KiB."""
     send_deadline_ms: int = 30_000
-    """A client that takes nothing for so long is dropped."""
+    """A client that takes nothing (of 64 KiB) for so long is dropped."""
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
     json_depth_max: int = 64

@@ -20,7 +20,8 @@ def is_own_name(context: "Context", host: str) -> bool:
 def host_name(host: str) -> str:
     """The name in a Host header, without port and brackets, in lower case."""
     if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
+        name, closed, _ = host[1:].partition("]")
+        return name.lower() if closed else ""
     return host.rpartition(":")[0].lower() if ":" in host else host.lower()
 
 

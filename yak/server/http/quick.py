@@ -95,20 +95,28 @@ def path_of(context: "Context", request: bytes) -> str | None:
 
 
 async def serve(
-    stream: trio.SocketStream, answers: QuickAnswers, turn: Callable[[], Awaitable[None]], idle_seconds: float
+    stream: trio.SocketStream,
+    answers: QuickAnswers,
+    turn: Callable[[], Awaitable[None]],
+    first_seconds: float,
+    idle_seconds: float,
 ) -> bytes:
     """Answer until something comes that is not for us, and give that; empty when the peer is gone, or idle for too long.
+
+    It has `first_seconds` for its first request.
 
     `turn` is waited for before each answer. What a peer takes slowly it takes at its own cost: one that takes nothing in
     `idle_seconds` is gone. Raises OSError and trio.BrokenResourceError.
     """
+    patience = first_seconds
     while True:
-        with trio.move_on_after(idle_seconds):
+        with trio.move_on_after(patience):
             request = bytes(await stream.receive_some(_READ_BYTES))
             answer = answers.answer(request) if request else None
             if answer is None:
                 return request
             await turn()
             await stream.send_all(answer)
+            patience = idle_seconds
             continue
         return b""

@@ -4,7 +4,7 @@ Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on con
 deadline for a client that takes nothing, health checks that need no Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
 """
 
-import os
+import errno
 import socket
 from collections.abc import Sequence
 from functools import partial
@@ -16,14 +16,17 @@ from yak.errors import UsageError
 from yak.server import listener, log
 from yak.server.http import quick
 from yak.server.http.fair_share import FairShare
+from yak.server.http.patient import PatientStream
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context, HttpLimits
+    from yak.server.http.route import Route
 
-STREAM: Final = "stream"
-"""Under this name the ASGI scope's state has the connection's `PatientStream`."""
-_BACKLOG: Final = 256
+_PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
+_ACCEPT_AGAIN_SECONDS: Final = 0.1
 _ANY_PORT: Final = 0
+_BODY_PIECES_WAITING_MAX: Final = 4
+"""Of a body, read from the socket and not taken by its handler yet."""
 
 
 def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
@@ -47,9 +50,12 @@ def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
 class HttpServer:
     """Serves until it is stopped; nothing that a client does ends it."""
 
-    def __init__(self, sockets: Sequence[socket.socket], context: "Context") -> None:
+    def __init__(
+        self, sockets: Sequence[socket.socket], context: "Context", routes: "Sequence[Route] | None" = None
+    ) -> None:
         self._sockets = sockets
         self._context = context
+        self._routes = routes
         self._connections = 0
         self._per_ip: dict[str, int] = {}
         self._quick = quick.QuickAnswers(context)
@@ -68,20 +74,17 @@ class HttpServer:
 
     async def run(self, stopping: trio.Event) -> None:
         """Accept until `stopping` is set; then answers that are under way get a moment to end."""
+        self._loading = trio.Lock()
         try:
-            await self._serve(stopping)
+            await self._accept(stopping)
         finally:
             self.gave_back.set()
 
-    async def _serve(self, stopping: trio.Event) -> None:
-        self._loading = trio.Lock()
+    async def _accept(self, stopping: trio.Event) -> None:
         async with trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
                 for sock in self._sockets:
-                    listening = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-                    accepting.start_soon(
-                        partial(trio.serve_listeners, self._handle, [listening], handler_nursery=handlers)
-                    )
+                    accepting.start_soon(self._accept_all, sock, handlers)
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
             if self._terminated is not None:
@@ -97,6 +100,29 @@ class HttpServer:
                 for give_back in self._context.at_stop:
                     nursery.start_soon(give_back)
         self.gave_back.set()
+
+    async def _accept_all(self, listening: socket.socket, handlers: trio.Nursery) -> None:
+        with listening:
+            while True:
+                await trio.lowlevel.wait_readable(listening)
+                try:
+                    sock, _ = listening.accept()
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    if error.errno not in _PEER_GAVE_UP:
+                        await self._accept_failed(error)
+                    continue
+                sock.setblocking(False)
+                handlers.start_soon(self._handle, trio.SocketStream(trio.socket.from_stdlib_socket(sock)))
+
+    async def _accept_failed(self, error: OSError) -> None:
+        """Out of file handles, most likely: those that wait are taken when there are some again."""
+        shell = self._context.shell
+        shell.counters.bad("http-accept-failed")
+        fields: dict[str, object] = {"error": error.strerror, "connections": self._connections}
+        shell.rate_limit.write("error", "http-accept-failed", fields)
+        await trio.sleep(_ACCEPT_AGAIN_SECONDS)
 
     async def _handle(self, stream: trio.SocketStream) -> None:
         limits = self._context.limits
@@ -132,15 +158,16 @@ class HttpServer:
         with trio.CancelScope() as scope:
             self._quick_scopes[scope] = None
             try:
-                said = await quick.serve(stream, self._quick, self._share.turn, limits.idle_ms_max / 1000)
+                first_seconds, idle_seconds = limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
+                said = await quick.serve(stream, self._quick, self._share.turn, first_seconds, idle_seconds)
             finally:
                 del self._quick_scopes[scope]
         if said:
             make = await self._loaded()
-            await make(PatientStream(stream, said, limits.send_deadline_ms / 1000, self._share))
+            await make(PatientStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
 
     def _note_bug(self, error: BaseException) -> None:
-        if _is_only_the_peer(error):
+        if is_only_the_peer(error):
             return
         shell = self._context.shell
         shell.counters.bugs += 1
@@ -153,7 +180,7 @@ class HttpServer:
             async with self._loading:
                 if self._make is None:
                     load = await trio.to_thread.run_sync(_load)
-                    self._make, self._terminated = load(self._context, self._share)
+                    self._make, self._terminated = load(self._context, self._routes, self._share)
         return self._make
 
     @property
@@ -164,28 +191,22 @@ class HttpServer:
 
 def _load() -> Any:
     from hypercorn.config import Config
-    from hypercorn.trio.tcp_server import TCPServer
     from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import ConnectionState
     from hypercorn.utils import wrap_app
 
     from yak.server.http.app import make_app
+    from yak.server.http.connection import HttpConnection
 
-    def make(context: "Context", share: FairShare) -> tuple[Any, Any]:
+    def make(context: "Context", routes: "Sequence[Route] | None", share: FairShare) -> tuple[Any, Any]:
         config = _config(Config(), context.limits)
         worker = WorkerContext(None)
-        answer: Any = make_app(context)
+        answer: Any = make_app(context, routes)
 
         async def application(*arguments: Any) -> None:
             await share.timed(answer(*arguments))
 
         app = wrap_app(application, config.wsgi_max_body_size, "asgi")
-
-        def serve(stream: Any) -> Any:
-            # a handler that sends for long finds its stream in the scope
-            return TCPServer(app, config, worker, ConnectionState({STREAM: stream}), stream)
-
-        return serve, worker.terminated
+        return partial(HttpConnection, context.limits, app, config, worker), worker.terminated
 
     return make
 
@@ -197,59 +218,13 @@ def _config(config: Any, limits: "HttpLimits") -> Any:
     config.h11_max_incomplete_size = limits.header_bytes_max
     config.keep_alive_timeout = limits.idle_ms_max / 1000
     config.keep_alive_max_requests = 1_000_000
+    config.max_app_queue_size = _BODY_PIECES_WAITING_MAX
     config.graceful_timeout = limits.graceful_stop_ms / 1000
     return config
 
 
-class PatientStream:
-    """A stream that begins with what was `said` already, and gives up on a peer that takes nothing: Hypercorn sends without a
-    deadline, and shields it. What comes is handed on when it is HTTP's turn."""
-
-    def __init__(self, stream: trio.SocketStream, said: bytes, deadline_seconds: float, share: FairShare) -> None:
-        self._stream = stream
-        self._said = said
-        self._deadline_seconds = deadline_seconds
-        self._share = share
-        self.socket = stream.socket
-
-    async def send_all(self, data: bytes) -> None:
-        """As of the stream. Raises BrokenResourceError when the peer took nothing in time."""
-        with trio.move_on_after(self._deadline_seconds) as scope:
-            await self._stream.send_all(data)
-        if scope.cancelled_caught:
-            await trio.aclose_forcefully(self._stream)
-            raise trio.BrokenResourceError("the peer took nothing")
-
-    def send_now(self, data: bytes | memoryview) -> int:
-        """Send what the kernel takes at once, past whoever sends otherwise; gives how much. Raises OSError."""
-        descriptor = self.socket.fileno()
-        if descriptor < 0:
-            raise BrokenPipeError("the connection is closed")
-        try:
-            return os.write(descriptor, data)
-        except BlockingIOError:
-            return 0
-
-    async def receive_some(self, max_bytes: int) -> bytes:
-        """As of the stream."""
-        if self._said:
-            said, self._said = self._said, b""
-        else:
-            said = bytes(await self._stream.receive_some(max_bytes))
-        if said:
-            await self._share.turn()
-        return said
-
-    async def send_eof(self) -> None:
-        """As of the stream."""
-        await self._stream.send_eof()
-
-    async def aclose(self) -> None:
-        """As of the stream."""
-        await self._stream.aclose()
-
-
-def _is_only_the_peer(error: BaseException) -> bool:
+def is_only_the_peer(error: BaseException) -> bool:
+    """Whether it says no more than that the other side went away."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_only_the_peer, error.exceptions))
+        return all(map(is_only_the_peer, error.exceptions))
     return isinstance(error, (OSError, trio.BrokenResourceError, trio.ClosedResourceError))

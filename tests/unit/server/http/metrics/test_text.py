@@ -31,7 +31,7 @@ def parsed(samples: Samples, *, open_metrics: bool) -> dict[str, tuple[str, dict
     return {
         family.name: (
             family.type,
-            {(each.name, frozenset(each.labels.items())): each.value for each in family.samples},
+            {(each.name, frozenset(each.labels.items())): float(each.value) for each in family.samples},
         )
         for family in families
     }
