@@ -97,3 +97,5 @@ IN_PROCESS: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
     (broker_registration.KEY, version): broker_registration.handle for version in broker_registration.VERSIONS
 }
 assert not DISPATCH.keys() & IN_PROCESS.keys()
+NAMES: dict[int, str] = {api.KEY: api.NAME for api in (*APIS, broker_registration)}
+"""Of all that may be answered, in-process or not, by key."""
