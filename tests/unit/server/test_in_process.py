@@ -77,10 +77,10 @@ def run(test: Callable[[Shell, Core], Awaitable[None]]) -> None:
 def test_an_answer_comes_back_without_its_length() -> None:
     async def test(shell: Shell, core: Core) -> None:
         assert await shell.in_process.ask(b"hello") == b"hello"
-        assert core.events[0] == ConnectionOpened(-1, "in-process")
+        assert core.events[0] == ConnectionOpened(-1, "in-process", is_in_process=True)
         assert await shell.in_process.ask(b"again", "somebody") == b"again"
         assert core.opened() == [-1, -2]
-        assert ConnectionOpened(-2, "somebody") in core.events
+        assert ConnectionOpened(-2, "somebody", is_in_process=True) in core.events
 
     run(test)
 

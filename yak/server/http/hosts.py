@@ -1,4 +1,4 @@
-"""Names by which this broker may be asked while there is no token: see `guard`, which says why."""
+"""Names by which this broker may be asked without the token: see `guard`, which says why."""
 
 import ipaddress
 import socket

@@ -12,12 +12,11 @@ from yak.server.http.route import Answer, Body, Parameter, Route
 
 TAGS: Final[Mapping[str, str]] = {
     "Health": "Whether this broker is well, for people, load balancers, and whatever restarts it.",
-    "Data": "Records in and out as JSON: of one partition, of many as a stream, from CSV.",
-    "Topics": "Topics and who leads their partitions.",
-    "Consumer groups": "Consumers of a group, as Confluent's REST proxy v2 has them.",
-    "Metadata service: brokers": "Brokers that register, YAK's and others, and who of them is alive.",
-    "Metadata service: topics, partitions, producers": "Made here, they are there for every Kafka client.",
-    "Metadata service: changes and history": "What changed since a time, every record, and the cluster as it was.",
+    "Data": "Records in and out as JSON: one or many, as a live stream, from CSV; topics, and who leads their partitions.",
+    "Consumer groups": "Reading in a group, as Confluent's REST proxy v2 has it.",
+    "Metadata service: brokers": "Brokers that register, those that are alive, and those that leave.",
+    "Metadata service: topics, partitions, producers": "Topics, partitions and producer ids by the metadata service's names.",
+    "Metadata service: changes and history": "What changed since a time, the metadata log, and the cluster as it was.",
     "Administration": "The cluster as it is, live events, failover and shutdown.",
     "Metrics": "Numbers for Prometheus.",
     "Documentation": "What there is.",

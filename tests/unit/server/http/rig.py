@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from yak.server import listener
+from yak.server.clock import Clock
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.route import Route
 from yak.server.http.serving import HttpServer
@@ -67,7 +68,7 @@ async def read_all(stream: trio.SocketStream, seconds: float = 5.0) -> bytes:
 
 def make_context(limits: HttpLimits | None = None, *, token: str | None = None, **more: Any) -> Context:
     """A context whose shell only counts and logs."""
-    shell: Any = SimpleNamespace(counters=Counters(), rate_limit=Log())
+    shell: Any = SimpleNamespace(counters=Counters(), rate_limit=Log(), clock=Clock())
     broker: Any = SimpleNamespace(node_id=1)
     door: Any = SimpleNamespace()
     given: dict[str, Any] = {"http_port": 8080, "host": "127.0.0.1", "advertised_host": "broker-1.example", **more}

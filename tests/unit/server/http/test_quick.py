@@ -51,8 +51,9 @@ def test_anything_else_is_left_to_hypercorn(request_bytes):
     assert path_of(context(), request_bytes) is None
 
 
-def test_with_a_token_any_name_will_do():
-    assert path_of(context("secret"), b"GET /health HTTP/1.1\r\nhost: any.example\r\n\r\n") == "/health"
+def test_a_token_of_the_broker_makes_no_other_name_its_own():
+    assert path_of(context("secret"), b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n") == "/health"
+    assert path_of(context("secret"), b"GET /health HTTP/1.1\r\nhost: any.example\r\n\r\n") is None
 
 
 @pytest.mark.parametrize("second", [0, 951782400, 1_700_000_000, 1_798_761_599])
