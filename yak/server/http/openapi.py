@@ -135,15 +135,13 @@ def _body(body: Body) -> dict[str, Any]:
 
 def _answers(route: Route) -> dict[str, Any]:
     answers = {str(status): _answer(answer) for status, answer in sorted(route.answers.items())}
-    # A route of another protocol says its errors in that protocol's kind of JSON too.
-    kinds = sorted({_JSON, *(each.media_type for each in route.answers.values() if "+json" in each.media_type)})
     for status, (name, words) in _ERRORS.items():
         if status in answers or (status in {"401", "403"} and route.guard == "read"):
             continue
-        if len(kinds) == 1:
+        if route.problem_types == (_JSON,):
             answers[status] = {"$ref": f"#/components/responses/{name}"}
-        else:
-            answers[status] = _problem_answer(words, kinds)
+        else:  # a route of another protocol, which has a kind of JSON of its own
+            answers[status] = _problem_answer(words, route.problem_types)
     return answers
 
 

@@ -61,3 +61,5 @@ class Route:
     body: Body | None = None
     answers: Mapping[int, Answer] = field(default_factory=lambda: {200: Answer("done", {"type": "object"})})
     description: str = ""
+    problem_types: tuple[str, ...] = ("application/json",)
+    """What its errors may be as; each is the same JSON."""

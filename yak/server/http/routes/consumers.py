@@ -42,6 +42,7 @@ def _route(
         body=body,
         answers=answers,
         description=description,
+        problem_types=("application/json", V2),
     )
 
 
