@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from yak import __version__
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.version import __version__
 
 TAGS: Final[Mapping[str, str]] = {
     "Health": "Whether this broker is well, for people, load balancers, and whatever restarts it.",
