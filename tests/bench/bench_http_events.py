@@ -45,6 +45,7 @@ def main() -> None:
             produce = (fixed_rate, broker.address, TOPIC)
             in_process(*produce, 2.0, options.rate)
             found: dict[int, list[float]] = {0: [], options.listeners: []}
+            together: dict[int, list[float]] = {listeners: [] for listeners in found}
             for _ in range(options.rounds):
                 for listeners, p99s in found.items():
                     used = cpu_seconds(broker.pid)
@@ -52,6 +53,7 @@ def main() -> None:
                         latencies = in_process(*produce, options.seconds, options.rate)
                     used = cpu_seconds(broker.pid) - used
                     p99s.append(percentile(latencies, 0.99))
+                    together[listeners] += latencies
                     print(
                         f"{listeners:4} listeners: p50 {percentile(latencies, 0.5):6.2f} ms   "
                         f"p99 {p99s[-1]:6.2f} ms   broker {used / options.seconds * 100:3.0f} % CPU   "
@@ -59,7 +61,9 @@ def main() -> None:
                         flush=True,
                     )
             before, after = (statistics.median(each) for each in found.values())
-            print(f"median p99: {before:.2f} -> {after:.2f} ms, {(after / before - 1) * 100:+.1f} %")
+            print(f"median p99:    {before:.2f} -> {after:.2f} ms, {(after / before - 1) * 100:+.1f} %")
+            before, after = (percentile(sorted(each), 0.99) for each in together.values())
+            print(f"p99 of all:    {before:.2f} -> {after:.2f} ms, {(after / before - 1) * 100:+.1f} %")
         finally:
             cluster.discard()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yak.broker import apis, events, wakeups
+from yak.broker import apis, events, lost_directories, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.compacting import Compacting
@@ -213,20 +213,7 @@ class Broker:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        for log in self.log_store.directory_failed(failure.directory, failure.error):
-            partition = self.partitions.get(log.topic_partition)
-            if partition is not None and partition.log is log:
-                partition.log = None
-                self.fail_waiting(partition, ErrorCode.kafka_storage_error)
-                self.replication.changed(partition)
-                self.absent_replicas.is_offline(partition)
-                self.coordinate(partition)
-        self.notice(
-            "error",
-            "log-directory-offline",
-            directory=failure.directory,
-            error=str(failure.error.strerror or failure.error),
-        )
+        lost_directories.take_offline(self, failure)
 
     def leadership_changed(self, partition: Partition) -> None:
         """The partition has another leader or epoch: requests that wait on the old one are told."""

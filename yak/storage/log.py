@@ -344,9 +344,8 @@ class Log:
     def newest_batch(self, offset: Offset, up_to: Offset, max_bytes: int) -> bytes | None:
         """The batches from `offset` to before `up_to`, if that is the one appended last, and it is still at hand."""
         first, end, generation, batch = self.newest
-        if first == offset and end == up_to and generation == self.generation and len(batch) <= max_bytes:
-            return batch or None
-        return None
+        is_it = first == offset and end == up_to and generation == self.generation and len(batch) <= max_bytes
+        return (batch or None) if is_it else None
 
     def _read_slowly(
         self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool

@@ -17,13 +17,13 @@ class HealthAnswers:
     """Answers by path, each made at most every `_FRESH_MS`."""
 
     def __init__(self, context: "Context") -> None:
-        self._clock = context.shell.clock
+        self._shell = context.shell
         self._view = HealthView(context.broker)
         self._made: dict[str, tuple[int, tuple[int, bytes]]] = {}
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body. Raises KeyError for a path that is none of `PATHS`."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._shell.clock.now_ms()
         made_ms, answer = self._made.get(path, (-_FRESH_MS, (0, b"")))
         if now_ms - made_ms >= _FRESH_MS:
             answer = PATHS[path](self._view)

@@ -61,8 +61,8 @@ def records_type(request: Request, data_format: str) -> str:
             406,
             40601,
             "wrong-format",
-            "The requested embedded data format does not match the deserializer for this consumer instance",
-            f"this instance was created with format {data_format}: say Accept: {ours}",
+            f"this instance gives records as {data_format}, which is not the format of the Accept header",
+            f"say Accept: {ours}, or make an instance of the other format",
         )
     return found
 

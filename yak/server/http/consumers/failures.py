@@ -76,7 +76,7 @@ def unprocessable(message: str, hint: str) -> Problem:
 
 def bad_config(message: str, hint: str) -> Problem:
     """An instance that cannot be as it was asked for."""
-    return refusal(UNPROCESSABLE, 42204, "bad-config", f"Invalid consumer configuration: {message}", hint)
+    return refusal(UNPROCESSABLE, 42204, "bad-config", f"no consumer can be made of this: {message}", hint)
 
 
 def unknown_instance() -> Problem:
@@ -85,14 +85,14 @@ def unknown_instance() -> Problem:
         404,
         40403,
         "unknown-instance",
-        "Consumer instance not found.",
+        "there is no such consumer instance in this broker",
         "POST /consumers/{group} makes one; an idle one is closed, and each lives in the broker that made it: use its base_uri",
     )
 
 
 def illegal_state(message: str, hint: str) -> Problem:
     """Not now, or not in this order."""
-    return refusal(409, 40903, "illegal-state", f"Illegal state: {message}", hint)
+    return refusal(409, 40903, "illegal-state", message, hint)
 
 
 def kafka_failure(error: Any, what: str) -> Problem:

@@ -176,7 +176,7 @@ def _reads_nothing(instance: Instance) -> None:
 
 def _exclusive(instance: Instance) -> Problem:
     return illegal_state(
-        "Subscription to topics, partitions and pattern are mutually exclusive",
+        "an instance reads topics by name, topics by pattern, or partitions: one of these at a time",
         f"this instance has {instance.source}: DELETE .../subscription first",
     )
 
@@ -210,9 +210,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
         pass  # none may come, and what follows is the client's going away
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source == "nothing":
-            raise illegal_state(
-                "Consumer is not subscribed to any topics or assigned any partitions", "POST .../subscription first"
-            )
+            raise illegal_state("this instance reads nothing yet", "POST .../subscription first")
         wait_s = _wait_ms(asked_ms, instance.settings.wait_ms, context.limits) / 1000
         bytes_max = context.limits.consumer_answer_bytes_max
         if 0 < asked_bytes < bytes_max:

@@ -110,7 +110,7 @@ class Instances:
                 409,
                 40902,
                 "instance-exists",
-                "Consumer with specified consumer ID already exists in the specified consumer group.",
+                "the group has an instance of this name in this broker already",
                 "take another name, or none; DELETE the old one first",
             )
         # Those that are still closing have their threads and memory.

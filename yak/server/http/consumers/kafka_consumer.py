@@ -346,7 +346,7 @@ class KafkaConsumer:
         for each in partitions:
             if each not in self._ours:
                 raise illegal_state(
-                    f"No current assignment for partition {each}",
+                    f"{each} is not assigned to this instance",
                     "GET .../assignments shows what this instance reads; a group gives partitions out within seconds",
                 )
 

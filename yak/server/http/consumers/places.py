@@ -57,7 +57,7 @@ def subscription_of(body: Any) -> Subscription:
     fields = _object(body, ("topics", "topic_pattern"), SUBSCRIPTION_HINT)
     topics, pattern = fields.get("topics"), fields.get("topic_pattern")
     if topics is not None and pattern is not None:
-        raise illegal_state("Subscription to topics, partitions and pattern are mutually exclusive", SUBSCRIPTION_HINT)
+        raise illegal_state("topics and topic_pattern exclude each other", SUBSCRIPTION_HINT)
     if pattern is not None:
         if not isinstance(pattern, str) or not 1 <= len(pattern) <= PATTERN_LENGTH_MAX:
             raise unprocessable(
@@ -115,13 +115,13 @@ def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str
     for topic, partition in wanted:
         count = partitions_in(topic)
         if count is None:
-            raise refusal(404, 40401, "unknown-topic", f"Topic not found: {topic}", "GET /topics lists what there is")
+            raise refusal(404, 40401, "unknown-topic", f"there is no topic {topic}", "GET /topics lists what there is")
         if partition >= count:
             raise refusal(
                 404,
                 40402,
                 "unknown-partition",
-                f"Partition not found: {topic} has no partition {partition}",
+                f"{topic} has no partition {partition}",
                 f"its partitions are 0 to {count - 1}",
             )
 
@@ -150,7 +150,7 @@ def _object(value: Any, known: tuple[str, ...], hint: str) -> Mapping[str, Any]:
         raise unprocessable(f"{kind_of(value)} is no object", hint)
     for field in value:
         if field not in known:
-            raise unprocessable(f"Unrecognized field: {field[:64]}", hint)
+            raise unprocessable(f"unknown field {field[:64]!r}", hint)
     return value
 
 

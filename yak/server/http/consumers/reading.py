@@ -57,7 +57,7 @@ def _read_in_thread(
             422,
             42203,
             "not-json",
-            f"Conversion of JSON to Object failed: the record at offset {first.offset} of {first.partition} is not JSON: {error}",
+            f"the record at offset {first.offset} of {first.partition} is not JSON: {error}",
             "read it with an instance of format binary, or POST .../positions with the offset behind it",
         ) from None
     return body, taken[:count], taken[count:]

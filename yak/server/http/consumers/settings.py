@@ -58,7 +58,7 @@ def settings_of(body: Any, wait_ms_max: int) -> Settings:
         raise unprocessable(f"the body is {kind_of(body)}, not an object", HINT)
     for field in body:
         if field not in FIELDS:
-            raise unprocessable(f"Unrecognized field: {field[:64]}", f"known are {', '.join(FIELDS)}")
+            raise unprocessable(f"unknown field {field[:64]!r}", f"known are {', '.join(FIELDS)}")
     min_bytes = _number(body, "fetch.min.bytes", "responseMinBytes", -1, MIN_BYTES_MAX)
     return Settings(
         name=_name(body),
@@ -104,7 +104,7 @@ def _format(body: Mapping[str, Any]) -> DataFormat:
     if value in ("json", "JSON"):
         return "json"
     hint = "it is binary or json; there is no schema registry here"
-    raise unprocessable(f"Invalid format type: {str(value)[:64]!r}", hint)
+    raise unprocessable(f"format is {str(value)[:64]!r}", hint)
 
 
 def _choice(body: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:

@@ -9,6 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from yak.broker.views.replicas import Wanted
 from yak.server.http.answers import render as render_json
+from yak.server.http.cluster_view import cluster_view
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import Listener, Subscription, gap
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
@@ -17,7 +18,6 @@ from yak.server.http.fair_share import FairShare
 from yak.server.http.patient import STREAM, PatientStream
 from yak.server.http.problems import Problem
 from yak.server.http.replica_rows import all_rows
-from yak.server.http.routes.cluster import cluster_view
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 """The latter tells nginx to hold nothing back."""

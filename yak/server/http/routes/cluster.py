@@ -5,9 +5,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.views.cluster import ClusterView
 from yak.server.http.answers import answer
 from yak.server.http.bodies import refuse_unknown_query
+from yak.server.http.cluster_view import cluster_view
 from yak.server.http.context import Context
 from yak.server.http.route import Answer, Route
 from yak.server.http.schemas import BOOLEAN, NODE_ID, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
@@ -46,15 +46,6 @@ CLUSTER: Final = record(
         "reassigning": OFFSET,
     }
 )
-
-
-def cluster_view(context: Context) -> ClusterView:
-    """The one of this broker."""
-    view = context.parts.get("cluster")
-    if view is None:
-        view = context.parts["cluster"] = ClusterView(context.broker)
-    assert isinstance(view, ClusterView)
-    return view
 
 
 async def cluster(context: Context, request: Request) -> Response:
