@@ -45,6 +45,8 @@ class Answer:
     summary: str
     schema: Schema | None = None
     media_type: str = "application/json"
+    also: tuple[str, ...] = ()
+    """Other content types that it, and the errors of its route, come in for those who ask for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +63,3 @@ class Route:
     body: Body | None = None
     answers: Mapping[int, Answer] = field(default_factory=lambda: {200: Answer("done", {"type": "object"})})
     description: str = ""
-    problem_types: tuple[str, ...] = ("application/json",)
-    """What its errors may be as; each is the same JSON."""
