@@ -8,7 +8,7 @@ from yak.server.http.consumers.content_types import V2, V2_TYPES
 from yak.server.http.context import HttpLimits
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema
 
-_TAG: Final = "Groups"
+_TAG: Final = "Consumer groups"
 _GROUP: Final = "/consumers/{group}"
 _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
 _EVERYWHERE: Final = tuple(each for each in V2_TYPES if each != V2)
