@@ -11,92 +11,22 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from grafana_words import (
+    BROKERS,
+    RATE,
+    SOURCE,
+    TOPICS,
+    WIDTH,
+    choice_of_source,
+    graph,
+    number,
+    quantile,
+    rate,
+    row,
+    variable,
+)
+
 PATH: Final = Path(__file__).parent / "yak.json"
-SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
-BROKERS: Final = 'job="$job",instance=~"$instance"'
-TOPICS: Final = f'{BROKERS},topic=~"$topic"'
-RATE: Final = "[$__rate_interval]"
-WIDTH: Final = 24
-
-Query = tuple[str, str]
-"""An expression, and what its lines are called."""
-
-
-def rate(name: str, by: str, where: str = BROKERS) -> str:
-    """A counter's rate, summed."""
-    return f"sum by ({by}) (rate({name}{{{where}}}{RATE}))"
-
-
-def quantile(share: float, name: str, by: str) -> str:
-    """Of a histogram."""
-    grouped = f"{by}, le" if by else "le"
-    return f"histogram_quantile({share}, sum by ({grouped}) (rate({name}_bucket{{{BROKERS}}}{RATE})))"
-
-
-def graph(title: str, unit: str, *queries: Query, what: str = "", stacked: bool = False) -> dict[str, Any]:
-    """Lines over time."""
-    custom = {
-        "lineWidth": 1,
-        "fillOpacity": 20 if stacked else 5,
-        "showPoints": "never",
-        "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
-    }
-    return {
-        "type": "timeseries",
-        "title": title,
-        "description": what,
-        "fieldConfig": {"defaults": {"unit": unit, "min": 0, "custom": custom}, "overrides": []},
-        "options": {
-            "legend": {
-                "displayMode": "table",
-                "placement": "bottom",
-                "calcs": ["lastNotNull", "max"],
-                "showLegend": True,
-            },
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        },
-        "targets": targets(queries),
-    }
-
-
-def number(title: str, expression: str, *, unit: str = "none", good: str = "low", what: str = "") -> dict[str, Any]:
-    """One figure. `good` says when it is green: `low` at 0, `one` at 1 only, `high` at 1 or more, `any`."""
-    steps: dict[str, list[dict[str, Any]]] = {
-        "low": [{"color": "green", "value": None}, {"color": "red", "value": 1}],
-        "one": [{"color": "red", "value": None}, {"color": "green", "value": 1}, {"color": "red", "value": 2}],
-        "high": [{"color": "red", "value": None}, {"color": "green", "value": 1}],
-        "any": [{"color": "text", "value": None}],
-    }
-    return {
-        "type": "stat",
-        "title": title,
-        "description": what,
-        "fieldConfig": {
-            "defaults": {"unit": unit, "thresholds": {"mode": "absolute", "steps": steps[good]}},
-            "overrides": [],
-        },
-        "options": {
-            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-            "colorMode": "value",
-            "graphMode": "area",
-            "textMode": "auto",
-        },
-        "targets": targets([(expression, "")]),
-    }
-
-
-def targets(queries: "tuple[Query, ...] | list[Query]") -> list[dict[str, Any]]:
-    """As Grafana names them: A, B, ..."""
-    return [
-        {
-            "refId": chr(ord("A") + place),
-            "datasource": SOURCE,
-            "expr": expression,
-            "legendFormat": legend,
-            "range": True,
-        }
-        for place, (expression, legend) in enumerate(queries)
-    ]
 
 
 def at_a_glance() -> list[dict[str, Any]]:
@@ -330,25 +260,6 @@ def redis() -> list[dict[str, Any]]:
     ]
 
 
-def variable(name: str, label: str, query: str, *, multi: bool) -> dict[str, Any]:
-    """A choice at the top."""
-    return {
-        "name": name,
-        "label": label,
-        "type": "query",
-        "datasource": SOURCE,
-        "definition": query,
-        "query": {"query": query, "refId": f"{name}-choices"},
-        "refresh": 2,
-        "sort": 1,
-        "multi": multi,
-        "includeAll": multi,
-        "allValue": ".*" if multi else None,
-        "current": {"text": "All", "value": "$__all"} if multi else {},
-        "options": [],
-    }
-
-
 def dashboard() -> dict[str, Any]:
     """All of it."""
     panels: list[dict[str, Any]] = []
@@ -364,21 +275,12 @@ def dashboard() -> dict[str, Any]:
         ("Logs and disks", storage(), 12, 8),
         ("Redis, and these metrics", redis(), 12, 8),
     ):
-        panels.append(
-            {
-                "id": next(ids),
-                "type": "row",
-                "title": title,
-                "collapsed": False,
-                "gridPos": {"x": 0, "y": y, "w": WIDTH, "h": 1},
-                "panels": [],
-            }
-        )
+        panels.append({"id": next(ids), **row(title, y)})
         y += 1
         for place, panel in enumerate(made):
             x = place * width % WIDTH
-            row = place * width // WIDTH * height
-            grid = {"x": x, "y": y + row, "w": width, "h": height}
+            down = place * width // WIDTH * height
+            grid = {"x": x, "y": y + down, "w": width, "h": height}
             panels.append({"id": next(ids), "datasource": SOURCE, "gridPos": grid, **panel})
         y += -(-len(made) * width // WIDTH) * height
     return {
@@ -396,17 +298,7 @@ def dashboard() -> dict[str, Any]:
         "links": [],
         "templating": {
             "list": [
-                {
-                    "name": "datasource",
-                    "label": "Data source",
-                    "type": "datasource",
-                    "query": "prometheus",
-                    "refresh": 1,
-                    "multi": False,
-                    "includeAll": False,
-                    "current": {},
-                    "options": [],
-                },
+                choice_of_source(),
                 variable("job", "Cluster", "label_values(yak_build_info, job)", multi=False),
                 variable("instance", "Broker", 'label_values(yak_build_info{job="$job"}, instance)', multi=True),
                 variable("topic", "Topic", 'label_values(yak_topic_in_bytes_total{job="$job"}, topic)', multi=True),
