@@ -11,20 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from grafana_words import (
-    BROKERS,
-    RATE,
-    SOURCE,
-    TOPICS,
-    WIDTH,
-    choice_of_source,
-    graph,
-    number,
-    quantile,
-    rate,
-    row,
-    variable,
-)
+from panels import BROKERS, RATE, SOURCE, TOPICS, WIDTH, graph, number, quantile, rate, variable
 
 PATH: Final = Path(__file__).parent / "yak.json"
 
@@ -260,8 +247,8 @@ def redis() -> list[dict[str, Any]]:
     ]
 
 
-def dashboard() -> dict[str, Any]:
-    """All of it."""
+def laid_out() -> list[dict[str, Any]]:
+    """All panels, row by row, each in its place."""
     panels: list[dict[str, Any]] = []
     ids = itertools.count(1)
     y = 0
@@ -275,14 +262,28 @@ def dashboard() -> dict[str, Any]:
         ("Logs and disks", storage(), 12, 8),
         ("Redis, and these metrics", redis(), 12, 8),
     ):
-        panels.append({"id": next(ids), **row(title, y)})
+        panels.append(
+            {
+                "id": next(ids),
+                "type": "row",
+                "title": title,
+                "collapsed": False,
+                "gridPos": {"x": 0, "y": y, "w": WIDTH, "h": 1},
+                "panels": [],
+            }
+        )
         y += 1
         for place, panel in enumerate(made):
             x = place * width % WIDTH
-            down = place * width // WIDTH * height
-            grid = {"x": x, "y": y + down, "w": width, "h": height}
+            row = place * width // WIDTH * height
+            grid = {"x": x, "y": y + row, "w": width, "h": height}
             panels.append({"id": next(ids), "datasource": SOURCE, "gridPos": grid, **panel})
         y += -(-len(made) * width // WIDTH) * height
+    return panels
+
+
+def dashboard() -> dict[str, Any]:
+    """All of it."""
     return {
         "uid": "yak-cluster",
         "title": "YAK",
@@ -298,13 +299,23 @@ def dashboard() -> dict[str, Any]:
         "links": [],
         "templating": {
             "list": [
-                choice_of_source(),
+                {
+                    "name": "datasource",
+                    "label": "Data source",
+                    "type": "datasource",
+                    "query": "prometheus",
+                    "refresh": 1,
+                    "multi": False,
+                    "includeAll": False,
+                    "current": {},
+                    "options": [],
+                },
                 variable("job", "Cluster", "label_values(yak_build_info, job)", multi=False),
                 variable("instance", "Broker", 'label_values(yak_build_info{job="$job"}, instance)', multi=True),
                 variable("topic", "Topic", 'label_values(yak_topic_in_bytes_total{job="$job"}, topic)', multi=True),
             ]
         },
-        "panels": panels,
+        "panels": laid_out(),
     }
 
 

@@ -2,7 +2,8 @@
 
 import json
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,9 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 
 
-def test_the_dashboard_is_what_its_script_writes(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    module = runpy.run_path(str(FOLDER / "make_dashboard.py"))
-    assert module["text"]() == (FOLDER / "yak.json").read_text(), "run packaging/grafana/make_dashboard.py"
-    assert module["main"](["--check"]) == 0
+def test_the_dashboard_is_what_its_script_writes():
+    ran = subprocess.run([sys.executable, str(FOLDER / "make_dashboard.py"), "--check"])
+    assert ran.returncode == 0, "run packaging/grafana/make_dashboard.py"
 
 
 def test_every_panel_has_its_place_and_asks_the_chosen_source():

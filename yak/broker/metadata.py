@@ -71,6 +71,8 @@ class Metadata:
         """Partitions whose high watermark moved since the last report."""
         self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
+        self.on_image: Callable[[Image, Image, Delta], None] | None = None
+        """Told of every new image when it is acted on: what it replaced, itself, and what changed. It must only take note."""
         self.store_lost_ms: int | None = None
         """Since when the store does not answer; None while it does."""
         for topic in self.image.topics.values():
@@ -344,9 +346,12 @@ class Metadata:
         )
         self._carry_out(self.membership.on_image(image, broker.now_ms, has_leaderless=leaderless))
         broker.replication.image_changed(delta)
+        broker.departed.image_changed(delta)
         broker.failure_watch.image_changed(delta)
         broker.suspects.wake()
         broker.maintenance.image_changed()
+        if self.on_image is not None:
+            self.on_image(before, image, delta)
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)

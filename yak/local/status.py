@@ -29,6 +29,11 @@ class BrokerStatus:
     http_address: str | None = None
     epoch: int | None = None
 
+    def __str__(self) -> str:
+        """`broker 1  127.0.0.1:9092, http://127.0.0.1:8080, leader`: it fits into 80 columns with what follows."""
+        http = f", {self.http_address}" if self.http_address else ""
+        return f"broker {self.node_id}  {self.address}{http}, {self.role}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:

@@ -21,6 +21,7 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
+from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from yak.protocol.fetch_request import decode_fetch_request
 from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
 from yak.protocol.produce_request import decode_produce_request
@@ -92,11 +93,11 @@ def _decoder(api_key: int, api_version: int) -> BodyDecoder:
     return decode
 
 
-def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
+def _checked_kio_decoder(entity: EntityClass, elements_max: int = REQUEST_ELEMENTS_MAX) -> BodyDecoder:
     read = entity_reader(entity)
 
     def decode(frame: Buffer, offset: int) -> Any:
-        edits = check_body(entity, frame, offset)
+        edits = check_body(entity, frame, offset, elements_max)
         if edits:
             frame, offset = apply_edits(frame, offset, edits), 0
         try:
@@ -142,10 +143,15 @@ def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
     entity = _response_class(api_key, api_version)
     offset = _LENGTH.size + (api_key != API_VERSIONS and entity.__flexible__)
     try:
-        body, _ = entity_reader(entity)(frame, offset)
-    except _KIO_ERRORS as error:
+        # Checked as requests are: kio makes room for as many elements as a count says, and ends the process when it cannot.
+        return _checked_answer_decoder(api_key, api_version)(memoryview(frame), offset)
+    except ProtocolViolation as error:
         raise ProtocolViolation(f"an answer that is no {entity.__name__}: {error}") from None
-    return body
+
+
+@cache
+def _checked_answer_decoder(api_key: int, api_version: int) -> BodyDecoder:
+    return _checked_kio_decoder(_response_class(api_key, api_version), ANSWER_ELEMENTS_MAX)
 
 
 def encode_response_body(api_key: int, api_version: int, fields: Fields) -> bytes:

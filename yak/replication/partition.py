@@ -205,7 +205,9 @@ class Partition:
     @property
     def is_under_min_isr(self) -> bool:
         """Whether the committed ISR is too small to commit anything."""
-        return len(self.isr) < self.effective_min_isr or bool(self.elr)
+        assert self.log is not None
+        in_sync = len(self.isr)
+        return (in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)) or bool(self.elr)
 
     def count_quorum(self) -> None:
         """Find whose log end offsets the high watermark waits for: the maximal ISR, but for ourselves."""

@@ -73,10 +73,11 @@ class InProcess:
         shell = self._shell
         connection_id = next(self._ids)
         self._questions[connection_id] = question
+        busy_ns = shell.counters.busy_ns
         now_ms = shell.begin_turn()
         try:
             events: tuple[Event, ...] = (
-                ConnectionOpened(connection_id, peer),
+                ConnectionOpened(connection_id, peer, is_in_process=True),
                 FrameReceived(connection_id, memoryview(frame)),
             )
             for event in events:
@@ -87,6 +88,7 @@ class InProcess:
             shell.step_failed(error, None)
             self.closed(connection_id, "internal error")
         shell.end_turn()
+        shell.counters.busy_ns = busy_ns
         return connection_id
 
     def answered(self, connection_id: ConnectionId, parts: list[Part]) -> None:

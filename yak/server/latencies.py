@@ -47,7 +47,7 @@ class Latencies:
 
     def __init__(self, counters: Counters) -> None:
         self.counters = counters
-        self.by_api = {key: Histogram() for key in (*apis.TABLE, FOLLOWER_FETCH)}
+        self.by_api = {key: Histogram() for key in (*apis.NAMES, FOLLOWER_FETCH)}
         self._cells = {key: histogram.cells for key, histogram in self.by_api.items()}
         self._answered = counters.answered
         self._waited = counters.waited

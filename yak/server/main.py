@@ -85,6 +85,7 @@ class Server:
         self._config = BrokerConfig.from_settings(options.broker_settings(self._port))
         self._accepting = trio.CancelScope()
         self._stopping = trio.Event()
+        self._http: serving.HttpServer | None = None
         self._opened: boot.Opened | None = None
         self._is_ready = False
 
@@ -210,8 +211,8 @@ class Server:
         log.write("info", "ready", said if http is None else {**said, "http": http})
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
         if self._http_sockets:
-            server = make_http_server(self._http_sockets, shell, broker, options, self._http_port, self._stopping)
-            shell.nursery.start_soon(server)
+            self._http = make_http_server(self._http_sockets, shell, broker, options, self._http_port)
+            shell.nursery.start_soon(self._http.run, self._stopping)
         with self._accepting:
             await listener.Listener(shell, self._sockets).run()
 
@@ -238,6 +239,8 @@ class Server:
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
+        if self._http is not None:  # what it holds is given back through brokers that still answer
+            await self._http.gave_back.wait()
         self._shell.post(StopRequested())
         with trio.move_on_after(_STOP_SECONDS_MAX):
             await self._shell.stopped.wait()

@@ -117,6 +117,8 @@ class Counters:
     received_bytes: int = 0
     pauses: int = 0
     bugs: int = 0
+    busy_ns: int = 0
+    """In turns, but for those that were asked for over HTTP."""
     slowest_turn_ms: float = 0.0
     slowest_wake_ms: float = 0.0
     bad_requests: dict[str, int] = field(default_factory=dict)
@@ -157,6 +159,8 @@ class Shell:
         self.touched: dict[Outgoing, None] = {}
         """Connections that got something to send in this turn, in that order."""
         self.turn_ms = self.clock.now_ms()
+        self.observers: list[Callable[[Notice], None]] = []
+        """Who is told of every notice besides the log; they must only take note of it."""
         self.refusal: Refused | None = None
         self.stopped = trio.Event()
         self.store = store
@@ -223,6 +227,7 @@ class Shell:
         now_ns = self.clock.now_ns()
         took_ns = now_ns - self._turn_started_ns
         self.latencies.turn_ended(now_ns, took_ns)
+        self.counters.busy_ns += took_ns
         took_ms = took_ns / 1e6
         if took_ms > self.counters.slowest_turn_ms:
             self.counters.slowest_turn_ms = took_ms
@@ -291,6 +296,8 @@ class Shell:
 
     def _notice(self, effect: Notice) -> None:
         log.write(effect.level, effect.event, effect.fields)
+        for observe in self.observers:
+            observe(effect)
 
     def _ready(self, _effect: Ready) -> None:
         if self._on_ready is not None:

@@ -4,7 +4,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.broker.apis import TABLE
+from yak.broker.apis import NAMES
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.broker.events import Effect, Event, JobDone, RunJob
 from yak.server.latencies import BOUNDS_SECONDS, Histogram, Latencies
@@ -38,7 +38,7 @@ def test_a_request_took_its_turn_and_one_that_waited_from_the_beginning_of_its_o
 
 
 def test_every_api_has_its_histogram() -> None:
-    assert set(Latencies(Counters()).by_api) == {*TABLE, FOLLOWER_FETCH}
+    assert set(Latencies(Counters()).by_api) == {*NAMES, FOLLOWER_FETCH}
 
 
 class Answering:

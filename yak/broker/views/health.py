@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from yak.cluster.image import Image, PartitionInfo
+from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.member_state import MemberState
 from yak.cluster.records import NO_LEADER
 from yak.config.topic_configs import resolve_log_config
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 RedisState = Literal["connected", "lost", "frozen"]
+_MIN_ISR: Final = "min.insync.replicas"
 
 
 @dataclass(slots=True, frozen=True)
@@ -148,13 +149,32 @@ def is_unavailable(info: PartitionInfo, min_isr: int) -> bool:
     return info.leader == NO_LEADER or len(info.isr) < min(min_isr, len(info.replicas))
 
 
+class MinIsrs:
+    """`min.insync.replicas` of topics in one image; few values are set, so few are worked out."""
+
+    def __init__(self, broker: Broker, image: Image) -> None:
+        self._dynamic = image.broker_configs.get(broker.node_id, {})
+        self._default = image.default_broker_configs
+        self._static = broker.config.static
+        self._known: dict[str | None, int] = {}
+
+    def of(self, topic: TopicInfo) -> int:
+        """That of a topic."""
+        value = topic.configs.get(_MIN_ISR)
+        found = self._known.get(value)
+        if found is None:
+            own = {} if value is None else {_MIN_ISR: value}
+            config = resolve_log_config(own, self._dynamic, self._default, self._static)
+            found = self._known[value] = config.min_insync_replicas
+        return found
+
+
 def _count(broker: Broker, image: Image) -> PartitionCounts:
     leaders = replicas = under_replicated = unavailable = 0
     node_id = broker.node_id
+    min_isrs = MinIsrs(broker, image)
     for topic in image.topics.values():
-        min_isr = resolve_log_config(
-            topic.configs, image.broker_configs.get(node_id, {}), image.default_broker_configs, broker.config.static
-        ).min_insync_replicas
+        min_isr = min_isrs.of(topic)
         for info in topic.partitions:
             leaders += info.leader == node_id
             replicas += node_id in info.replicas

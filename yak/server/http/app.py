@@ -1,8 +1,7 @@
 """From a request to its answer: route, guard, handler; every error as JSON, none with a traceback or a path."""
 
-import json
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import trio
 from starlette.applications import Starlette
@@ -15,37 +14,28 @@ from yak.server import log
 from yak.server.http import guard
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
+from yak.server.http.replies import SECURITY_HEADERS, body_of
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
-
-_SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
-
-
-class JsonResponse(Response):
-    """JSON as UTF-8, compact; NaN in it is our bug."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """The bytes."""
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+from yak.server.http.serving import is_only_the_peer
 
 
-def make_app(context: Context) -> Starlette:
-    """The ASGI application on one broker."""
-    routes = [
-        StarletteRoute(path, _endpoint(context, table), methods=sorted(table)) for path, table in by_path().items()
-    ]
-    return Starlette(
-        routes=routes,
-        exception_handlers={HTTPException: _http_exception, Exception: _bug},
+def make_app(context: Context, routes: Sequence[Route] | None = None) -> Starlette:
+    """The ASGI application on one broker; with other routes than the usual ones for tests."""
+    table = by_path(ROUTES if routes is None else routes)
+    app = Starlette(
+        routes=[StarletteRoute(path, _endpoint(context, each), methods=sorted(each)) for path, each in table.items()],
+        exception_handlers={HTTPException: _http_exception, Exception: partial(_bug, context)},
     )
+    # A redirect from /health/ would name the Host that was asked for, whatever it is.
+    app.router.redirect_slashes = False
+    return app
 
 
-def by_path() -> dict[str, dict[str, Route]]:
+def by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
     """The routes by path and method; paths without a parameter first, so that they win."""
     table: dict[str, dict[str, Route]] = {}
-    for route in sorted(ROUTES, key=lambda route: "{" in route.path):
+    for route in sorted(routes, key=lambda route: "{" in route.path):
         methods = table.setdefault(route.path, {})
         assert route.method not in methods, f"two routes are {route.method} {route.path}"
         methods[route.method] = route
@@ -70,16 +60,25 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
             context.shell.counters.bugs += 1
             log.write("error", "http-bug", {"method": request.method, "route": _shown(route)}, error=error)
             response = problem_response(_internal_error())
-        for name, value in _SECURITY_HEADERS.items():
+        for name, value in SECURITY_HEADERS.items():
             response.headers.setdefault(name, value)
-        return response
+        return _head_of(response) if request.method == "HEAD" else response
 
     return answer
 
 
 def problem_response(problem: Problem) -> Response:
     """A problem as the answer that it is."""
-    return JsonResponse(problem.as_json(), status_code=problem.status, headers=problem.headers)
+    body, headers = body_of(problem)
+    return Response(body, status_code=problem.status, headers=dict(headers))
+
+
+def _head_of(response: Response) -> Response:
+    """The same without its body: a stream would never end, and nobody would see it."""
+    head = Response(status_code=response.status_code)
+    head.raw_headers = response.raw_headers
+    head.background = response.background
+    return head
 
 
 def _shown(route: Route | None) -> str:
@@ -93,7 +92,9 @@ def _internal_error() -> Problem:
 async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        problem = Problem(404, "not-found", f"there is no {request.url.path[:128]}", "GET /docs lists what there is")
+        problem = Problem(
+            404, "not-found", f"there is no {request.scope['path'][:128]}", "GET /docs lists what there is"
+        )
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         problem = Problem(
@@ -108,6 +109,9 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     return problem_response(problem)
 
 
-async def _bug(_request: Request, error: Exception) -> Response:
-    log.write("error", "http-bug", {}, error=error)
+async def _bug(context: Context, request: Request, error: Exception) -> Response:
+    """Raised while an answer was sent, or by routing."""
+    if not is_only_the_peer(error):
+        context.shell.counters.bugs += 1
+        log.write("error", "http-bug", {"method": request.method}, error=error)
     return problem_response(_internal_error())

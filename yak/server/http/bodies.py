@@ -1,7 +1,7 @@
 """Bodies and parameters within bounds: what cannot be is refused with a hint before anything is done.
 
 JSON is read by the standard library, which takes NaN and lone surrogates and recurses; so those are refused here, and the
-depth is counted before parsing.
+depth is measured before parsing.
 """
 
 import json
@@ -18,7 +18,13 @@ from yak.server.http.problems import Problem
 
 _BYTES_PER_SECOND_MIN: Final = 64 * 1024
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
+SHOWN_DEPTH_MAX: Final = 64
+"""JSON that is nested deeper is shown as text: many a parser gives up on it."""
+PARSED_AT_ONCE_BYTES_MAX: Final = 256 * 1024
+"""A larger body is worked on in a thread, so that the loop is not held up by it."""
 
 
 @asynccontextmanager
@@ -34,7 +40,12 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
             context.body_bytes_held += len(piece)
             if context.body_bytes_held > context.limits.body_in_flight_bytes_max:
                 raise Problem(503, "too-busy", "too many bodies are being read", "try again in a moment")
-        yield None if optional and not raw else parse_json(bytes(raw), context.limits, hint)
+        if optional and not raw:
+            yield None
+        elif len(raw) <= PARSED_AT_ONCE_BYTES_MAX:
+            yield parse_json(bytes(raw), context.limits, hint)
+        else:
+            yield await trio.to_thread.run_sync(parse_json, bytes(raw), context.limits, hint)
     finally:
         context.body_bytes_held -= len(raw)
 
@@ -78,14 +89,28 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise Problem(400, "not-json", f"the body is not UTF-8 (byte {error.start})", hint) from None
-    if _depth(text) > limits.json_depth_max:
+    if _is_deeper(text, limits.json_depth_max):
         raise Problem(400, "not-json", f"the JSON is nested deeper than {limits.json_depth_max}", hint)
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        text_of(value)
+        if "\\u" in text:  # only so can a lone surrogate come in
+            text_of(value)
     except (ValueError, RecursionError) as error:
         raise Problem(400, "not-json", f"the body is not JSON: {error}", hint) from None
     return value
+
+
+def is_strict_json(text: str) -> bool:
+    """Whether a value from elsewhere is JSON that may be shown as it stands."""
+    if _is_deeper(text, SHOWN_DEPTH_MAX):
+        return False
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        if "\\u" in text:
+            text_of(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def text_of(value: Any) -> bytes:
@@ -107,15 +132,19 @@ def _finite(text: str) -> float:
     return number
 
 
-def _depth(text: str) -> int:
-    """How deep brackets go, outside of strings; cheap for what is flat."""
-    if text.count("[") + text.count("{") < 2:
-        return 1
-    deepest = depth = 0
-    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+def _is_deeper(text: str, depth_max: int) -> bool:
+    """Whether brackets outside of strings go deeper; what is no JSON at all is for the parser to refuse.
+
+    Each round takes away the innermost pairs, so there are as many rounds as levels, each at the speed of C.
+    """
+    outside = _STRINGS.sub("", text) if "\\" in text else "".join(text.split('"')[::2])
+    brackets = outside.encode().translate(_SAME_BRACKETS, _ALL_BUT_BRACKETS)
+    for _ in range(depth_max):
+        fewer = brackets.replace(b"[]", b"")
+        if len(fewer) == len(brackets):
+            return False
+        brackets = fewer
+    return bool(brackets)
 
 
 def _too_large(bytes_max: int) -> Problem:
@@ -183,6 +212,14 @@ def query_text(request: Request, name: str) -> str | None:
     if len(values) > 1:
         raise Problem(400, "bad-parameter", f"{name} is given {len(values)} times", "give it once")
     return values[0] if values else None
+
+
+def query_flag(request: Request, name: str) -> bool:
+    """`true` or `false`, false where it is not given. Raises Problem 400 `bad-parameter`."""
+    text = query_text(request, name)
+    if text not in (None, "true", "false"):
+        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
+    return text == "true"
 
 
 def refuse_unknown_query(request: Request, known: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """What every handler is given: the broker to look at, the door to ask by, and what was set at the start."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,9 @@ class HttpLimits:
     connections_max: int = 512
     connections_per_ip_max: int = 256
     header_bytes_max: int = 16 * 1024
+    """Of the request line and the headers together."""
+    head_deadline_ms: int = 10_000
+    """From a head's first byte to its end; for the first one from the connection's start."""
     body_bytes_max: int = 16 * 1024 * 1024
     """Of a JSON body; an upload that is streamed has no bound but its rate."""
     body_in_flight_bytes_max: int = 64 * 1024 * 1024
@@ -25,10 +28,37 @@ class HttpLimits:
     body_deadline_ms: int = 30_000
     """For the whole body, and a second more for each 64 KiB."""
     send_deadline_ms: int = 30_000
-    """A client that takes nothing for so long is dropped."""
+    """A client that takes nothing (of 64 KiB) for so long is dropped."""
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
     json_depth_max: int = 64
+    records_per_request_max: int = 10_000
+    """Written or read by one request; an upload or a stream has no such bound."""
+    answer_bytes_max: int = 4 * 1024 * 1024
+    """Of records in one answer, before they become JSON; one record may be larger."""
+    decompressed_bytes_max: int = 32 * 1024 * 1024
+    """Of one batch that is shown."""
+    retry_ms: int = 3_000
+    """How long a moment of leadership change is waited out."""
+    csv_row_chars_max: int = 1024 * 1024
+    csv_rows_per_batch: int = 500
+    failed_rows_named_max: int = 20
+    streams_max: int = 256
+    stream_partitions_max: int = 256
+    """Of one stream: the id of each event names them all."""
+    heartbeat_ms: int = 15_000
+    event_listeners_max: int = 256
+    events_kept_max: int = 10_000
+    """For listeners that come back; about 3 MB."""
+    consumers_max: int = 64
+    """Instances of consumer groups in this broker, each with threads and queues of its own (see docs/http.md)."""
+    consumers_per_group_max: int = 32
+    consumer_idle_ms_max: int = 300_000
+    """An instance that nobody used for so long is closed; the REST proxy's `consumer.instance.timeout.ms`."""
+    consumer_wait_ms_max: int = 300_000
+    """The longest wait of one read."""
+    consumer_answer_bytes_max: int = 2 * 1024 * 1024
+    """Of keys and values in one answer, whatever `max_bytes` says."""
 
 
 @dataclass(slots=True)
@@ -51,3 +81,5 @@ class Context:
     """How many HTTP connections are open."""
     parts: dict[str, Any] = field(default_factory=dict)
     """What groups of routes keep between requests (consumer instances, listeners), each under its own name."""
+    at_stop: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What gives back what is held in the cluster; called when the broker is told to stop, while it still answers Kafka."""

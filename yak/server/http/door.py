@@ -63,6 +63,21 @@ class Door:
                 "it may be restarting: try again; GET /get_active_brokers shows who is alive",
             ) from None
 
+    async def tell(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
+        """Send a request that has no answer (acks=0). Raises Problem 503 `broker-unreachable` when nobody takes it."""
+        frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
+        try:
+            if node_id == self._broker.node_id:
+                self._in_process.tell(frame, CLIENT_ID)
+                return
+            info = self._broker.image.brokers.get(node_id)
+            if info is None:
+                raise RemoteLost("it is not registered")
+            with trio.fail_after(TIMEOUT_SECONDS):
+                await self._remote.tell(info.host, info.port, frame)
+        except (RemoteLost, Closed, trio.TooSlowError) as error:
+            raise Problem(503, "broker-unreachable", f"node {node_id} did not take it: {error}", "try again") from None
+
     async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:
         if node_id is None or node_id == self._broker.node_id:
             return await self._in_process.ask(frame, CLIENT_ID)

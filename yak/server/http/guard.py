@@ -1,7 +1,8 @@
 """Who may ask for what: checked before a handler runs.
 
-- **Host**: without a token a page in somebody's browser must not reach us under a name of its own (DNS rebinding); so the
-  name asked for is an address, this machine's name, or the one that is advertised.
+- **Host**: a page in somebody's browser must not reach us under a name of its own (DNS rebinding), not even to read; so the
+  name asked for is an address, this machine's name, or the one that is advertised. Who sends the token is no such page, and
+  neither is who names no host at all, as load balancers do in HTTP/1.0.
 - **Origin**: a page of another site may send simple requests; such a request changes nothing.
 - **Token** (`YAK_HTTP_TOKEN`): when it is set, `Authorization: Bearer TOKEN` for everything that changes something.
 - **Administration**: without a token only from this machine.
@@ -9,21 +10,18 @@
 
 import hmac
 import ipaddress
-import socket
-from typing import Final
 
 from starlette.requests import Request
 
 from yak.server.http.context import Context
+from yak.server.http.hosts import host_name, is_own_name
 from yak.server.http.problems import Problem
 from yak.server.http.route import Route
-
-_LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
 def check(context: Context, request: Request, route: Route) -> None:
     """Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `token-needed`, 403 `local-only`."""
-    if context.token is None:
+    if context.token is None or not _has_token(context.token, request):
         _check_host(context, request)
     if route.guard == "read":
         return
@@ -53,31 +51,17 @@ def is_local(request: Request) -> bool:
 
 
 def _check_host(context: Context, request: Request) -> None:
-    name = host_name(request.headers.get("host", ""))
-    known = (*_LOCAL_NAMES, context.host.lower(), context.advertised_host.lower(), socket.gethostname().lower())
-    if name in known or _is_address(name):
+    if "host" not in request.headers:  # only HTTP/1.0 gets here without one, and browsers do not speak it
+        return
+    host = request.headers["host"]
+    if is_own_name(context, host):
         return
     raise Problem(
         421,
         "wrong-host",
-        f"this broker is not {name[:64]!r}",
-        "ask by its address or the name it advertises, or start it with YAK_HTTP_TOKEN",
+        f"this broker is not {host_name(host)[:64]!r}",
+        "ask by its address or the name it advertises, or send the token of its YAK_HTTP_TOKEN",
     )
-
-
-def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets, in lower case."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_origin(request: Request) -> None:
@@ -89,13 +73,18 @@ def _check_origin(request: Request) -> None:
 
 
 def _check_token(token: str, request: Request) -> None:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode()):
+    if _has_token(token, request):
         return
     raise Problem(
         401,
         "token-needed",
-        "this needs the token" if not given else "the token is not the right one",
+        "the token is not the right one" if "authorization" in request.headers else "this needs the token",
         "send Authorization: Bearer TOKEN, with what the broker's YAK_HTTP_TOKEN is",
         headers={"www-authenticate": "Bearer"},
     )
+
+
+def _has_token(token: str, request: Request) -> bool:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    # Starlette reads headers as Latin-1, and curl sends what the terminal speaks.
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode())

@@ -14,6 +14,7 @@ _STATUS: Final[Mapping[str, int]] = {
     "unknown_member_id": 404,
     "topic_already_exists": 409,
     "duplicate_broker_registration": 409,
+    "stale_broker_epoch": 409,
     "non_empty_group": 409,
     "rebalance_in_progress": 409,
     "group_subscribed_to_topic": 409,
@@ -46,6 +47,9 @@ _HINTS: Final[Mapping[str, str]] = {
     "not_enough_replicas_after_append": "it was written and may yet count; GET /api/isr shows which replicas are missing",
     "leader_not_available": "try again in a moment; GET /api/isr shows who leads",
     "not_leader_or_follower": "leadership is moving: try again in a moment",
+    "invalid_replication_factor": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
+    "invalid_replica_assignment": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
+    "invalid_partitions": "a topic can only grow",
     "request_timed_out": "nobody can say whether it was done: look, then try again",
 }
 

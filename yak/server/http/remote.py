@@ -27,11 +27,17 @@ class RemoteBrokers:
 
     async def ask(self, host: str, port: int, frame: bytes) -> bytes:
         """One request without its length prefix, and the answer likewise. Raises RemoteLost."""
-        address = (host, port)
+        return await self._exchange((host, port), frame, has_answer=True)
+
+    async def tell(self, host: str, port: int, frame: bytes) -> None:
+        """One request that gets no answer. Raises RemoteLost."""
+        await self._exchange((host, port), frame, has_answer=False)
+
+    async def _exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool) -> bytes:
         stream = await self._take(address)
         try:
             await stream.send_all(_LENGTH.pack(len(frame)) + frame)
-            answer = await _receive_frame(stream)
+            answer = await _receive_frame(stream) if has_answer else b""
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await trio.aclose_forcefully(stream)
             raise RemoteLost(str(error.__cause__ or error) or type(error).__name__) from None

@@ -1,10 +1,7 @@
 """From the options of a broker to its HTTP server, without loading any of what speaks HTTP."""
 
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-
-import trio
+from collections.abc import Sequence
 
 from yak.broker.broker import Broker
 from yak.server.http.context import Context
@@ -20,9 +17,8 @@ def make_http_server(
     broker: Broker,
     options: ServeOptions,
     http_port: int,
-    stopping: trio.Event,
-) -> Callable[[], Awaitable[None]]:
-    """Listen, and give the task that serves until `stopping` is set. Raises UsageError when the port is taken after all."""
+) -> HttpServer:
+    """Listen; `run` is the task that serves. Raises UsageError when the port is taken after all."""
     context = Context(
         shell=shell,
         broker=broker,
@@ -36,4 +32,4 @@ def make_http_server(
     server = HttpServer(sockets, context)
     context.connections = lambda: server.connections
     server.listen()
-    return partial(server.run, stopping)
+    return server

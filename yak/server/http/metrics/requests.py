@@ -127,9 +127,7 @@ def api_name(key: int) -> str:
     """As Kafka calls it; a follower's fetch apart."""
     if key == FOLLOWER_FETCH:
         return "FollowerFetch"
-    name = apis.TABLE[key].NAME
-    assert isinstance(name, str)
-    return name
+    return apis.NAMES[key]
 
 
 def _connections(context: Context, samples: Samples) -> None:

@@ -1,4 +1,4 @@
-"""Panels, queries and choices in Grafana's words."""
+"""Kinds of panels, queries and choices of a Grafana dashboard, in the form that Grafana wants."""
 
 from typing import Any, Final
 
@@ -104,26 +104,5 @@ def variable(name: str, label: str, query: str, *, multi: bool) -> dict[str, Any
         "includeAll": multi,
         "allValue": ".*" if multi else None,
         "current": {"text": "All", "value": "$__all"} if multi else {},
-        "options": [],
-    }
-
-
-def row(title: str, y: int) -> dict[str, Any]:
-    """A heading at this height."""
-    place = {"x": 0, "y": y, "w": WIDTH, "h": 1}
-    return {"type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}
-
-
-def choice_of_source() -> dict[str, Any]:
-    """Which Prometheus."""
-    return {
-        "name": "datasource",
-        "label": "Data source",
-        "type": "datasource",
-        "query": "prometheus",
-        "refresh": 1,
-        "multi": False,
-        "includeAll": False,
-        "current": {},
         "options": [],
     }
