@@ -68,6 +68,11 @@ def redis_state(cluster, node=1):
     return cluster.get(node, "/health").json()["redis"]["state"]
 
 
+def is_in(cluster, node, incarnation):
+    state = cluster.get(node, "/health").json()["state"]
+    return state == "ACTIVE" and cluster.get(node, "/metadata/image").json()["incarnation"] == incarnation
+
+
 def test_a_yak_broker_takes_its_id_from_a_guest(cluster):
     assert invite(cluster, 3).json()["guest"] is True
     added = cluster.local.add()
@@ -124,9 +129,8 @@ def test_a_store_that_was_emptied_is_restored_with_its_guests(cluster, store):
     with store.client() as client:
         client.flushall()
         wait_until(lambda: client.hget("{y}:cluster", "state") == "LIVE", "the cluster is restored", 40)
-    wait_until(lambda: all(redis_state(cluster, node) == "connected" for node in (1, 2, 3)), "everybody is back", 40)
     wait_until(
-        lambda: cluster.get(1, "/metadata/image").json()["incarnation"] == then["incarnation"] + 1, "it is known"
+        lambda: all(is_in(cluster, node, then["incarnation"] + 1) for node in (1, 2, 3)), "everybody is back", 40
     )
     assert [listed(cluster, node_id) for node_id in (61, 62)] == before, "guests were not waited for, and are there"
     changed = cluster.post(2, "/update_broker", json={"brokerId": 62, "brokerHost": "elsewhere"})

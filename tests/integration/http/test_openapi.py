@@ -90,8 +90,8 @@ schema = schemathesis.openapi.from_dict(document(asked()), config=CONFIG)
 def broker_of_all(borrowed_broker: Callable[[], AbstractContextManager[Any]]) -> Iterator[Any]:
     with borrowed_broker() as broker:
         yield broker.start(http_port=0, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
-        assert broker.is_running
-        assert " ERROR " not in broker.log()
+        assert broker.is_running, broker.log()[-5000:]
+        assert " ERROR " not in broker.log(), broker.log()[-5000:]
 
 
 @pytest.fixture(scope="module")

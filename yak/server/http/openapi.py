@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from yak import __version__
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.version import __version__
 
 TAGS: Final[Mapping[str, str]] = {
     "Health": "Whether this broker is well, for people, load balancers, and whatever restarts it.",
@@ -136,7 +136,8 @@ def _body(body: Body) -> dict[str, Any]:
 def _answers(route: Route) -> dict[str, Any]:
     answers = {str(status): _answer(answer) for status, answer in sorted(route.answers.items())}
     # A route of another protocol says its errors in that protocol's kind of JSON too.
-    kinds = sorted({_JSON, *(each.media_type for each in route.answers.values() if "+json" in each.media_type)})
+    spoken = [kind for each in route.answers.values() for kind in (each.media_type, *each.also)]
+    kinds = sorted({_JSON, *(kind for kind in spoken if "+json" in kind)})
     for status, (name, words) in _ERRORS.items():
         if status in answers or (status in {"401", "403"} and route.guard == "read"):
             continue
@@ -150,7 +151,7 @@ def _answers(route: Route) -> dict[str, Any]:
 def _answer(answer: Answer) -> dict[str, Any]:
     shown: dict[str, Any] = {"description": answer.summary}
     if answer.schema is not None:
-        shown["content"] = {answer.media_type: {"schema": dict(answer.schema)}}
+        shown["content"] = {kind: {"schema": dict(answer.schema)} for kind in (answer.media_type, *answer.also)}
     elif answer.media_type != _JSON:
         shown["content"] = {answer.media_type: {}}
     return shown

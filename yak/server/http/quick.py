@@ -91,7 +91,7 @@ def path_of(context: "Context", request: bytes) -> str | None:
         headers[name] = found[2]
     if headers.get("connection", "keep-alive").lower() != "keep-alive" or "host" not in headers:
         return None
-    return path if context.token is not None or is_own_name(context, headers["host"]) else None
+    return path if is_own_name(context, headers["host"]) else None
 
 
 async def serve(

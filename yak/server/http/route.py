@@ -45,6 +45,8 @@ class Answer:
     summary: str
     schema: Schema | None = None
     media_type: str = "application/json"
+    also: tuple[str, ...] = ()
+    """Other content types that it, and the errors of its route, come in for those who ask for them."""
 
 
 @dataclass(frozen=True, slots=True)

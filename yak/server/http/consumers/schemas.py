@@ -141,7 +141,9 @@ SUBSCRIPTION_BODY: Final = Body(
     media_type=V2,
 )
 PARTITIONS_BODY: Final = Body(PARTITIONS, {"partitions": [{"topic": "orders", "partition": 0}]}, media_type=V2)
-LOOK_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
+LOOK_BODY: Final = Body(
+    {**PARTITIONS, "type": ["object", "null"]}, PARTITIONS_BODY.example, media_type=V2, required=False
+)
 COMMIT_BODY: Final = Body(
     _object({"offsets": _list(_MARK, PARTITIONS_MAX, or_null=True)}, ()) | {"type": ["object", "null"]},
     {"offsets": [{"topic": "orders", "partition": 0, "offset": 20}]},

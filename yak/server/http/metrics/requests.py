@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-import yak
 from yak.broker import apis
 from yak.broker.counters import FOLLOWER_FETCH
 from yak.cluster.member_state import MemberState
 from yak.errors import ErrorCode
 from yak.server.http.metrics.text import Family, Samples
+from yak.version import __version__
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context
@@ -93,7 +93,7 @@ def _broker(context: Context, samples: Samples) -> None:
     samples.add(
         BUILD,
         1,
-        version=yak.__version__,
+        version=__version__,
         node_id=str(broker.node_id),
         role=broker.identity.role,
         cluster_id=image.cluster_id,

@@ -4,18 +4,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from yak.server.http.consumers import handlers, schemas
-from yak.server.http.consumers.content_types import V2, embedded
+from yak.server.http.consumers.content_types import V2, V2_TYPES
 from yak.server.http.context import HttpLimits
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema
 
-_TAG: Final = "Consumer groups"
+_TAG: Final = "Groups"
 _GROUP: Final = "/consumers/{group}"
 _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
-_DONE: Final = {204: Answer("done")}
+_EVERYWHERE: Final = tuple(each for each in V2_TYPES if each != V2)
+"""With these a client may ask for everything, as for records."""
+_DONE: Final = {204: Answer("done", also=V2_TYPES)}
 
 
-def _json(summary: str, schema: Schema, media_type: str = V2) -> Mapping[int, Answer]:
-    return {200: Answer(summary, schema, media_type)}
+def _json(summary: str, schema: Schema) -> Mapping[int, Answer]:
+    return {200: Answer(summary, schema, V2, also=_EVERYWHERE)}
 
 
 def _route(
@@ -92,7 +94,7 @@ ROUTES: Final = (
         f"{_INSTANCE}/records",
         handlers.records,
         "Records that the instance did not give yet",
-        _json("records, none when the time was over", schemas.RECORDS, embedded("binary")),
+        _json("records, none when the time was over", schemas.RECORDS),
         parameters=(schemas.TIMEOUT, schemas.MAX_BYTES),
         description="Keys and values are base64, or JSON for an instance of format json.",
     ),
