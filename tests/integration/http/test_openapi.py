@@ -49,12 +49,18 @@ def trouble_is_only_the_clusters(_context: Any, response: Any, case: Any) -> Non
         assert found["error"] in TROUBLES, f"{case.operation.label}: {found}"
 
 
+def what_is_forbidden_is_refused(context: Any, response: Any, case: Any) -> None:
+    """Whatever is sent as text is text: only JSON can be of the wrong type."""
+    if case.media_type is None or "json" in case.media_type:
+        openapi_checks.negative_data_rejection(context, response, case)
+
+
 CHECKS: Final = [
     trouble_is_only_the_clusters,
     openapi_checks.status_code_conformance,
     openapi_checks.content_type_conformance,
     openapi_checks.response_schema_conformance,
-    openapi_checks.negative_data_rejection,
+    what_is_forbidden_is_refused,
     openapi_checks.unsupported_method,
     openapi_checks.allow_header_conformance,
 ]

@@ -31,7 +31,7 @@ PARSED_AT_ONCE_BYTES_MAX: Final = 256 * 1024
 async def json_body(context: Context, request: Request, *, hint: str, optional: bool = False) -> AsyncIterator[Any]:
     """The body as JSON; its size counts as held while the block runs. None when it is `optional` and empty.
 
-    Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 503 `too-busy`, 400 `not-json`.
+    Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 503 `too-busy`, 400 `not-json`, `bad-body`.
     """
     raw = bytearray()
     try:
@@ -40,12 +40,14 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
             context.body_bytes_held += len(piece)
             if context.body_bytes_held > context.limits.body_in_flight_bytes_max:
                 raise Problem(503, "too-busy", "too many bodies are being read", "try again in a moment")
-        if optional and not raw:
-            yield None
-        elif len(raw) <= PARSED_AT_ONCE_BYTES_MAX:
-            yield parse_json(bytes(raw), context.limits, hint)
-        else:
-            yield await trio.to_thread.run_sync(parse_json, bytes(raw), context.limits, hint)
+        body = None
+        if len(raw) > PARSED_AT_ONCE_BYTES_MAX:
+            body = await trio.to_thread.run_sync(parse_json, bytes(raw), context.limits, hint)
+        elif raw or not optional:
+            body = parse_json(bytes(raw), context.limits, hint)
+        if raw and body is None and optional:
+            raise Problem(400, "bad-body", "the body is null, not an object", hint)
+        yield body
     finally:
         context.body_bytes_held -= len(raw)
 

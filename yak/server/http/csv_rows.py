@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from yak.server.http.problems import Problem
+
 ENCODINGS: Final = {
     "utf-8": "utf-8-sig",
     "utf-16": "utf-16",
@@ -63,8 +65,12 @@ class CsvRows:
         self._rescanned_chars = 0
 
     def feed(self, data: bytes, *, is_last: bool = False) -> Iterator[CsvRow]:
-        """The rows that end in these bytes. Exhaust it before the next piece is fed."""
-        text = self._decoder.decode(data, is_last)
+        """The rows that end in these bytes. Exhaust it before the next piece is fed. Raises Problem 400 `no-byte-order`."""
+        try:
+            text = self._decoder.decode(data, is_last)
+        except UnicodeError:  # raised for this alone; bytes that are wrong become marks
+            hint = "if there is none, say encoding=utf-16-le or encoding=utf-16-be"
+            raise Problem(400, "no-byte-order", "UTF-16 begins with a byte-order mark", hint) from None
         self._read_chars += len(text)
         lines = (self._tail + text).split("\n")
         self._tail = lines.pop()

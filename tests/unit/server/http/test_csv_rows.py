@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from yak.server.http import csv_rows
 from yak.server.http.csv_rows import CsvRow, CsvRows, ends_open
+from yak.server.http.problems import Problem
 
 ROW_CHARS_MAX = 200
 
@@ -103,3 +104,10 @@ def test_a_line_ends_open_where_a_csv_reader_would_read_on(line, is_open):
         if not expected:
             return
     assert ends_open(line, ",", is_open=is_open) == expected
+
+
+def test_utf_16_without_its_byte_order_is_refused_with_a_hint():
+    with pytest.raises(Problem) as refused:
+        list(CsvRows("utf-16", ",", 1000).feed(b"id,name\n1,tea\n"))
+    assert (refused.value.status, refused.value.error) == (400, "no-byte-order")
+    assert "utf-16-le" in refused.value.hint

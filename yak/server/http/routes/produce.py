@@ -200,7 +200,7 @@ _ROW_PROPERTIES: Final = {
     },
 }
 _TOPIC: Final = {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}
-_ACKS_SCHEMA: Final = {"enum": ["all", "-1", "1", "0", -1, 1, 0], "description": '"all" when it is left out'}
+_ACKS_SCHEMA: Final = {"enum": ["all", "-1", "1", "0", -1, 1, 0, None], "description": '"all" when it is left out'}
 
 
 def _row(*, with_topic: bool, with_acks: bool = False) -> dict[str, Any]:
