@@ -22,9 +22,9 @@ The map, from the ground up; imports point down only:
 it is asked for, so that the commands and the broker do not pay for it.
 """
 
-TYPE_CHECKING = False  # as in typing, which would cost more to import than everything here; type checkers know the name
+from yak.version import __version__ as __version__
 
-from yak.version import __version__ as __version__  # noqa: E402
+TYPE_CHECKING = False  # as in typing, which would cost more to import than everything here; type checkers know the name
 
 if TYPE_CHECKING:
     from yak import aio, trio

@@ -55,7 +55,12 @@ def produce(address: str, topic: str, seconds: float) -> list[float]:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     batch = build_batch([Record(b"key", b"x" * 100)], int(time.time() * 1000))
     partitions = [{"index": 0, "records": batch}]
-    fields = {"acks": -1, "timeout_ms": 5_000, "topic_data": [{"name": topic, "partition_data": partitions}]}
+    fields = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout": 5_000,
+        "topic_data": [{"name": topic, "partition_data": partitions}],
+    }
     frame = encode_request(0, 9, 1, "bench", fields)
     request = _LENGTH.pack(len(frame)) + frame
     times: list[float] = []

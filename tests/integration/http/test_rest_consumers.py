@@ -152,6 +152,18 @@ def test_bytes_are_base64_and_offsets_are_those_of_the_last_record(cluster, topi
     again.did("DELETE", "")
 
 
+def test_partitions_assigned_right_after_a_subscription_was_given_up_stay_and_are_committed(cluster, topic, new_name):
+    one = RestConsumer(cluster, 2, new_name(), format="json", **{"auto.commit.enable": "false"})
+    produce(cluster, topic, numbers(0, 8))
+    one.did("POST", "/subscription", {"topics": [topic]})
+    one.did("DELETE", "/subscription")
+    one.did("POST", "/assignments", {"partitions": [{"topic": topic, "partition": 1}]})
+    assert values(one.read_until(2)) == [1, 5]
+    assert one.ask("POST", "/offsets").status_code == 200
+    assert (one.assigned(), one.committed()) == ([1], {1: 2})
+    one.did("DELETE", "")
+
+
 def test_what_was_given_is_committed_by_itself(cluster, topic, new_name):
     group = new_name()
     produce(cluster, topic, numbers(0, 8))

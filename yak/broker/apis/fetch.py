@@ -202,8 +202,8 @@ class Fetch(Waiting):
     def build(self, broker: Broker, reading: Reading) -> Outcome:
         """The answer's bytes."""
         answers = reading.answers
-        if reading.bytes_count or reading.has_error:
-            _count(broker, answers)
+        if reading.to_count:
+            _count(broker, reading.to_count)
         session_id = 0
         if self._session is not None:
             session_id = self._session.session_id

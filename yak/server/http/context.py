@@ -21,7 +21,7 @@ class HttpLimits:
     """Of the request line and the headers together."""
     head_deadline_ms: int = 10_000
     """From a head's first byte to its end; for the first one from the connection's start."""
-    body_bytes_max: int = 16 * 1024 * 1024
+    body_bytes_max: int = 4 * 1024 * 1024
     """Of a JSON body; an upload that is streamed has no bound but its rate."""
     body_in_flight_bytes_max: int = 64 * 1024 * 1024
     """Of all bodies held at once."""

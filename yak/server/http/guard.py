@@ -67,6 +67,11 @@ def _check_host(context: Context, request: Request) -> None:
 def _check_origin(request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is None:
+        # A GET that changes something may be a page's picture, which has no Origin; browsers say so here (Fetch Metadata).
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Problem(
+                403, "foreign-origin", "a page of another site may change nothing here", "ask for it yourself"
+            )
         return
     if origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
         raise Problem(403, "foreign-origin", "a page of another site may change nothing here", "send no Origin header")

@@ -113,6 +113,16 @@ def test_a_page_of_another_site_may_read_and_not_change(origin: str, host: str, 
 
 
 @pytest.mark.parametrize(
+    ("site", "error"),
+    [("none", ""), ("same-origin", ""), ("same-site", "foreign-origin"), ("cross-site", "foreign-origin")],
+)
+def test_a_picture_of_another_site_changes_nothing(site: str, error: str) -> None:
+    assert refusal("read", sec_fetch_site=site) == ""
+    assert refusal("change", sec_fetch_site=site) == error
+    assert refusal("change", sec_fetch_site=site, origin="http://localhost:8080") == ""
+
+
+@pytest.mark.parametrize(
     ("authorization", "may"),
     [
         (f"Bearer {TOKEN}", True),

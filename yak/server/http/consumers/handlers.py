@@ -27,6 +27,7 @@ from yak.server.http.consumers.settings import HINT as SETTINGS_HINT
 from yak.server.http.consumers.settings import check_group, settings_of
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
+from yak.server.options import bracketed
 
 _WAIT_MS: Final = 1_000
 """The proxy's `consumer.request.timeout.ms`."""
@@ -85,7 +86,7 @@ async def create(context: Context, request: Request, media_type: str) -> Respons
     check_group(group)
     body = await _body(context, request, SETTINGS_HINT, optional=True)
     instance = await _instances(context).create(group, settings_of(body, context.limits.consumer_wait_ms_max))
-    host = request.headers.get("host") or f"{context.advertised_host}:{context.http_port}"
+    host = request.headers.get("host") or f"{bracketed(context.advertised_host)}:{context.http_port}"
     path = f"/consumers/{quote(group, safe='')}/instances/{quote(instance.name, safe='')}"
     made = {"instance_id": instance.name, "base_uri": f"{request.scope['scheme']}://{host}{path}"}
     return _answer(made, media_type)

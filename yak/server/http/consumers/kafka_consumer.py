@@ -58,6 +58,8 @@ class KafkaConsumer:
         self._inbox = Inbox()
         self._handle: Any = None
         self._wire: Any = None
+        self._named = ("", "", "")
+        """Bootstrap address, group and client id."""
         self._is_interrupted = False
         self._is_ending = False
         self._shares = False
@@ -73,7 +75,8 @@ class KafkaConsumer:
         from confluent_kafka import TopicPartition as Wire
 
         self._wire = Wire
-        self._handle = make_handle(self._settings, bootstrap, group, client_id, self.log_lines)
+        self._named = (bootstrap, group, client_id)
+        self._handle = make_handle(self._settings, *self._named, self.log_lines)
 
     def begin(self) -> None:
         """What is called next is not interrupted yet."""
@@ -100,14 +103,16 @@ class KafkaConsumer:
         self._shares = True
 
     def unsubscribe(self) -> None:
-        """Leave the group, or give up what was assigned; the consumer may subscribe anew."""
+        """Leave the group, or give up what was assigned; the consumer may subscribe anew.
+
+        librdkafka leaves in the background: what is asked of the group meanwhile is refused as a former member's, and takes
+        an assignment along that was made since. So a member's handle is closed, which waits, and another one goes on.
+        """
         self._store_given()
         with explained("the subscription could not be ended"):
             if self._shares:
-                self._handle.unsubscribe()
-                deadline = time.monotonic() + _SEEK_S
-                while self._ours and time.monotonic() < deadline and not self._is_ending:
-                    self._accept([self._handle.poll(SLICE_S)])
+                self._handle.close()
+                self._handle = make_handle(self._settings, *self._named, self.log_lines)
             else:
                 self._handle.unassign()
         self._shares = False

@@ -31,7 +31,8 @@ def _route(
     parameters: tuple[Parameter, ...] = (),
     description: str = "",
 ) -> Route:
-    """Every one of them uses an instance, which keeps it alive: to look at one is a change as well."""
+    """To read records is a change: the instance moves. To look where it stands is none, though it keeps it alive."""
+    only_looks = method == "GET" and not path.endswith("/records")
     places = (schemas.GROUP,) if path == _GROUP else (schemas.GROUP, schemas.INSTANCE)
     return Route(
         method,
@@ -39,7 +40,7 @@ def _route(
         handler,
         summary,
         _TAG,
-        guard="change",
+        guard="read" if only_looks else "change",
         parameters=(*places, *parameters),
         body=body,
         answers=answers,
