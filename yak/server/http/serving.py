@@ -30,12 +30,21 @@ _BODY_PIECES_WAITING_MAX: Final = 4
 
 
 def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
-    """Bind the port, or any free one when it is taken and `may_move`. Raises UsageError."""
+    """Bind the port, or any free one when it is taken and `may_move`. Raises UsageError.
+
+    Two brokers that start at once can both bind a port, and only one can listen. One that may move finds out now, and who
+    connects waits until it is served.
+    """
+    sockets: list[socket.socket] = []
     try:
-        return listener.bind(host, port)
+        sockets = listener.bind(host, port)
+        if may_move:
+            listener.start_listening(sockets, host)
+        return sockets
     except UsageError as error:
         if error.code != "address-in-use":
             raise
+        listener.close(sockets)
         if may_move:
             log.write("info", "http-port-taken", {"port": port})
             return listener.bind(host, _ANY_PORT)

@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+# Not this folder: its conftest.py would be taken for that of the integration tests.
+sys.path.append(str(Path(__file__).parent / "support"))

@@ -11,9 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tests.unit.server.http.rig import Rig, read_all, refused, serving
+from yak.errors import UsageError
+from yak.local import ports
 from yak.server.http.bodies import json_body
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.route import Answer, Body, Route
+from yak.server.http.serving import bind
 
 BIG: Final = b"x" * (8 << 20)
 WORDS: dict[str, trio.Event] = {}
@@ -322,6 +325,20 @@ def test_an_answer_under_way_at_the_stop_is_given() -> None:
             await rig.ended.wait()
 
     run(test, graceful_stop_ms=5_000)
+
+
+def test_two_brokers_that_start_at_once_get_two_ports() -> None:
+    taken = ports.find_free("127.0.0.1")
+    first = bind("127.0.0.1", taken, may_move=True)
+    second = bind("127.0.0.1", taken, may_move=True)
+    try:
+        assert first[0].getsockname()[1] == taken
+        assert second[0].getsockname()[1] != taken
+        with pytest.raises(UsageError):
+            bind("127.0.0.1", taken, may_move=False)
+    finally:
+        for sock in (*first, *second):
+            sock.close()
 
 
 def test_what_does_not_end_is_ended_at_the_stop() -> None:
