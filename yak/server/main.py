@@ -30,6 +30,7 @@ from yak.server.clock import Clock
 from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
 from yak.server.http import serving
+from yak.server.http.context import handles_of_http, limits_of
 from yak.server.http.start import make_http_server
 from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
@@ -88,6 +89,7 @@ class Server:
         self._http: serving.HttpServer | None = None
         self._opened: boot.Opened | None = None
         self._is_ready = False
+        self._http_handles = 0
 
     async def run(self) -> None:
         """All of it. What stops the start is left in `failure`."""
@@ -110,6 +112,8 @@ class Server:
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
         advertised = options.advertised(self._port)
+        handles = limit - pool_size - _OTHER_HANDLES
+        self._http_handles = handles_of_http(handles) if self._http_sockets else 0
         self._broker = broker = boot.make_broker(
             opened, options, self._config, self._clock, advertised, self._http_port
         )
@@ -117,7 +121,7 @@ class Server:
             broker,
             nursery,
             clock=self._clock,
-            limits=_limits(self._config, limit - pool_size - _OTHER_HANDLES),
+            limits=_limits(self._config, handles - self._http_handles),
             store=self._store,
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
@@ -211,7 +215,9 @@ class Server:
         log.write("info", "ready", said if http is None else {**said, "http": http})
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
         if self._http_sockets:
-            self._http = make_http_server(self._http_sockets, shell, broker, options, self._http_port)
+            self._http = make_http_server(
+                self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
+            )
             shell.nursery.start_soon(self._http.run, self._stopping)
         with self._accepting:
             await listener.Listener(shell, self._sockets).run()

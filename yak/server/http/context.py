@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.broker import Broker
 from yak.server.http.door import Door
@@ -59,6 +59,25 @@ class HttpLimits:
     """The longest wait of one read."""
     consumer_answer_bytes_max: int = 2 * 1024 * 1024
     """Of keys and values in one answer, whatever `max_bytes` says."""
+
+
+_HANDLES_PER_CONSUMER: Final = 8
+"""Sockets and pipes of librdkafka, to a handful of brokers."""
+
+
+def handles_of_http(handles: int) -> int:
+    """How many file handles, of those that clients of the broker may have, are kept for HTTP: a quarter at most."""
+    limits = HttpLimits()
+    return min(limits.connections_max + _HANDLES_PER_CONSUMER * limits.consumers_max, handles // 4)
+
+
+def limits_of(handles: int) -> HttpLimits:
+    """The usual bounds, or lower ones where there are few file handles."""
+    usual = HttpLimits()
+    return HttpLimits(
+        connections_max=min(usual.connections_max, max(8, handles // 2)),
+        consumers_max=min(usual.consumers_max, max(1, handles // 2 // _HANDLES_PER_CONSUMER)),
+    )
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Sequence
 
 from yak.broker.broker import Broker
-from yak.server.http.context import Context
+from yak.server.http.context import Context, HttpLimits
 from yak.server.http.door import Door
 from yak.server.http.serving import HttpServer
 from yak.server.options import ServeOptions
@@ -17,6 +17,7 @@ def make_http_server(
     broker: Broker,
     options: ServeOptions,
     http_port: int,
+    limits: HttpLimits,
 ) -> HttpServer:
     """Listen; `run` is the task that serves. Raises UsageError when the port is taken after all."""
     context = Context(
@@ -27,6 +28,7 @@ def make_http_server(
         host=options.host,
         advertised_host=options.advertised(0)[0],
         token=options.http_token,
+        limits=limits,
         started_ms=shell.clock.now_ms(),
     )
     server = HttpServer(sockets, context)
