@@ -70,6 +70,16 @@ def serve(
         str | None,
         typer.Option("--port", metavar="N", help="Listen on this port; 0 for any.  [9092]", rich_help_panel=CONNECTION),
     ] = None,
+    http_port: Annotated[
+        str | None,
+        typer.Option(
+            "--http-port",
+            metavar="N",
+            help="Answer HTTP on this port; 0 for any.  [8080, or any free]",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
+    no_http: Annotated[bool, typer.Option("--no-http", help="Answer no HTTP.", rich_help_panel=CONNECTION)] = False,
     advertised: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +155,8 @@ def serve(
             default_replication_factor=default_replication_factor,
             host=host,
             port=port,
+            http_port=http_port,
+            no_http=no_http,
             advertised=advertised,
             redis_url=redis_url,
             redis_timeout=redis_timeout,

@@ -6,6 +6,7 @@ options after the command, mistakes) goes through Typer, so that the words, the 
 """
 
 import argparse
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,6 +32,8 @@ class ServeFlags:
     default_replication_factor: str | None = None
     host: str | None = None
     port: str | None = None
+    http_port: str | None = None
+    no_http: bool = False
     advertised: str | None = None
     redis_url: str | None = None
     redis_timeout: str = "30s"
@@ -46,7 +49,7 @@ class ServeFlags:
 
 
 _LISTS = {"--data-dir": "data_dir", "--config-override": "configs", "-c": "configs"}
-_SWITCHES = {"--dry-run": "dry_run", "--allow-unsafe-redis": "allow_unsafe_redis"}
+_SWITCHES = {"--dry-run": "dry_run", "--allow-unsafe-redis": "allow_unsafe_redis", "--no-http": "no_http"}
 WORDS = {
     **{
         "--" + name.replace("_", "-"): name
@@ -96,6 +99,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
                 "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
                 "host": flags.host,
                 "port": flags.port,
+                "http_port": flags.http_port,
                 "redis_url": flags.redis_url,
                 "followers": flags.followers,
                 "followers_timeout_seconds": flags.followers_timeout,
@@ -114,7 +118,11 @@ def run(g: Globals, flags: ServeFlags) -> None:
             },
         )
         options = resolved.options(
-            flags.advertised, flags.redis_timeout, flags.ready_file, allow_unsafe_redis=flags.allow_unsafe_redis
+            flags.advertised,
+            flags.redis_timeout,
+            flags.ready_file,
+            allow_unsafe_redis=flags.allow_unsafe_redis,
+            no_http=flags.no_http,
         )
     g.out.warn_once(g.settings.warnings)
     if flags.dry_run:
@@ -202,8 +210,19 @@ class Resolution:
         self.values.append(found)
         return found.value
 
+    def _http_port(self) -> tuple[int, bool]:
+        """The port, and whether nobody chose it: then another will do when it is taken."""
+        port = self.value("http_port")
+        return port, self.values[-1].origin == "default"
+
     def options(
-        self, advertised: str | None, redis_timeout: str, ready_file: str | None, *, allow_unsafe_redis: bool
+        self,
+        advertised: str | None,
+        redis_timeout: str,
+        ready_file: str | None,
+        *,
+        allow_unsafe_redis: bool,
+        no_http: bool,
     ) -> "ServeOptions":
         """All together. Raises UsageError for what cannot be."""
         from yak.commands.units import parse_duration_ms
@@ -215,11 +234,15 @@ class Resolution:
             self._flags["advertised_host"] = advertised_host or None
             self._flags["advertised_port"] = advertised_port
         renew_seconds = self.value("renew_interval_seconds")
+        http_port, http_is_usual = (None, False) if no_http else self._http_port()
         options = ServeOptions(
             node_id=self.value("node_id"),
             role=self.value("role"),
             host=self.value("host"),
             port=self.value("port"),
+            http_port=http_port,
+            http_port_may_move=http_is_usual,
+            http_token=os.environ.get("YAK_HTTP_TOKEN") or None,
             advertised_host=self.value("advertised_host"),
             advertised_port=self.value("advertised_port"),
             redis_url=self.value("redis_url"),

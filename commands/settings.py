@@ -112,6 +112,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", parse_node_id, ("BROKER_ID",)),
     Setting("host", "--host", "YAK_HOST", "127.0.0.1", "address the broker listens on"),
     Setting("port", "--port", "YAK_PORT", 9092, "port the broker listens on", parse_port),
+    Setting(
+        "http_port",
+        "--http-port",
+        "YAK_HTTP_PORT",
+        8080,
+        "port the broker answers HTTP on",
+        parse_port,
+        ("FLASK_RUN_PORT",),
+    ),
     Setting("advertised_host", "--advertised", "YAK_ADVERTISED_HOST", None, "host that clients are told"),
     Setting("advertised_port", "--advertised", "YAK_ADVERTISED_PORT", None, "port that clients are told", parse_port),
     Setting(

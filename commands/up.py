@@ -95,6 +95,18 @@ def up(
             rich_help_panel=START,
         ),
     ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            "--http-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="The first answers HTTP here; 0 for any.  [8080, or any free]",
+            rich_help_panel=START,
+        ),
+    ] = None,
+    no_http: Annotated[bool, typer.Option("--no-http", help="Answer no HTTP.", rich_help_panel=START)] = False,
     redis_url: Annotated[
         str | None,
         typer.Option(
@@ -126,6 +138,7 @@ def up(
     redis = g.settings.get("redis_url", flag=redis_url)
     own_redis = redis.origin == "default"
     listen = g.settings.get("port", flag=port)
+    answer_http = g.settings.get("http_port", flag=http_port)
     if status or down or asked is not None:
         cluster = LocalCluster(_data_dir(g, data_dir))
         if status:
@@ -153,6 +166,8 @@ def up(
         ephemeral=ephemeral,
         keep=keep,
         supervised=not detach,
+        http_port=None if answer_http.origin == "default" else int(answer_http.value),
+        no_http=no_http,
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else _data_dir(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
@@ -214,6 +229,9 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     for broker in status.brokers:
         if broker.state == "paused":
             g.out.note(f"node {broker.node_id} is paused: yak up resume {broker.node_id}")
+    answering = [broker.http_address for broker in status.brokers if broker.http_address]
+    if answering:
+        g.out.note(f"http:    {' '.join(answering)}")
     for name in made:
         g.out.note(f'made topic "{name}"')
     running = [broker.address for broker in status.brokers if broker.state == "running"]

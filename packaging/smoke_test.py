@@ -2,7 +2,7 @@
 
     python packaging/smoke_test.py [EXECUTABLE ...]      default: both that `make dist` builds
 
-Each must say its version, start a cluster with its own metadata server, take a message, give it back, and stop.
+Each must say its version, start a cluster with its own metadata server, take a message, give it back, answer HTTP, and stop.
 """
 
 import json
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,6 +80,35 @@ class EmptyRoom:
         return text
 
 
+def answer_http(address: str) -> None:
+    """Each part of what speaks HTTP, all of it loaded late: routes, a body, metrics, a stream, a consumer. Raises `StepFailed`."""
+    ask(f"{address}/health", expect='"status":"ok"')
+    ask(f"{address}/openapi.json", expect='"openapi"')
+    ask(f"{address}/docs", expect="</html>")
+    ask(f"{address}/produce", {"topic": "smoke", "key": "key", "payload": MESSAGE}, expect='"offset"')
+    ask(f"{address}/stream?topics=smoke&from=earliest", expect=MESSAGE)
+    ask(f"{address}/metrics", expect="yak_build_info")
+    ask(f"{address}/consumers/smoke", {"name": "me"}, expect='"instance_id"')
+
+
+def ask(url: str, body: object = None, *, expect: str) -> None:
+    """One request, read until what is expected comes. Raises `StepFailed`."""
+    started = time.monotonic()
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"content-type": "application/vnd.kafka.v2+json"} if data else {}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310 - it is always http
+    found = ""
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=STEP_SECONDS) as answer:
+            while expect not in found and (line := answer.readline()):
+                found += line.decode()
+    except OSError as error:
+        raise StepFailed(f"{url}: {error}") from error
+    if expect not in found:
+        raise StepFailed(f"{url}: {expect!r} is not in {found[:1000]}")
+    print(f"  ok  {time.monotonic() - started:5.2f} s  {url}", flush=True)
+
+
 def try_out(executable: Path) -> None:
     """The whole story with one executable. Raises `StepFailed`."""
     with tempfile.TemporaryDirectory(prefix="yak-smoke-") as folder:
@@ -95,6 +125,7 @@ def try_out(executable: Path) -> None:
             room.run("topics", "create", "smoke", "-p", "2", *where)
             room.run("produce", "smoke", "-k", "key", "-m", MESSAGE, "-z", "zstd", *where)
             room.run("consume", "smoke", "--from-beginning", "--exit", "-o", "json", *where, expect=MESSAGE)
+            answer_http(status["brokers"][0]["http_address"])
         finally:
             room.run("up", "--down", *data_dir)
         leftovers = room.leftovers()

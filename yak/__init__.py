@@ -22,6 +22,8 @@ The map, from the ground up; imports point down only:
 it is asked for, so that the commands and the broker do not pay for it.
 """
 
+from yak.version import __version__ as __version__
+
 TYPE_CHECKING = False  # as in typing, which would cost more to import than everything here; type checkers know the name
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from yak.client.api.serde import BYTES, JSON, TEXT, Serde
     from yak.errors import Unreachable, UsageError, YakError
     from yak.ids import TopicPartition
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BYTES",

@@ -55,6 +55,8 @@ partitions of a full fetch session (37 bytes each)."""
 REQUEST_ELEMENTS_MAX: Final = 250_000
 """Array elements and tagged fields of one request, all together. Decoding that many takes about 0.2 s, and no real request has
 them: a fetch of 100,000 partitions fits twice."""
+ANSWER_ELEMENTS_MAX: Final = 4_000_000
+"""Likewise in an answer of another broker: the metadata of 100,000 partitions has eight for each."""
 TAGGED_FIELDS_MAX: Final = 1000
 """Tagged fields of one structure; Kafka's schemas use at most four; the rest is a newer client's, or an attack."""
 TOPIC_IDS_CACHED_MAX: Final = 10_000
@@ -74,6 +76,9 @@ PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 """More in one request would stop the broker for seconds while their files are made; Kafka allows about as many."""
 TOPICS_PER_CREATE_MAX: Final = 1_000
 """Topics in one CreateTopics; the rest can come in the next."""
+GUESTS_MAX: Final = 1_000
+"""Brokers that are no YAK brokers in the metadata; past it a new one takes the place of the one that was closed first. Each is in
+every image and snapshot."""
 CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
 """Bytes of one config value: it is stored, logged and sent whole."""
 

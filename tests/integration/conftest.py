@@ -43,10 +43,14 @@ class BrokerHarness:
         self._spec: BrokerSpec | None = None
         self._ready: ReadyBroker | None = None
 
-    def start(self, *, node_id: int = 1, port: int = 0, **configs: object) -> Self:
-        """Start and wait until ready. Configs are Kafka's names with `_` for `.`: `log_segment_bytes=4096`."""
+    def start(self, *, node_id: int = 1, port: int = 0, http_port: int | None = None, **configs: object) -> Self:
+        """Start and wait until ready. Configs are Kafka's names with `_` for `.`: `log_segment_bytes=4096`.
+
+        It answers HTTP only when it gets a port for it; 0 is any.
+        """
         pairs = tuple(f"{name.replace('_', '.')}={_config_text(value)}" for name, value in configs.items())
-        self._spec = BrokerSpec(node_id, "127.0.0.1", port, str(self.data_dir), self.redis_url, pairs)
+        data_dir = str(self.data_dir)
+        self._spec = BrokerSpec(node_id, "127.0.0.1", port, data_dir, self.redis_url, pairs, http_port=http_port)
         return self._launch()
 
     def restart(self, **configs: object) -> Self:
@@ -97,6 +101,18 @@ class BrokerHarness:
     def port(self) -> int:
         """The port clients connect to."""
         return int(self.bootstrap.rpartition(":")[2])
+
+    @property
+    def http_port(self) -> int:
+        """Where it answers HTTP."""
+        assert self._ready is not None, "start the broker first"
+        assert self._ready.http_port, "it was started without HTTP"
+        return self._ready.http_port
+
+    @property
+    def http_url(self) -> str:
+        """http://127.0.0.1:PORT, without a slash."""
+        return f"http://127.0.0.1:{self.http_port}"
 
     def log(self) -> str:
         """All that the broker printed, over all starts."""

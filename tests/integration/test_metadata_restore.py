@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import redis
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from support.held_port import HeldPort
 from support.loads import SteadyLoad, check_complete
 from support.waiting import wait_until
 
-from yak.local import ports, redis_child
+from yak.local import redis_child
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import kill
 from yak.local.redis_child import RunningRedis
@@ -33,7 +34,8 @@ class Redis:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "redis"
         self._log = str(folder / "redis.log")
-        self._port = ports.find_free("127.0.0.1")
+        self._held = HeldPort()
+        self._port = self._held.number
         self.running: RunningRedis = redis_child.start(str(self.folder), self._port, self._log)
 
     @property

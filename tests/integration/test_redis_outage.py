@@ -13,12 +13,13 @@ import redis
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from support.client_kinds import Confluent, Message
+from support.held_port import HeldPort
 from support.loads import SteadyLoad, check_complete, read_all
 from support.raw import assert_no_bugs
 from support.waiting import wait_until
 
 from yak.errors import StartRefused
-from yak.local import ports, redis_child
+from yak.local import redis_child
 from yak.local.processes import kill
 from yak.local.redis_child import RunningRedis
 
@@ -32,7 +33,8 @@ class OwnRedis:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "redis"
         self._log = str(folder / "redis.log")
-        self._port = ports.find_free("127.0.0.1")
+        self._held = HeldPort()
+        self._port = self._held.number
         self.running: RunningRedis = redis_child.start(str(self.folder), self._port, self._log)
 
     @property

@@ -404,7 +404,7 @@ def test_nothing_of_yak_is_loaded_and_nothing_started_before_a_test_asks(example
 
         def test_what_is_loaded():
             loaded = {name for name in sys.modules if name.split(".")[0] in {"yak", "kio", "confluent_kafka", "redis"}}
-            assert loaded == {"yak", "yak.testing", "yak.testing.plugin"}
+            assert loaded == {"yak", "yak.version", "yak.testing", "yak.testing.plugin"}
             assert os.listdir(os.environ["TMPDIR"]) == []
         """
     )

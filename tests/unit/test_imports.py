@@ -155,7 +155,7 @@ def test_the_command_line_starts_without_the_heavy_libraries() -> None:
 
 IMPORT_EACH = """
 import importlib, os, sys
-import kio, trio, typer  # once, so that a fork pays for our own modules only
+import hypercorn.trio, kio, starlette.applications, trio, typer  # once, so that a fork pays for our own modules only
 failed = []
 for name in sys.argv[1:]:
     child = os.fork()

@@ -252,7 +252,7 @@ def test_pytest_finds_the_plugin_in_the_wheel_and_the_wheel_does_not_ask_for_pyt
 
 
 def test_the_version_is_said_once() -> None:
-    text = (ROOT / "yak" / "__init__.py").read_text()
+    text = (ROOT / "yak" / "version.py").read_text()
     assert f'__version__ = "{pyproject()["project"]["version"]}"' in text
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
 

@@ -15,7 +15,7 @@ FUNCTION_LINES_MAX = 60
 
 # Longer than the rule, for a reason one can defend: path -> its length when it was let in.
 LONG_FILES: dict[str, int] = {
-    "yak/storage/log.py": 460,  # the hot path of the log, with what it needs at hand
+    "yak/storage/log.py": 458,  # the hot path of the log, with what it needs at hand
 }
 # "path::function" -> the length of its body when it was let in.
 LONG_FUNCTIONS: dict[str, int] = {}

@@ -103,7 +103,11 @@ def place(
             ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
         ) from failure
     end_offset = log.log_end_offset
-    partition.appended_bytes += len(records)
+    size_bytes = len(records)
+    partition.appended_bytes += size_bytes
+    traffic = partition.traffic
+    traffic.bytes_in += size_bytes
+    traffic.messages_in += header.records_count
     appended = Appended(base_offset, end_offset, append_time_ms, log.log_start_offset)
     appended.wants_isr = acks == ACKS_ALL
     if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:

@@ -12,17 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yak.broker import apis, events, wakeups
+from yak.broker import apis, events, lost_directories, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator.coordinator import Coordinator
+from yak.broker.counters import Counters
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
 from yak.broker.jobs import Jobs
+from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
 from yak.broker.peers import Peers
@@ -68,14 +70,15 @@ class Broker:
 
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
-        self.identity = parts.identity
-        self.node_id = parts.identity.node_id
+        self.identity, self.node_id = parts.identity, parts.identity.node_id
         self.dice = parts.dice
         self.log_store = parts.log_store
         self.now_ms = now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self.timeouts = Timeouts()
+        self.counters = Counters()
+        self._note_answer = self.counters.answered.append
         self.jobs = Jobs(self)
         self.flusher = Flusher(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
@@ -88,6 +91,7 @@ class Broker:
         self.replication = Replication(self)
         self.absent_replicas = AbsentReplicas(self)
         self.suspects = Suspects(self)
+        self.departed = Departed(self)
         self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
@@ -209,20 +213,7 @@ class Broker:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        for log in self.log_store.directory_failed(failure.directory, failure.error):
-            partition = self.partitions.get(log.topic_partition)
-            if partition is not None and partition.log is log:
-                partition.log = None
-                self.fail_waiting(partition, ErrorCode.kafka_storage_error)
-                self.replication.changed(partition)
-                self.absent_replicas.is_offline(partition)
-                self.coordinate(partition)
-        self.notice(
-            "error",
-            "log-directory-offline",
-            directory=failure.directory,
-            error=str(failure.error.strerror or failure.error),
-        )
+        lost_directories.take_offline(self, failure)
 
     def leadership_changed(self, partition: Partition) -> None:
         """The partition has another leader or epoch: requests that wait on the old one are told."""
@@ -288,11 +279,17 @@ class Broker:
         if connection is None or not connection.is_open:
             return
         frame = event.frame
+        session = connection.replica_session
+        if session is not None and (repeated := self.replication.serving.handle_repeated(session, frame)) is not None:
+            self._settle(*repeated)
+            return
         try:
             header = read_request_header(frame)
             api_key, version = header.api_key, header.api_version
             handle = self._table.get((api_key, version))
             call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
+            if handle is None and connection.is_in_process:
+                handle = apis.IN_PROCESS.get((api_key, version))
             if handle is None:
                 handle = self._unserved(call)
             else:
@@ -301,6 +298,8 @@ class Broker:
         except ProtocolViolation as violation:
             self.close_connection(connection, str(violation))
             return
+        if session is not None and session.may_learn:
+            session.learn(frame)
         self._settle(call, outcome)
 
     def _unserved(self, call: Call) -> Callable[[Broker, Call], Outcome]:
@@ -312,16 +311,18 @@ class Broker:
         return apis.api_versions.refuse_version
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
-        if outcome is None:
-            return
         connection = call.connection
         if type(outcome) is Later:
+            call.came_ns = self.counters.turn_ns
             waiting = outcome.waiting
             connection.calls.append(call)
             if waiting.is_done():
                 self.finish(waiting)
             else:
                 self.park(waiting)
+            return
+        self._note_answer(call.api_key)
+        if outcome is None:
             return
         parts = self._encode(call, outcome)
         if connection.calls:
@@ -334,6 +335,7 @@ class Broker:
         if type(outcome) is Prebuilt:
             return outcome.parts
         assert type(outcome) is Now
+        self.counters.note_errors(call.api_key, outcome.fields)
         return encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)
 
     def _end(self, waiting: Waiting, answer: Callable[[Broker], Outcome]) -> None:
@@ -348,11 +350,14 @@ class Broker:
         if type(outcome) is Later:
             self.park(outcome.waiting)
             return
+        self.counters.waited.append((call.api_key, call.came_ns))
         call.parts = self._encode(call, outcome)
         call.connection.release_answers(self._effects)
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
-        self.connections[event.connection_id] = Connection(event.connection_id, event.peer, event.round_trip_ms)
+        self.connections[event.connection_id] = Connection(
+            event.connection_id, event.peer, event.round_trip_ms, is_in_process=event.is_in_process
+        )
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
         connection = self.connections.pop(event.connection_id, None)

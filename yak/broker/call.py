@@ -20,10 +20,14 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class Call:
-    """A decoded request with what is needed to answer it. `request` is kio's dataclass of exactly `version`."""
+    """A decoded request with what is needed to answer it. `request` is kio's dataclass of exactly `version`.
+
+    `came_ns` is set where it waits: when its turn began (`yak.broker.counters`).
+    """
 
     __slots__ = (
         "api_key",
+        "came_ns",
         "client_id",
         "connection",
         "correlation_id",
@@ -49,6 +53,7 @@ class Call:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.now_ms = now_ms
+        self.came_ns: int
         self.request: Any = None
         self.parts: list[Part] | None = None
         """The encoded answer, once there is one; it leaves when all earlier answers of its connection have."""

@@ -7,11 +7,15 @@ Produce does not stop the next request from being stepped.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from yak.broker.call import Call
 from yak.broker.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
+
+if TYPE_CHECKING:
+    from yak.broker.replica_sessions import ReplicaSession
 
 
 class Connection:
@@ -23,24 +27,29 @@ class Connection:
         "connection_id",
         "fetch_aim_bytes",
         "fetch_rotation",
-        "has_asked_for_leaders",
+        "is_in_process",
         "is_open",
         "peer",
+        "replica_session",
     )
 
-    def __init__(self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0) -> None:
+    def __init__(
+        self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0, *, is_in_process: bool = False
+    ) -> None:
         self.connection_id = connection_id
         self.peer = peer
         self.is_open = True
+        self.is_in_process = is_in_process
         self.calls: deque[Call] = deque()
         self.client_software = ""
-        self.has_asked_for_leaders = False
         self.fetch_aim_bytes = max(
             FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
         )
         """How large an answer to a fetch may grow: more across a long line, where round trips would be the limit."""
         self.fetch_rotation = 0
         """Where the next fetch of many partitions starts reading, so that none of them starves."""
+        self.replica_session: ReplicaSession | None = None
+        """Set while a follower fetches over this connection."""
 
     def release_answers(self, effects: list[Effect]) -> None:
         """Emit every answer that has nothing unanswered before it."""

@@ -25,6 +25,8 @@ class ConnectionOpened:
     peer: str
     round_trip_ms: int = 0
     """How long the line to the peer is, as the kernel measured it at the handshake; 0 when it cannot tell."""
+    is_in_process: bool = False
+    """Whether this very process asks, as for a request that came over HTTP."""
 
 
 @dataclass(slots=True)

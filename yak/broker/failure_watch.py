@@ -1,18 +1,22 @@
 """The fast way to notice a dead broker: an idle connection that breaks, and a port where nobody listens any more.
 
-The controller keeps a connection to every other broker, and every other broker one to the controller. The kernel of a
-killed process closes its connections at once. One that was established and is closed or reset makes its broker a
-suspect, as does a connection over which we fetched; it is dead when two connects in a row, 20 to 50 ms apart, are
-refused. A connect that takes too long, or a broker that was never reached, proves nothing: those are left to the session.
+Every broker keeps a connection to every other. The kernel of a killed process closes its connections at once. One that was
+established and is closed or reset makes its broker a suspect, as does a connection over which we fetched; it is dead when
+two connects in a row, 20 to 50 ms apart, are refused. That is found out only by who has to act on it: the controller of
+everybody, the others of the controller. A connect that takes too long, or a broker that was never reached, proves nothing:
+those are left to the session.
+
+Over the same connections brokers are asked for a sign of life before a client is told their names (`yak.broker.pulse`).
 """
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from yak.broker.events import PeerEnd
+from yak.broker.pulse import Pulse
 from yak.cluster.image import BrokerInfo, Delta
 from yak.cluster.records import BrokerState
 from yak.ids import NodeId, PeerId
@@ -22,12 +26,9 @@ if TYPE_CHECKING:
 
 PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
 REFUSALS_MAX = 2
-RECONNECT_MS = 500
+RECONNECT_FIRST_MS, RECONNECT_MS = 20, 500
+"""Between the attempts at one that was not reached yet, and at most: a broker is known a moment before it listens."""
 ALIVE = (BrokerState.ACTIVE, BrokerState.STOPPING)
-WATCH_CLIENT_ID = b"yak-watch"
-_API_VERSIONS = struct.pack(">hhih", 18, 0, 0, len(WATCH_CLIENT_ID)) + WATCH_CLIENT_ID
-_GREETING = struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS
-"""A connection that says nothing is closed after ten seconds; one that said something may then be silent."""
 
 
 class _State(Enum):
@@ -39,15 +40,17 @@ class _State(Enum):
 class _Watched:
     """One broker in one boot, and the connection to it."""
 
-    __slots__ = ("broker_epoch", "due_ms", "info", "peer_id", "refusals", "since_ms", "state")
+    __slots__ = ("broker_epoch", "due_ms", "info", "pause_ms", "peer_id", "pulse", "refusals", "since_ms", "state")
 
-    def __init__(self, info: BrokerInfo) -> None:
+    def __init__(self, info: BrokerInfo, pulse: Pulse) -> None:
         self.info = info
+        self.pulse = pulse
         self.broker_epoch = info.broker_epoch
         self.peer_id: PeerId | None = None
         self.state = _State.CONNECTING
         self.refusals = 0
         self.due_ms: int | None = None
+        self.pause_ms = RECONNECT_FIRST_MS
         self.since_ms = 0
         """Since when it is connected, or probed."""
 
@@ -73,20 +76,43 @@ class FailureWatch:
                 continue
             if held is not None:
                 self._let_go(node_id)
-            watched = self._watched[node_id] = _Watched(info)
+            watched = self._watched[node_id] = _Watched(info, Pulse(self._broker, node_id))
             self._connect(watched)
+        if delta.controller_changed:
+            for watched in self._watched.values():
+                if watched.state is _State.CONNECTING and watched.due_ms is not None and self._is_for_us(watched):
+                    self._connect(watched)
 
     def _wanted(self) -> dict[NodeId, BrokerInfo]:
         broker = self._broker
-        image, node_id = broker.image, broker.node_id
         if broker.maintenance.is_stopping:
             return {}
-        candidates: list[BrokerInfo] = []
-        if image.controller_id == node_id:
-            candidates = list(image.brokers.values())
-        elif image.controller_id in image.brokers:
-            candidates = [image.brokers[image.controller_id]]
-        return {info.node_id: info for info in candidates if info.node_id != node_id and info.state in ALIVE}
+        return {
+            node_id: info
+            for node_id, info in broker.image.brokers.items()
+            if node_id != broker.node_id and info.state in ALIVE
+        }
+
+    def _is_for_us(self, watched: _Watched) -> bool:
+        """Whether it is for us to say that this one is dead."""
+        return self._broker.image.controller_id in (self._broker.node_id, watched.info.node_id)
+
+    def pulses(self, node_ids: Iterable[NodeId]) -> list[Pulse]:
+        """Those of them from whom a sign of life is to be expected."""
+        watched = [self._watched[node_id] for node_id in node_ids if node_id in self._watched]
+        return [each.pulse for each in watched if each.pulse.is_prompt()]
+
+    def suspect(self, node_id: NodeId) -> None:
+        """Another connection to this broker was cut: it is a suspect, unless it answers us from now on."""
+        self._broker.suspects.add(node_id)
+        watched = self._watched.get(node_id)
+        if watched is not None and watched.pulse.is_connected:
+            watched.pulse.feel(self)
+
+    def heard(self, node_id: NodeId, *, lives: bool) -> None:
+        """What became of a suspect that was asked for a sign of life."""
+        if lives:
+            self._broker.suspects.clear(node_id)
 
     def stop(self) -> None:
         """Watch nobody any more."""
@@ -97,6 +123,7 @@ class FailureWatch:
         watched = self._watched.pop(node_id)
         if watched.peer_id is not None:
             self._broker.peers.close(watched.peer_id)
+        watched.pulse.end()
 
     def _connect(self, watched: _Watched) -> None:
         watched.due_ms = None
@@ -108,15 +135,22 @@ class FailureWatch:
     # ------------------------------------------------------------------------------------------------------ events
 
     def on_connected(self, peer_id: PeerId) -> None:
-        """It listens, so it lives."""
+        """Something listens: the kernel does for a process that is just being ended, so that is no sign of life yet.
+
+        The question for one is also a greeting: a connection that says nothing is closed after ten seconds.
+        """
         watched = self._find(peer_id)
         if watched is not None:
             watched.state, watched.refusals, watched.since_ms = _State.ESTABLISHED, 0, self._broker.now_ms
-            self._broker.suspects.clear(watched.info.node_id)
-            self._broker.peers.send(peer_id, [_GREETING])
+            watched.pause_ms = RECONNECT_FIRST_MS
+            watched.pulse.begin(peer_id)
+            watched.pulse.feel(self)
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
-        """The answer to the greeting says nothing that we want to know."""
+        """It lives."""
+        watched = self._find(peer_id)
+        if watched is not None:
+            watched.pulse.on_answer(frame)
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
         """A connection broke, or could not be made."""
@@ -134,7 +168,8 @@ class FailureWatch:
                 watched.due_ms = now_ms + self._pause_ms()
             else:
                 self._connect(watched)
-        elif how == "refused" and (watched.state is _State.PROBING or self._broker.suspects.has(watched.info.node_id)):
+            watched.pulse.end()
+        elif how == "refused" and self._is_for_us(watched) and self._is_suspected(watched):
             if watched.state is not _State.PROBING:
                 watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
             watched.refusals += 1
@@ -143,7 +178,12 @@ class FailureWatch:
             else:
                 self._is_dead(watched)
         else:
-            watched.state, watched.due_ms = _State.CONNECTING, now_ms + RECONNECT_MS
+            watched.state, watched.due_ms = _State.CONNECTING, now_ms + watched.pause_ms
+            watched.pause_ms = min(2 * watched.pause_ms, RECONNECT_MS)
+            watched.pulse.end()
+
+    def _is_suspected(self, watched: _Watched) -> bool:
+        return watched.state is _State.PROBING or self._broker.suspects.has(watched.info.node_id)
 
     def _pause_ms(self) -> int:
         return PROBE_PAUSE_FIRST_MS + self._broker.dice.below(PROBE_PAUSE_SPREAD_MS)

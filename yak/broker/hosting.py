@@ -113,7 +113,7 @@ class Hosting:
         topic_partition = TopicPartition(topic.name, info.partition)
         partition = broker.partitions.get(topic_partition)
         if partition is None or partition.topic_id != topic.topic_id:
-            partition = Partition(topic_partition, topic.topic_id, log)
+            partition = Partition(topic_partition, topic.topic_id, log, broker.counters.topic(topic.name))
             if log is not None:
                 known = self._log_store.high_watermarks.get(topic_partition, 0)
                 partition.high_watermark = max(log.log_start_offset, min(known, log.log_end_offset))
@@ -226,6 +226,7 @@ class Hosting:
             log, partition.log, partition.is_leader = partition.log, None, False
             broker.partition_deleted(partition)
             self._release(partition, log, keep=keep)
+        self._retire(name)
 
     def release(self, topic_partition: TopicPartition) -> None:
         """A partition is no longer ours, by a reassignment: let it go, and have its files removed."""
@@ -235,6 +236,12 @@ class Hosting:
         self._broker.notice("info", "replica-removed", partition=str(topic_partition))
         self._broker.leadership_changed(partition)
         self._release(partition, log)
+        self._retire(topic_partition.topic)
+
+    def _retire(self, name: str) -> None:
+        """Nobody adds to a topic's counts any more, once its last partition here is gone."""
+        if not any(held.topic == name for held in self._broker.partitions):
+            self._broker.counters.retire(name)
 
     def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
         broker = self._broker

@@ -124,6 +124,9 @@ class IsrChanges:
             self._nonce += 1
             nonce = f"{broker.node_id}.{own_epoch}.{self._nonce}"
             proposal = IsrProposal(members, partition.partition_epoch, partition.effective_min_isr, nonce)
+            committed = dict(partition.isr_members)
+            proposal.expands = any(committed.get(node_id) != epoch for node_id, epoch in members)
+            proposal.shrinks = any(node_id not in dict(members) for node_id in committed)
             partition.propose(proposal)
             proposals.append((partition, proposal))
         self._send(proposals)
@@ -175,9 +178,13 @@ class IsrChanges:
     def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:
         nodes = ",".join(str(node_id) for node_id, _epoch in proposal.members)
         fields: dict[str, object] = {"partition": str(partition.topic_partition), "isr": nodes}
+        counters = self._broker.counters
         if code == "OK":
+            counters.isr_shrinks += proposal.shrinks
+            counters.isr_expands += proposal.expands
             self._broker.notice("info", "isr-changed", **fields, partition_epoch=partition.partition_epoch)
         else:
+            counters.isr_refused += 1
             self._broker.notice("info", "isr-change-refused", **fields, code=code)
 
 

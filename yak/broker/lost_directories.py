@@ -1,4 +1,5 @@
-"""Which partitions must not begin empty: those that this broker held in data directories that are not here any more.
+"""Which partitions must not begin empty: those that this broker held in data directories that are not here any more. And what
+becomes of those in a directory that fails while the broker runs.
 
 A broker whose disk was not mounted, or was replaced, finds an empty directory while the cluster remembers its
 partitions. To make them anew would serve nothing where there were records, from offset 0, in silence. Such partitions
@@ -12,12 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from yak.cluster.image import Image
 from yak.cluster.membership import Identity
 from yak.cluster.records import Kind
+from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.seams.metadata_store import TailedRecord
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,3 +57,21 @@ def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity)
         if info.replicas == (identity.node_id,)
     )
     return LostDirectories(missing, frozenset(held))
+
+
+def take_offline(broker: Broker, failure: LogDirectoryFailure) -> None:
+    """See `Broker.directory_failed`."""
+    for log in broker.log_store.directory_failed(failure.directory, failure.error):
+        partition = broker.partitions.get(log.topic_partition)
+        if partition is not None and partition.log is log:
+            partition.log = None
+            broker.fail_waiting(partition, ErrorCode.kafka_storage_error)
+            broker.replication.changed(partition)
+            broker.absent_replicas.is_offline(partition)
+            broker.coordinate(partition)
+    broker.notice(
+        "error",
+        "log-directory-offline",
+        directory=failure.directory,
+        error=str(failure.error.strerror or failure.error),
+    )

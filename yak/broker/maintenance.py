@@ -43,6 +43,11 @@ class Maintenance:
         self.is_closing = False
         """The logs are being closed: nothing may touch their files any more."""
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether we were asked to stop, and still lead what is being moved away."""
+        return self._drain_until_ms is not None and not self.is_stopping
+
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
         dues = [self._retention_due_ms, self._checkpoint_due_ms]

@@ -62,6 +62,7 @@ class Metadata:
             settings=parts.membership,
             held=lambda: Held(self.hosting.log_ends(), parts.image_log.trail),
         )
+        broker.counters.elections = self.membership.elections
         self._queue: deque[list[TailedRecord]] = deque()
         self._busy = False
         self._failed = False
@@ -70,6 +71,8 @@ class Metadata:
         """Partitions whose high watermark moved since the last report."""
         self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
+        self.on_image: Callable[[Image, Image, Delta], None] | None = None
+        """Told of every new image when it is acted on: what it replaced, itself, and what changed. It must only take note."""
         self.store_lost_ms: int | None = None
         """Since when the store does not answer; None while it does."""
         for topic in self.image.topics.values():
@@ -95,6 +98,8 @@ class Metadata:
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
         """The store answers."""
+        if self.store_lost_ms is not None:
+            self._broker.counters.store_outage_ms += self._broker.now_ms - self.store_lost_ms
         self.store_lost_ms = None
         self._carry_out(self.membership.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
 
@@ -102,6 +107,7 @@ class Metadata:
         """The store is away: the data path goes on, metadata changes wait."""
         if self.store_lost_ms is None:
             self.store_lost_ms = self._broker.now_ms
+            self._broker.counters.store_outages += 1
         self._carry_out(self.membership.on_lost(event.reason, self._broker.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:
@@ -340,9 +346,12 @@ class Metadata:
         )
         self._carry_out(self.membership.on_image(image, broker.now_ms, has_leaderless=leaderless))
         broker.replication.image_changed(delta)
+        broker.departed.image_changed(delta)
         broker.failure_watch.image_changed(delta)
         broker.suspects.wake()
         broker.maintenance.image_changed()
+        if self.on_image is not None:
+            self.on_image(before, image, delta)
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)

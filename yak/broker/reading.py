@@ -36,7 +36,7 @@ OF_THE_LEADER: Final = Reader()
 class Reading:
     """What one pass over the partitions of a fetch gave."""
 
-    __slots__ = ("answers", "bytes_count", "has_error", "pending")
+    __slots__ = ("answers", "bytes_count", "has_error", "pending", "to_count")
 
     def __init__(self) -> None:
         self.answers: list[tuple[FetchItem, FetchPartitionAnswer]] = []
@@ -44,10 +44,12 @@ class Reading:
         self.has_error = False
         self.pending: list[tuple[int, PendingRead]] = []
         """(index in `answers`, plan) of what must come from the device."""
+        self.to_count: list[tuple[FetchItem, FetchPartitionAnswer]] = []
+        """The answers with records or an error: of a fetch of many partitions, few."""
 
     def take(self, broker: Broker, result: list[Any] | None, error: BaseException | None) -> None:
         """Put what the job read into the answers; a failed read is the partition's storage error."""
-        for position, (index, _plan) in enumerate(self.pending):
+        for position, (index, plan) in enumerate(self.pending):
             answer = self.answers[index][1]
             if error is not None or result is None:
                 if isinstance(error, LogDirectoryFailure):
@@ -55,6 +57,7 @@ class Reading:
                 answer.error_code = ErrorCode.kafka_storage_error
             else:
                 answer.records = result[position]
+                answer.next_offset = plan.next_offset
         self.pending = []
 
 
@@ -135,7 +138,9 @@ def _slice(broker: Broker, reading: Reading, partition: Partition, item: FetchIt
     if part is None:
         return False
     answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log.log_start_offset, part)
+    answer.next_offset = log.read_end
     reading.answers.append((item, answer))
+    reading.to_count.append((item, answer))
     reading.bytes_count += len(part)
     return True
 
@@ -151,6 +156,7 @@ def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes
     except PeerError as error:
         reading.has_error = True
         answer = FetchPartitionAnswer(item.index, error.error_code, -1, -1, -1, b"")
+        reading.to_count.append((item, answer))
     reading.answers.append((item, answer))
 
 
@@ -234,10 +240,12 @@ def _read(
     except LogDirectoryFailure as failure:
         broker.directory_failed(failure)
         raise PeerError(ErrorCode.kafka_storage_error) from failure
+    reading.to_count.append((item, answer))
     if isinstance(found, PendingRead):
         reading.pending.append((len(reading.answers), found))
         reading.bytes_count += max(budget, 1)
     else:
         answer.records = found
+        answer.next_offset = log.read_end
         reading.bytes_count += len(found)
     return answer

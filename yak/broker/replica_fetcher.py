@@ -11,7 +11,6 @@ leader's, never to a high watermark.
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -35,8 +34,8 @@ from yak.storage.log import Log
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-Key: TypeAlias = tuple[uuid.UUID, int]
-"""Topic id and partition."""
+Key: TypeAlias = tuple[bytes, int]
+"""Topic id, as its 16 bytes (a UUID is hashed and compared in Python, several times for each answer), and partition."""
 IN_FLIGHT_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
 RETRY_FIRST_MS, USUAL_REFUSALS = 5, 3
@@ -78,7 +77,7 @@ class ReplicaFetcher:
 
     def follow(self, partition: Partition) -> None:
         """Copy this partition, or copy it on in another leader epoch."""
-        key = (partition.topic_id, partition.topic_partition.partition)
+        key = _key(partition)
         self.partitions[key] = partition
         self._unflushed.pop(key, None)
         self._delayed.pop(key, None)
@@ -89,7 +88,7 @@ class ReplicaFetcher:
 
     def unfollow(self, partition: Partition) -> None:
         """Copy it no more."""
-        key = (partition.topic_id, partition.topic_partition.partition)
+        key = _key(partition)
         if self.partitions.pop(key, None) is not None:
             self._to_tell.pop(key, None)
             self._unflushed.pop(key, None)
@@ -100,7 +99,7 @@ class ReplicaFetcher:
 
     def flushed(self, partition: Partition) -> None:
         """What was appended is on the device: it may be acknowledged."""
-        key = (partition.topic_id, partition.topic_partition.partition)
+        key = _key(partition)
         if key in self._unflushed and self.partitions.get(key) is partition:
             del self._unflushed[key]
             if partition.log is not None:
@@ -186,7 +185,6 @@ class ReplicaFetcher:
         """The leader took the connection."""
         if peer_id == self._peer_id:
             self._is_connected = True
-            self._broker.suspects.clear(self.node_id)
             self.pump()
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:
@@ -196,7 +194,7 @@ class ReplicaFetcher:
         if self._is_connected and not self._broker.maintenance.is_stopping:
             self._broker.notice("info", "replica-fetch-lost", leader=self.node_id, how=how, reason=reason)
             if how in ("reset", "closed"):
-                self._broker.suspects.add(self.node_id)
+                self._broker.failure_watch.suspect(self.node_id)
         self._reset()
         self._back_off()
 
@@ -229,7 +227,7 @@ class ReplicaFetcher:
         broker = self._broker
         config = broker.config
         self._correlation_id = self._correlation_id % EPOCH_MAX + 1
-        topics: dict[uuid.UUID, list[WantedPartition]] = {}
+        topics: dict[bytes, list[WantedPartition]] = {}
         for key in self._to_tell:
             partition = self.partitions[key]
             log = partition.log
@@ -237,7 +235,7 @@ class ReplicaFetcher:
                 continue
             self._told[key] = (partition.leader_epoch, self._correlation_id, log.log_end_offset)
             topics.setdefault(key[0], []).append(wanted(partition, log, config.replica_fetch_max_bytes))
-        forgotten: dict[uuid.UUID, list[int]] = {}
+        forgotten: dict[bytes, list[int]] = {}
         for topic_id, index in self._to_forget:
             self._told.pop((topic_id, index), None)
             forgotten.setdefault(topic_id, []).append(index)
@@ -346,6 +344,7 @@ class ReplicaFetcher:
                 return
             partition.appended_bytes += len(records)
             log.append_as_follower(records, broker.now_ms)
+            broker.counters.replication_bytes_in += len(records)
         start_moved = log.log_start_offset < min(fetched.log_start_offset, log.log_end_offset)
         if start_moved:
             log.advance_log_start(min(fetched.log_start_offset, log.log_end_offset))
@@ -395,3 +394,7 @@ class ReplicaFetcher:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._broker.config.replica_fetch_backoff_ms)
         self._delayed[key] = self._broker.now_ms + pause_ms
+
+
+def _key(partition: Partition) -> Key:
+    return partition.topic_id.bytes, partition.topic_partition.partition

@@ -72,20 +72,12 @@ class ReplicaReader:
         if replica is None:
             raise PeerError(ErrorCode.not_leader_or_follower, f"node {session.node_id} is no replica")
         offset, end = item.fetch_offset, log.log_end_offset
-        diverging = None
-        if item.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
-            if epoch < 0:
-                # A later epoch than any of ours: records of a leader that was passed over in an unclean election.
-                diverging = DivergingEpoch(log.latest_epoch, end)
-            elif epoch < item.last_fetched_epoch or end_offset < offset:
-                diverging = DivergingEpoch(epoch, end_offset)
-        elif offset > end:
-            diverging = DivergingEpoch(log.latest_epoch, end)
-        if diverging is not None:
-            answer = FetchPartitionAnswer(item.index, 0, partition.high_watermark, -1, log.log_start_offset, b"")
-            answer.diverging_epoch = diverging
-            return answer
+        if offset > end or item.last_fetched_epoch != log.epochs.latest:
+            diverging = _where_they_part(item, log)
+            if diverging is not None:
+                answer = FetchPartitionAnswer(item.index, 0, partition.high_watermark, -1, log.log_start_offset, b"")
+                answer.diverging_epoch = diverging
+                return answer
         if offset < log.log_start_offset:
             return FetchPartitionAnswer(
                 item.index, ErrorCode.offset_out_of_range, partition.high_watermark, -1, log.log_start_offset, b""
@@ -108,8 +100,15 @@ class ReplicaReader:
         log = partition.log
         assert log is not None
         high_watermark, log_start_offset = partition.high_watermark, log.log_start_offset
-        answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset, b"")
         offset, end = item.fetch_offset, log.log_end_offset
+        if (
+            offset >= end
+            and high_watermark == item.sent_high_watermark
+            and log_start_offset == item.sent_log_start_offset
+            and (room > 0 or not reading.bytes_count)
+        ):
+            return None
+        answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset, b"")
         if room <= 0 and reading.bytes_count:
             return NO_ROOM
         if offset < end:
@@ -137,17 +136,14 @@ class ReplicaReader:
                 # The next batch is larger than the room that is left: it must stay marked, for nobody marks it again.
                 return NO_ROOM
             answer.records = found
-            return answer
-        if high_watermark != item.sent_high_watermark or log_start_offset != item.sent_log_start_offset:
-            return answer
-        return None
+        return answer
 
     def _find(
         self, partition: Partition, log: Log, offset: Offset, size: int, end: Offset, *, at_least_one: bool
     ) -> Buffer | PendingRead:
-        recent = self._recent.take(log, offset, size)
-        if recent is not None:
-            return recent
+        at_hand = log.newest_batch(offset, end, size) or self._recent.take(log, offset, size)
+        if at_hand is not None:
+            return at_hand
         found = log.read(offset, size, end, at_least_one=at_least_one)
         if not isinstance(found, PendingRead):
             self._recent.keep(log, offset, found, len(partition.replica_sessions or ()) - 1)
@@ -159,3 +155,17 @@ class ReplicaReader:
         assert partition.log is not None
         named = partition.log.config.leader_replication_throttled_replicas
         return is_named(named, partition.topic_partition.partition, session.node_id)
+
+
+def _where_they_part(item: ReplicaItem, log: Log) -> DivergingEpoch | None:
+    """The largest epoch that the follower's log may share with ours, if it is not ours up to the fetch offset (KIP-595)."""
+    offset, end = item.fetch_offset, log.log_end_offset
+    if item.last_fetched_epoch < 0:
+        return DivergingEpoch(log.latest_epoch, end) if offset > end else None
+    epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
+    if epoch < 0:
+        # A later epoch than any of ours: records of a leader that was passed over in an unclean election.
+        return DivergingEpoch(log.latest_epoch, end)
+    if epoch < item.last_fetched_epoch or end_offset < offset:
+        return DivergingEpoch(epoch, end_offset)
+    return None

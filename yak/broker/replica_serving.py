@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.cold_fetch import ColdFetch
+from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.reading import Reading
 from yak.broker.replica_reading import NO_ROOM, ReplicaReader
 from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
@@ -26,8 +27,10 @@ from yak.broker.replica_throttle import Throttle
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
-from yak.protocol.hot import FetchPartitionAnswer, fetch_response
+from yak.protocol.hot import FetchPartitionAnswer, FetchTopicAnswer, fetch_response
+from yak.protocol.replica_fetch import VERSION
 from yak.replication.partition import Partition
+from yak.seams.disk import Buffer
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -122,6 +125,7 @@ class ReplicaServing:
 
     def handle(self, call: Call) -> Outcome:
         """A follower's Fetch."""
+        call.api_key = FOLLOWER_FETCH  # from here on only a name for what is counted
         request = call.request
         refusal = self._refusal(call)
         if refusal is not None:
@@ -135,6 +139,7 @@ class ReplicaServing:
             session = ReplicaSession(self._next_session_id, node_id, broker_epoch, call.connection)
             self._next_session_id = self._next_session_id % EPOCH_MAX + 1
             self._sessions[node_id] = session
+            call.connection.replica_session = session
         elif session is None or session.session_id != request.session_id or session.connection is not call.connection:
             return _refused(call, ErrorCode.fetch_session_id_not_found)
         elif request.session_epoch == FINAL_EPOCH:
@@ -144,11 +149,42 @@ class ReplicaServing:
             return _refused(call, ErrorCode.invalid_fetch_session_epoch)
         else:
             session.epoch = session.epoch % EPOCH_MAX + 1
+            session.may_learn = session.pattern is None
+        session.image = self._broker.image
+        session.request_wait_ms, session.request_bytes_max = max(0, request.max_wait_ms), request.max_bytes
         if session.parked is not None:
             self._broker.finish(session.parked)
         self._update(session, request)
+        return self._give_or_wait(session, call, must_answer=request.session_epoch == INITIAL_EPOCH)
+
+    def handle_repeated(self, session: ReplicaSession, frame: Buffer) -> tuple[Call, Outcome] | None:
+        """A follower's Fetch that is its last one but for what it says of one partition; None when it is not.
+
+        Everything that `handle` looks at holds as it did then: the bytes are the same, and so is the cluster's image.
+        """
+        repeated = None if session.pattern is None else session.pattern.read(frame)
+        if repeated is None:
+            return None
+        broker = self._broker
+        correlation_id, epoch, name, leader_epoch, offset, last_epoch, start_offset, bytes_max = repeated
+        item = session.named.get(name)
+        if item is None or epoch != session.epoch or session.image is not broker.metadata.image:
+            return None
+        partition = item.partition
+        if partition is None or broker.partitions.get(partition.topic_partition) is not partition:
+            return None
+        self.heard_ms[session.node_id] = broker.now_ms
+        session.epoch = epoch % EPOCH_MAX + 1
+        if session.parked is not None:
+            broker.finish(session.parked)
+        item.ask(offset, last_epoch, leader_epoch, start_offset, bytes_max)
+        session.dirty[item] = None
+        call = Call(session.connection, FOLLOWER_FETCH, VERSION, correlation_id, None, broker.now_ms)
+        return call, self._give_or_wait(session, call, must_answer=False)
+
+    def _give_or_wait(self, session: ReplicaSession, call: Call, *, must_answer: bool) -> Outcome:
         fetch = ReplicaFetch(self, session, call)
-        must_answer = fetch.timeout_ms == 0 or request.session_epoch == INITIAL_EPOCH
+        must_answer = must_answer or fetch.timeout_ms == 0
         reading = fetch.read(with_news=must_answer)
         if reading.answers or must_answer:
             return fetch.reply(self._broker, reading)
@@ -179,19 +215,20 @@ class ReplicaServing:
                 key = (topic.topic_id, wanted.partition)
                 item = session.items.get(key)
                 if item is None:
-                    item = session.items[key] = ReplicaItem(*key)
-                item.fetch_offset = wanted.fetch_offset
-                item.last_fetched_epoch = wanted.last_fetched_epoch
-                item.current_leader_epoch = wanted.current_leader_epoch
-                item.log_start_offset = wanted.log_start_offset
-                item.max_bytes = wanted.partition_max_bytes
-                item.is_fresh, item.waits_for_follower = True, False
+                    item = session.add(*key)
+                item.ask(
+                    wanted.fetch_offset,
+                    wanted.last_fetched_epoch,
+                    wanted.current_leader_epoch,
+                    wanted.log_start_offset,
+                    wanted.partition_max_bytes,
+                )
                 partition = None if name is None else broker.partitions.get(TopicPartition(name, wanted.partition))
                 self._attach(session, item, partition)
                 session.dirty[item] = None
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
-                gone = session.items.pop((topic.topic_id, index), None)
+                gone = session.remove(topic.topic_id, index)
                 if gone is not None:
                     self._drop(session, gone)
 
@@ -220,11 +257,14 @@ class ReplicaServing:
     def _close(self, session: ReplicaSession) -> None:
         if self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
+        if session.connection.replica_session is session:
+            session.connection.replica_session = None
         self._appended.pop(session, None)
         self._news_due.pop(session, None)
         for item in session.items.values():
             self._drop(session, item)
         session.items.clear()
+        session.named.clear()
         if session.parked is not None:
             self._broker.finish(session.parked)
 
@@ -232,21 +272,22 @@ class ReplicaServing:
 class ReplicaFetch(Waiting):
     """A follower's fetch: answered with what there is, or when something is appended."""
 
-    __slots__ = ("_serving", "_session")
+    __slots__ = ("_max_bytes", "_serving", "_session")
 
     def __init__(self, serving: ReplicaServing, session: ReplicaSession, call: Call) -> None:
-        super().__init__(call, max(0, call.request.max_wait_ms))
+        super().__init__(call, session.request_wait_ms)
         self._serving = serving
         self._session = session
+        self._max_bytes = session.request_bytes_max
 
     def read(self, *, with_news: bool) -> Reading:
         """Look at the partitions that may have something; those for which there is no room stay marked.
 
         News of high watermarks alone are given only beside something else, or `with_news`.
         """
-        session, reader = self._session, self._serving.reader
+        session, look = self._session, self._serving.reader.look
         self._serving.news_travel(session)
-        max_bytes = self.call.request.max_bytes
+        max_bytes = self._max_bytes
         reading = Reading()
         news: list[tuple[ReplicaItem, FetchPartitionAnswer]] = []
         for item in list(session.dirty):
@@ -254,12 +295,12 @@ class ReplicaFetch(Waiting):
             if room <= 0 and not item.is_fresh:
                 continue
             pending = len(reading.pending)
-            answer = reader.look(session, item, reading, room)
+            answer = look(session, item, reading, room)
             if answer is NO_ROOM:
                 continue
             if answer is None:
                 session.dirty.pop(item, None)
-            elif _has_something(answer) or len(reading.pending) > pending:
+            elif answer.records or _has_something(answer) or len(reading.pending) > pending:
                 item.waits_for_follower = True
                 self._give(reading, item, answer)
             else:
@@ -280,26 +321,29 @@ class ReplicaFetch(Waiting):
             return Later(ColdFetch(broker, self, reading))
         return self.build(broker, reading)
 
-    def build(self, broker: Broker, reading: Reading) -> Outcome:  # noqa: ARG002
+    def build(self, broker: Broker, reading: Reading) -> Outcome:
         """The answer's bytes."""
         topics: dict[Any, list[FetchPartitionAnswer]] = {}
+        size_bytes = 0
         for each, answer in reading.answers:
             item: ReplicaItem = each  # type: ignore[assignment]
-            if item.waits_for_follower and not _has_something(answer):
+            if item.waits_for_follower and not answer.records and not _has_something(answer):
                 # What was to be read was removed meanwhile, or is damaged: the follower asks again in a moment.
                 answer.error_code = ErrorCode.kafka_storage_error
+            size_bytes += len(answer.records)
+            if answer.error_code:
+                broker.counters.failed(FOLLOWER_FETCH, answer.error_code)
+            if len(reading.answers) == 1:
+                broker.counters.replication_bytes_out += size_bytes
+                return self._encode([(item.raw_topic_id, (answer,))])
             topics.setdefault(item.topic_id, []).append(answer)
+        broker.counters.replication_bytes_out += size_bytes
+        return self._encode(list(topics.items()))
+
+    def _encode(self, topics: list[FetchTopicAnswer]) -> Outcome:
         call = self.call
-        return Prebuilt(
-            fetch_response(
-                call.version,
-                call.correlation_id,
-                0,
-                ErrorCode.none,
-                self._session.session_id,
-                list(topics.items()),
-            )
-        )
+        session_id = self._session.session_id
+        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, topics))
 
     def is_done(self) -> bool:
         """A parked fetch is done only when it is woken."""

@@ -6,7 +6,8 @@ several leaders came and went; the next fetch tells. A log that ends before its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Final
 
 from yak.errors import ProtocolViolation
 from yak.ids import Offset
@@ -19,6 +20,8 @@ from yak.storage.log import Log
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+
+_BASE_OFFSET: Final = struct.Struct(">q")
 
 
 def wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
@@ -83,9 +86,10 @@ def may_follow(log: Log, records: Buffer, asked_offset: Offset, now_ms: int) -> 
     They may begin behind a gap, where compaction left the leader nothing; or inside a batch, and the log is begun anew there.
     Raises LogDirectoryFailure.
     """
-    header = read_header(records)
-    if header.base_offset == log.log_end_offset:
+    (base_offset,) = _BASE_OFFSET.unpack_from(records)
+    if base_offset == log.log_end_offset:
         return True
+    header = read_header(records)
     if header.base_offset > log.log_end_offset:
         return asked_offset == log.log_end_offset and may_have_gaps(log)
     return _begin_inside_batch(log, header, now_ms)

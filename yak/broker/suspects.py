@@ -4,8 +4,9 @@ A client whose leader died asks any other broker who leads now, at once. The ans
 closed port, and it may then wait a second before it asks again (librdkafka does). So the answer waits for the decision, for
 at most `DECISION_MS_MAX`, and then says that there is no leader, which every client takes as "ask again soon".
 
-The kernel of a killed process closes its connections one by one, so a client may ask before ours broke. Whoever asks a second
-time on a connection asks because of something: that question waits `NOTICE_MS` for us to notice it too.
+The kernel of a killed process closes its connections one by one, so a client may ask before ours broke. So nobody is told
+of another broker before that gave a sign of life, sent after the question came, or lost its connection to us
+(`yak.broker.pulse`). It must also know what we know: a new leader that does not know it yet would send the client away.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Later, Outcome, Waiting
+from yak.broker.pulse import PulseWaiting
 from yak.cluster.image import TopicInfo
-from yak.cluster.records import NO_LEADER
 from yak.ids import BrokerEpoch, NodeId
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 DECISION_MS_MAX = 300
-NOTICE_MS = 5
-"""Clients were seen to ask up to 2 ms before the brokers noticed, in one of five kills."""
 SUSPECTED_MS_MAX = 2_000
 """A broker that is not fenced by then is left to its session; it may be that only we cannot reach it."""
 
@@ -34,7 +33,7 @@ class Suspects:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._since: dict[NodeId, tuple[BrokerEpoch, int]] = {}
-        self._waiting: dict[DecisionWaiting, None] = {}
+        self._waiting: dict[Waiting, None] = {}
 
     def add(self, node_id: NodeId) -> None:
         """A connection to this broker was cut."""
@@ -43,7 +42,7 @@ class Suspects:
             self._since.setdefault(node_id, (info.broker_epoch, self._broker.now_ms))
 
     def clear(self, node_id: NodeId) -> None:
-        """It answers."""
+        """It answered."""
         if self._since.pop(node_id, None) is not None:
             self.wake()
 
@@ -70,11 +69,11 @@ class Suspects:
             if waiting.is_done():
                 self._broker.finish(waiting)
 
-    def wait(self, waiting: DecisionWaiting) -> None:
+    def wait(self, waiting: Waiting) -> None:
         """Wake this one when there may be news."""
         self._waiting[waiting] = None
 
-    def forget(self, waiting: DecisionWaiting) -> None:
+    def forget(self, waiting: Waiting) -> None:
         """It waits no more."""
         self._waiting.pop(waiting, None)
 
@@ -82,52 +81,41 @@ class Suspects:
 def answer_when_decided(
     broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
 ) -> Outcome:
-    """Answer who leads these topics: now, or when it is decided what becomes of a leader that may be dead."""
+    """Answer who leads these topics: when it is decided what becomes of leaders that died, and those named live and know."""
 
     def is_open() -> bool:
         return broker.suspects.lead(topics())
 
-    def decide() -> Outcome:
-        return Later(DecisionWaiting(broker, call, is_open, answer)) if is_open() else answer()
+    def look() -> Outcome:
+        if is_open():
+            return Later(DecisionWaiting(broker, call, is_open, look, answer))
+        leaders = dict.fromkeys(info.leader for topic in topics() for info in topic.partitions)
+        pulses = broker.failure_watch.pulses(leaders)
+        return Later(PulseWaiting(broker, call, pulses, judge)) if pulses else answer()
 
-    connection = call.connection
-    is_first, connection.has_asked_for_leaders = not connection.has_asked_for_leaders, True
-    here = (broker.node_id, NO_LEADER)
-    if is_first or is_open() or all(info.leader in here for topic in topics() for info in topic.partitions):
-        return decide()
-    return Later(NoticeWaiting(call, decide))
+    def judge() -> Outcome:
+        is_late = broker.now_ms - call.now_ms >= DECISION_MS_MAX
+        return look() if is_open() and not is_late else answer()
 
-
-class NoticeWaiting(Waiting):
-    """A question for leaders that gives us a moment to notice what its asker may have noticed."""
-
-    __slots__ = ("_decide",)
-
-    def __init__(self, call: Call, decide: Callable[[], Outcome]) -> None:
-        super().__init__(call, NOTICE_MS)
-        self._decide = decide
-
-    def is_done(self) -> bool:
-        """Only time ends it."""
-        return False
-
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """What is known now."""
-        return self._decide()
-
-    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """What is known now."""
-        return self._decide()
+    return look()
 
 
 class DecisionWaiting(Waiting):
     """A question for leaders one of whom is suspected; `is_open` tells whether that is so still."""
 
-    __slots__ = ("_answer", "_is_open")
+    __slots__ = ("_answer", "_is_open", "_look_again")
 
-    def __init__(self, broker: Broker, call: Call, is_open: Callable[[], bool], answer: Callable[[], Outcome]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        is_open: Callable[[], bool],
+        look_again: Callable[[], Outcome],
+        answer: Callable[[], Outcome],
+    ) -> None:
         super().__init__(call, DECISION_MS_MAX)
         self._is_open = is_open
+        self._look_again = look_again
         self._answer = answer
         broker.suspects.wait(self)
 
@@ -136,8 +124,8 @@ class DecisionWaiting(Waiting):
         return not self._is_open()
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """What is known now."""
-        return self._answer()
+        """Decided: whoever leads now may have to learn it first."""
+        return self._look_again()
 
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """Nothing was decided in time: what is known now, in which a suspect leads nothing."""

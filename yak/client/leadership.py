@@ -1,88 +1,27 @@
-"""Moving leaderships in order: which partition to whom (pure), and the two requests that do it.
+"""Moving leaderships in order (`yak.cluster.leadership_moves` says which): the two requests that do it.
 
-A leadership goes to a partition's preferred leader, its first replica, by ElectLeaders (key 43). To give it to another
-replica that one is made the first: AlterPartitionReassignments (key 45) with the same replicas in another order, which
-moves no data, and then ElectLeaders. librdkafka has no call for the former.
+librdkafka has no call for AlterPartitionReassignments.
 """
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yak.client.elections import elect_preferred_leaders
 from yak.client.raw_connection import RawConnection
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
-from yak.client.replication import NO_LEADER, PartitionReplicas
+from yak.client.replication import NO_LEADER
+from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import Unreachable
 from yak.ids import NodeId, TopicPartition
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
 
+__all__ = ["Move", "Plan", "carry_out", "plan_moves", "reorder", "wait_until_led"]
+
 POLL_SECONDS: Final = 0.01
 REQUEST_PARTITIONS_MAX: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One leadership to move; `order` is the new order of its replicas, None when `to` comes first already."""
-
-    partition: TopicPartition
-    leader: NodeId
-    to: NodeId
-    order: tuple[NodeId, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to move, and what stays with the reason. `refused` stays against the caller's wish."""
-
-    moves: tuple[Move, ...]
-    stays: Mapping[TopicPartition, str]
-    refused: Mapping[TopicPartition, str]
-
-
-def plan_moves(
-    partitions: Iterable[PartitionReplicas], *, to: NodeId | None = None, only_preferred: bool = False
-) -> Plan:
-    """Whom each partition gets as its leader: `to`; else its preferred leader or, where that one leads, the in-sync
-    replica that got fewest in this plan. With `only_preferred` those that their preferred leader leads stay.
-    """
-    moves: list[Move] = []
-    stays: dict[TopicPartition, str] = {}
-    refused: dict[TopicPartition, str] = {}
-    given: Counter[NodeId] = Counter()
-    for each in partitions:
-        key = TopicPartition(each.topic, each.partition)
-        if each.leader == NO_LEADER:
-            refused[key] = "it has no leader to take it from"
-            continue
-        chosen = (
-            _successor(each, given) if to is None and not only_preferred else (each.replicas[0] if to is None else to)
-        )
-        if chosen is None:
-            refused[key] = f"no other replica is in sync: ISR {','.join(map(str, each.isr))}"
-        elif chosen == each.leader:
-            stays[key] = f"{chosen} leads it already"
-        elif chosen not in each.replicas:
-            refused[key] = f"{chosen} has no replica of it: replicas {','.join(map(str, each.replicas))}"
-        elif chosen not in each.isr:
-            refused[key] = f"{chosen} is out of sync: ISR {','.join(map(str, each.isr))}"
-        else:
-            given[chosen] += 1
-            order = (chosen, *(node for node in each.replicas if node != chosen))
-            moves.append(Move(key, each.leader, chosen, None if order == each.replicas else order))
-    return Plan(tuple(moves), stays, refused)
-
-
-def _successor(partition: PartitionReplicas, given: Counter[NodeId]) -> NodeId | None:
-    preferred = partition.replicas[0]
-    if preferred != partition.leader and preferred in partition.isr:
-        return preferred
-    others = [node for node in partition.replicas if node in partition.isr and node != partition.leader]
-    return min(others, key=lambda node: given[node], default=None)
 
 
 def carry_out(admin: "Admin", moves: Sequence[Move], *, timeout_s: float) -> dict[TopicPartition, str]:

@@ -23,6 +23,10 @@ _ERRORS = {
     "INELIGIBLE_BROKER": ErrorCode.invalid_replica_assignment,
     "BROKER_ACTIVE": ErrorCode.invalid_request,
     "NO_BROKER": ErrorCode.broker_id_not_registered,
+    "BROKER_ID_TAKEN": ErrorCode.duplicate_broker_registration,
+    "GUEST_EXISTS": ErrorCode.duplicate_broker_registration,
+    "TOO_MANY_GUESTS": ErrorCode.policy_violation,
+    "STALE_EPOCH": ErrorCode.stale_broker_epoch,
     "FENCED_CONTROLLER": ErrorCode.not_controller,
     "BAD_REQUEST": ErrorCode.invalid_request,
 }

@@ -155,9 +155,13 @@ class Electing:
             self._refused[election.topic_id, election.partition] = election.partition_epoch
         elif election.leader == NO_LEADER:
             self._offline += 1
+            self._link.elections.without_leader += 1
         else:
             self._done[election.cause] += 1
+            counts = self._link.elections
+            counts.by_cause[election.cause.value] = counts.by_cause.get(election.cause.value, 0) + 1
             if election.unclean:
+                counts.unclean += 1
                 self._link.say(
                     "warning",
                     "unclean-election",
@@ -168,6 +172,8 @@ class Electing:
 
     def _tell(self, now_ms: int) -> None:
         took_ms = 0 if self._detected_ms is None else now_ms - self._detected_ms
+        if self._done or self._offline:
+            self._link.elections.round_took(took_ms)
         for cause in Cause:
             if self._done[cause]:
                 self._link.say("info", _SAID[cause], count=self._done[cause], took_ms=took_ms)

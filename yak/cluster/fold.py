@@ -5,30 +5,33 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from yak.cluster.fold_parts import changed_guest, changed_partition, created_partition, new_guest
 from yak.cluster.image import (
     REMOVED_TOPICS_MAX,
     BrokerInfo,
     ChainBroken,
     Delta,
+    GuestInfo,
     Image,
     PartitionInfo,
     PendingTopic,
+    ProducerBlock,
+    RemovedTopic,
     TopicInfo,
 )
-from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
     BrokerChange,
     BrokerState,
-    ChangedPartition,
     Cluster,
     Config,
     ControllerChange,
+    GuestChange,
     Kind,
-    NewPartition,
     PartitionChange,
     Partitions,
     ProducerIds,
     RegisterBroker,
+    RegisterGuest,
     RemoveTopic,
     Snapshot,
     Topic,
@@ -49,6 +52,7 @@ class Fold:
         self._partitions_changed: dict[str, dict[int, None]] = {}
         self._topics_removed: list[tuple[str, uuid.UUID]] = []
         self._brokers_changed: dict[NodeId, None] = {}
+        self._guests_changed: dict[NodeId, None] = {}
         self._configs_changed: dict[tuple[str, str], None] = {}
         self._controller_changed = False
 
@@ -70,6 +74,7 @@ class Fold:
             if record.previous_hash != self._chain_hash:
                 raise ChainBroken(f"record {record.offset} follows another record {self._offset} than the one known")
         content = parse(record)
+        self._timestamp_ms = record.timestamp_ms
         _HANDLERS[type(content)](self, content)
         if isinstance(content, Snapshot):
             self._load(record)
@@ -102,6 +107,7 @@ class Fold:
             tuple(self._configs_changed),
             self._controller_changed,
             partitions,
+            tuple(self._guests_changed),
         )
         return image, delta
 
@@ -145,7 +151,7 @@ class Fold:
         if partitions is None:
             partitions = self._growing[record.topic_id] = dict(pending.partitions)
         for new in record.partitions:
-            partitions[new.partition] = _created(new)
+            partitions[new.partition] = created_partition(new, self._timestamp_ms)
         if len(partitions) >= pending.total:
             self._complete(pending, partitions)
 
@@ -162,14 +168,16 @@ class Fold:
             present = len(old.partitions)
             partitions = partitions | {p.partition: p for p in old.partitions}
         ordered = tuple(partitions[number] for number in sorted(partitions))
-        self._map("topics")[pending.name] = TopicInfo(pending.name, pending.topic_id, ordered, configs)
+        self._map("topics")[pending.name] = TopicInfo(
+            pending.name, pending.topic_id, ordered, configs, self._timestamp_ms
+        )
         self._map("topic_names")[pending.topic_id] = pending.name
         self._note_partitions(pending.name, range(present, len(ordered)))
 
     def remove_topic(self, record: RemoveTopic) -> None:
         """A topic goes, complete or not."""
         removed = self._map("removed_topics")
-        removed[record.topic_id] = None
+        removed[record.topic_id] = RemovedTopic(record.name, self._timestamp_ms)
         if len(removed) > REMOVED_TOPICS_MAX:
             del removed[next(iter(removed))]
         if record.topic_id in self._get("pending"):
@@ -190,7 +198,7 @@ class Fold:
         for change in record.changes:
             growing = self._growing_partitions(change.topic_id)
             if growing is not None and change.partition in growing:
-                growing[change.partition] = _changed(growing[change.partition], change)
+                growing[change.partition] = changed_partition(growing[change.partition], change, self._timestamp_ms)
             name = names.get(change.topic_id)
             if name is None:
                 continue
@@ -198,7 +206,8 @@ class Fold:
             if partitions is None:
                 partitions = self._open[name] = list(self._get("topics")[name].partitions)
             if change.partition < len(partitions):
-                partitions[change.partition] = _changed(partitions[change.partition], change)
+                old = partitions[change.partition]
+                partitions[change.partition] = changed_partition(old, change, self._timestamp_ms)
                 self._note_partitions(name, (change.partition,))
 
     def _note_partitions(self, name: str, numbers: Iterable[int]) -> None:
@@ -232,6 +241,7 @@ class Fold:
         self._set["cluster_id"] = record.cluster_id
         self._set["incarnation"] = record.incarnation
         self._set["incarnation_id"] = record.incarnation_id
+        self._set["incarnation_ms"] = self._timestamp_ms
 
     def register(self, record: RegisterBroker) -> None:
         """A broker boots."""
@@ -248,14 +258,22 @@ class Fold:
             role=record.role,
             state=BrokerState.FENCED,
             lossy_epoch=lossy_epoch,
+            http_port=record.http_port,
+            changed_ms=self._timestamp_ms,
         )
         self._brokers_changed[record.node_id] = None
-        if record.node_id in self._get("unregistered"):
-            del self._map("unregistered")[record.node_id]
+        self._forget("unregistered", record.node_id)
+        self._forget("former", record.node_id)
+        if self._forget("guests", record.node_id):
+            # its id is this broker's from now on
+            self._guests_changed[record.node_id] = None
 
     def unregister(self, record: UnregisterBroker) -> None:
         """A broker goes for good."""
-        self._map("brokers").pop(record.node_id, None)
+        old: BrokerInfo | None = self._map("brokers").pop(record.node_id, None)
+        if old is not None:
+            closed = replace(old, state=BrokerState.CLOSED, changed_ms=self._timestamp_ms)
+            self._map("former")[record.node_id] = closed
         self._map("unregistered")[record.node_id] = record.broker_epoch
         self._brokers_changed[record.node_id] = None
 
@@ -264,9 +282,33 @@ class Fold:
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         if old is not None and old.broker_epoch == record.broker_epoch:
             self._map("brokers")[record.node_id] = replace(
-                old, state=record.state, was_active=old.was_active or record.state is BrokerState.ACTIVE
+                old,
+                state=record.state,
+                was_active=old.was_active or record.state is BrokerState.ACTIVE,
+                changed_ms=self._timestamp_ms,
             )
             self._brokers_changed[record.node_id] = None
+
+    def register_guest(self, record: RegisterGuest) -> None:
+        """A guest comes, or comes back; the one that made room for it is forgotten."""
+        if record.forgets is not None and self._forget("guests", record.forgets):
+            self._guests_changed[record.forgets] = None
+        self._map("guests")[record.node_id] = new_guest(record, self._timestamp_ms)
+        self._guests_changed[record.node_id] = None
+
+    def guest_change(self, record: GuestChange) -> None:
+        """A guest is another, or closed."""
+        old: GuestInfo | None = self._get("guests").get(record.node_id)
+        if old is not None:
+            self._map("guests")[record.node_id] = changed_guest(old, record, self._timestamp_ms)
+            self._guests_changed[record.node_id] = None
+
+    def _forget(self, name: str, node_id: NodeId) -> bool:
+        """Take a node out of a map; whether it was there."""
+        if node_id not in self._get(name):
+            return False
+        del self._map(name)[node_id]
+        return True
 
     def config(self, record: Config) -> None:
         """A resource's configs, all of them."""
@@ -281,12 +323,16 @@ class Fold:
     def _topic_config(self, record: Config) -> None:
         if record.resource_name in self._get("topics"):
             topics = self._map("topics")
-            topics[record.resource_name] = replace(topics[record.resource_name], configs=record.configs)
+            old = topics[record.resource_name]
+            topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
 
     def producer_ids(self, record: ProducerIds) -> None:
         """A block of producer ids is given away."""
         self._set["next_producer_id"] = record.next_producer_id
+        self._map("producer_blocks")[record.node_id] = ProducerBlock(
+            record.node_id, record.broker_epoch, record.first, record.next_producer_id, self._timestamp_ms
+        )
 
     def controller(self, record: ControllerChange) -> None:
         """The office changes hands."""
@@ -298,6 +344,7 @@ class Fold:
     def _load(self, record: TailedRecord) -> None:
         # What stood before and is not in the snapshot was removed in between.
         before_topics, before_brokers = self._get("topics"), self._get("brokers")
+        self._guests_changed |= dict.fromkeys(self._get("guests"))
         image = read_snapshot(record)
         for name, topic in before_topics.items():
             if image.topics.get(name) is None or image.topics[name].topic_id != topic.topic_id:
@@ -306,6 +353,7 @@ class Fold:
         for name, topic in image.topics.items():
             self._note_partitions(name, range(len(topic.partitions)))
         self._brokers_changed |= dict.fromkeys([*before_brokers, *image.brokers])
+        self._guests_changed |= dict.fromkeys(image.guests)
         self._configs_changed[("broker", "")] = None
         self._configs_changed |= dict.fromkeys(("broker", str(node_id)) for node_id in image.broker_configs)
         self._controller_changed = True
@@ -313,35 +361,6 @@ class Fold:
 
     def snapshot(self, record: Snapshot) -> None:
         """`add` loads it: it needs the position too."""
-
-
-def _split(isr: tuple[IsrMember, ...]) -> tuple[tuple[NodeId, ...], tuple[int, ...]]:
-    return tuple(member.node_id for member in isr), tuple(member.broker_epoch for member in isr)
-
-
-def _created(new: NewPartition) -> PartitionInfo:
-    isr, isr_epochs = _split(new.isr)
-    return PartitionInfo(
-        new.partition, new.replicas, isr, isr_epochs, (), (), new.leader, new.leader_epoch, new.partition_epoch
-    )
-
-
-def _changed(old: PartitionInfo, change: ChangedPartition) -> PartitionInfo:
-    isr, isr_epochs = _split(change.isr)
-    elr, elr_epochs = _split(change.elr)
-    return PartitionInfo(
-        old.partition,
-        old.replicas if change.replicas is None else change.replicas,
-        isr,
-        isr_epochs,
-        elr,
-        elr_epochs,
-        change.leader,
-        change.leader_epoch,
-        change.partition_epoch,
-        change.adding,
-        change.removing,
-    )
 
 
 _HANDLERS: dict[type, Callable[[Fold, Any], None]] = {
@@ -353,6 +372,8 @@ _HANDLERS: dict[type, Callable[[Fold, Any], None]] = {
     RegisterBroker: Fold.register,
     UnregisterBroker: Fold.unregister,
     BrokerChange: Fold.broker_change,
+    RegisterGuest: Fold.register_guest,
+    GuestChange: Fold.guest_change,
     Config: Fold.config,
     ProducerIds: Fold.producer_ids,
     ControllerChange: Fold.controller,

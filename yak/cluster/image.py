@@ -47,11 +47,51 @@ class BrokerInfo:
     state: BrokerState
     lossy_epoch: BrokerEpoch = 0
     was_active: bool = False
+    http_port: int = 0
+    changed_ms: int = field(default=0, compare=False)
+    """The time of the record that this state is from, here and below; by the store's clock."""
 
     @property
     def must_register_anew(self) -> bool:
         """Whether it was let in and then fenced: others may have decided on what it had in flight."""
         return self.was_active and self.state is BrokerState.FENCED
+
+
+@dataclass(slots=True, frozen=True)
+class GuestInfo:
+    """A broker that is no YAK broker, registered for others to see: it is listed, and counts nowhere (ADR 0011).
+
+    `state` is ACTIVE or CLOSED; `boot_id` names the registration, a UUID.
+    """
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    boot_id: str
+    host: str
+    port: int
+    rack: str | None
+    security_protocol: str
+    state: BrokerState
+    changed_ms: int = field(default=0, compare=False)
+
+
+@dataclass(slots=True, frozen=True)
+class ProducerBlock:
+    """The newest block of producer ids that a broker was given: from `first`, below `next_producer_id`."""
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    first: ProducerId
+    next_producer_id: ProducerId
+    changed_ms: int = field(default=0, compare=False)
+
+
+@dataclass(slots=True, frozen=True)
+class RemovedTopic:
+    """A topic that was deleted; `name` is empty where only its id was kept."""
+
+    name: str
+    changed_ms: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,6 +117,7 @@ class PartitionInfo:
     held: int = 0
     """0, or the incarnation of the cluster that this state is from: a restore (`yak.cluster.restore`) could not know
     whether it is the newest, so nobody changes it until the brokers that may know have answered."""
+    changed_ms: int = field(default=0, compare=False)
 
     @property
     def isr_members(self) -> tuple[tuple[NodeId, BrokerEpoch], ...]:
@@ -97,6 +138,8 @@ class TopicInfo:
     topic_id: uuid.UUID
     partitions: tuple[PartitionInfo, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
+    changed_ms: int = field(default=0, compare=False)
+    """When it was made, grew, or got other configs."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -124,6 +167,7 @@ class Delta:
     configs_changed: tuple[tuple[str, str], ...] = ()
     controller_changed: bool = False
     partitions_changed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    guests_changed: tuple[NodeId, ...] = ()
 
     def changed_partitions(self, topic: TopicInfo) -> Iterator[PartitionInfo]:
         """The partitions of a topic that appeared or changed."""
@@ -149,11 +193,17 @@ class Image:
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
     """The incarnations that this one comes from by restores."""
-    removed_topics: Mapping[uuid.UUID, None] = field(default_factory=dict)
+    removed_topics: Mapping[uuid.UUID, RemovedTopic] = field(default_factory=dict)
     """The topics deleted last, oldest first, `REMOVED_TOPICS_MAX` at most: what tells a restore that one which an older
     image still has is gone for good."""
     unregistered: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
     """Brokers that were unregistered and did not come back since, each with the last epoch it had."""
+    former: Mapping[NodeId, BrokerInfo] = field(default_factory=dict)
+    """What was known of them, CLOSED."""
+    guests: Mapping[NodeId, GuestInfo] = field(default_factory=dict)
+    producer_blocks: Mapping[NodeId, ProducerBlock] = field(default_factory=dict)
+    incarnation_ms: int = field(default=0, compare=False)
+    """When this incarnation began: a restore may have dropped what it does not name."""
     offset: MetadataOffset = 0
     chain_hash: str = ""
     timestamp_ms: int = 0

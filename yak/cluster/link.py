@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
+from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.image import Image
 from yak.cluster.outputs import Call, Output, Say
 from yak.ids import BrokerEpoch, ControllerEpoch, NodeId, Nonce
@@ -31,6 +32,7 @@ class Link:
         """Whether the store counts this boot as one that may have lost what was acknowledged before."""
         self.controller_epoch: ControllerEpoch = 0
         """0 unless we hold the office."""
+        self.elections = ElectionCounts()
         self._next_nonce = next_nonce
         self._in_flight: dict[Nonce, OnReply] = {}
         self._outputs: list[Output] = []

@@ -54,6 +54,8 @@ class Identity:
     cluster_id: str | None = None
     lossy: bool = False
     min_isr: int = 1
+    http_port: int = 0
+    """Where this broker answers HTTP, on the same host; 0: nowhere."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -55,6 +55,8 @@ class Membership:
     ) -> None:
         self._settings = settings = settings or MembershipSettings()
         self._link = link = Link(identity.node_id, image, next_nonce)
+        self.elections = link.elections
+        """What this broker elected as the controller since it started."""
         link.cluster_id = image.cluster_id or identity.cluster_id or ""
         self._standing = standing = Standing(link, settings.recheck_ms)
         self._joining = Joining(

@@ -129,6 +129,7 @@ class Office:
         self._taken_at = self._since_offset = outcome.offset
         if epoch != link.controller_epoch:
             link.controller_epoch = epoch
+            link.elections.offices_taken += 1
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
             link.say("info", "controller-office-taken", controller_epoch=epoch, **fields)
             if not self._is_active():

@@ -15,8 +15,10 @@ from yak.cluster.payload import BadRecord, Fields, IsrMember
 from yak.ids import BrokerEpoch, ControllerEpoch, LeaderEpoch, NodeId, PartitionEpoch, ProducerId
 from yak.seams.metadata_store import TailedRecord
 
-RECORD_VERSION = 0
-"""The newest payload version this code reads, and the one it writes."""
+RECORD_VERSION = 1
+"""The newest payload version this code reads. Records are written in the oldest that can say what they say."""
+GUESTS_VERSION = 1
+"""What concerns guests: a YAK that takes them for brokers would wait for them, so it must refuse (ADR 0011)."""
 NO_LEADER = -1
 
 
@@ -59,7 +61,8 @@ class Cluster:
 class RegisterBroker:
     """One boot of a broker, or its return after it was fenced; its broker epoch is this record's offset.
 
-    It starts FENCED. `lossy` is the store's verdict: what the broker had acknowledged before may be gone.
+    It starts FENCED. `lossy` is the store's verdict: what the broker had acknowledged before may be gone. `http_port` is 0
+    where the broker answers no HTTP.
     """
 
     node_id: NodeId
@@ -71,6 +74,7 @@ class RegisterBroker:
     rack: str | None
     role: str
     lossy: bool
+    http_port: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,6 +92,36 @@ class BrokerChange:
     node_id: NodeId
     broker_epoch: BrokerEpoch
     state: BrokerState
+
+
+@dataclass(slots=True, frozen=True)
+class RegisterGuest:
+    """A broker that is no YAK broker, registered by a client of the metadata service; a `RegisterBroker` with `guest` set.
+
+    `broker_epoch` is 1, or one more than the guest of that id had. `forgets` is the closed guest that made room for it.
+    """
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    boot_id: str
+    host: str
+    port: int
+    rack: str | None
+    security_protocol: str
+    forgets: NodeId | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class GuestChange:
+    """All that is known of a guest, after a change of it; a `BrokerChange` with `guest` set. ACTIVE or CLOSED."""
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    state: BrokerState
+    host: str
+    port: int
+    rack: str | None
+    security_protocol: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -171,6 +205,7 @@ class ProducerIds:
     node_id: NodeId
     first: ProducerId
     next_producer_id: ProducerId
+    broker_epoch: BrokerEpoch = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -194,6 +229,8 @@ Record: TypeAlias = (
     | RegisterBroker
     | UnregisterBroker
     | BrokerChange
+    | RegisterGuest
+    | GuestChange
     | Topic
     | RemoveTopic
     | Partitions
@@ -237,6 +274,25 @@ def register_broker(f: Fields) -> RegisterBroker:
         rack=f.optional_text("rack"),
         role=f.text("role"),
         lossy=f.flag("lossy"),
+        http_port=f.integer("http_port") if f.has("http_port") else 0,
+    )
+
+
+def _registration(f: Fields) -> Record:
+    return register_guest(f) if f.flag("guest") else register_broker(f)
+
+
+def register_guest(f: Fields) -> RegisterGuest:
+    """The registration of a guest in a payload."""
+    return RegisterGuest(
+        node_id=f.integer("node_id"),
+        broker_epoch=f.integer("broker_epoch"),
+        boot_id=f.text("boot_id"),
+        host=f.text("host"),
+        port=f.integer("port"),
+        rack=f.optional_text("rack"),
+        security_protocol=f.text("security_protocol"),
+        forgets=f.integer("forgets") if f.has("forgets") else None,
     )
 
 
@@ -249,7 +305,16 @@ def broker_state(f: Fields) -> BrokerState:
 
 
 def _broker_change(f: Fields) -> Record:
-    return BrokerChange(f.integer("node_id"), f.integer("broker_epoch"), broker_state(f))
+    node_id, broker_epoch, state = f.integer("node_id"), f.integer("broker_epoch"), broker_state(f)
+    if not f.flag("guest"):
+        return BrokerChange(node_id, broker_epoch, state)
+    where = (f.text("host"), f.integer("port"), f.optional_text("rack"), f.text("security_protocol"))
+    return GuestChange(node_id, broker_epoch, state, *where)
+
+
+def _producer_ids(f: Fields) -> Record:
+    broker_epoch = f.integer("broker_epoch") if f.has("broker_epoch") else 0
+    return ProducerIds(f.integer("node_id"), f.integer("first"), f.integer("next"), broker_epoch)
 
 
 def _topic(f: Fields) -> Record:
@@ -298,7 +363,7 @@ def _config(f: Fields) -> Record:
 
 _PARSERS: dict[str, Callable[[Fields], Record]] = {
     Kind.CLUSTER: _cluster,
-    Kind.REGISTER_BROKER: register_broker,
+    Kind.REGISTER_BROKER: _registration,
     Kind.UNREGISTER_BROKER: lambda f: UnregisterBroker(f.integer("node_id"), f.integer("broker_epoch")),
     Kind.BROKER_CHANGE: _broker_change,
     Kind.TOPIC: _topic,
@@ -306,7 +371,7 @@ _PARSERS: dict[str, Callable[[Fields], Record]] = {
     Kind.PARTITION: _partitions,
     Kind.PARTITION_CHANGE: _partition_change,
     Kind.CONFIG: _config,
-    Kind.PRODUCER_IDS: lambda f: ProducerIds(f.integer("node_id"), f.integer("first"), f.integer("next")),
+    Kind.PRODUCER_IDS: _producer_ids,
     Kind.CONTROLLER_CHANGE: lambda f: ControllerChange(
         f.integer("controller_id"), f.integer("controller_epoch"), f.integer("broker_epoch")
     ),

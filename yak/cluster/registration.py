@@ -33,6 +33,7 @@ class Registration:
             "port": identity.port,
             "rack": identity.rack,
             "role": identity.role,
+            "http_port": identity.http_port,
             "lossy": identity.lossy and not self._link.broker_epoch,
             "last_epoch": self._link.broker_epoch or self._last_epoch,
             "renew": renew,

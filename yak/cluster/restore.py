@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from yak.cluster.image import Image, PartitionInfo
+from yak.cluster.image import GuestInfo, Image, PartitionInfo, RemovedTopic
 from yak.cluster.records import NO_LEADER
 from yak.cluster.restore_brokers import JUMP, Brokers, Member, StoreBefore, missing_brokers, position
 from yak.cluster.restore_offer import LogEnd, Offer
@@ -117,7 +117,7 @@ def merge(
         made = {}
         for number in sorted(view.states):
             info, fate = _partition(view, number, brokers, newest.image, accept_loss=accept_loss)
-            made[number] = info
+            made[number] = replace(info, changed_ms=now_ms)
             fates.append(fate)
         complete, rest = view.built(made)
         if complete is not None:
@@ -131,7 +131,7 @@ def merge(
         controller_id=-1,
         controller_epoch=max(offer.image.controller_epoch for offer in offers) + 1,
         controller_broker_epoch=0,
-        brokers=brokers.infos,
+        brokers={node_id: replace(info, changed_ms=now_ms) for node_id, info in brokers.infos.items()},
         topics=names,
         topic_names={topic.topic_id: name for name, topic in names.items()},
         pending=pending,
@@ -139,6 +139,9 @@ def merge(
         parents=_parents(offers),
         removed_topics=_removed(offers, [view.topic_id for view in topics]),
         unregistered=brokers.unregistered,
+        former=brokers.former,
+        guests=_guests(newest.image, brokers),
+        incarnation_ms=now_ms,
         offset=offset,
         chain_hash=incarnation_id,
         timestamp_ms=now_ms,
@@ -183,8 +186,14 @@ def _forks(offers: Sequence[Offer], newest: Offer) -> list[str]:
     return forks
 
 
-def _removed(offers: Sequence[Offer], kept: Iterable[uuid.UUID]) -> dict[uuid.UUID, None]:
-    removed: dict[uuid.UUID, None] = {}
+def _guests(newest: Image, brokers: Brokers) -> dict[NodeId, GuestInfo]:
+    """Those of the newest image: they answer nothing, and are not asked. An id that is a YAK broker's is no guest's."""
+    taken = brokers.infos.keys() | brokers.unregistered.keys()
+    return {node_id: guest for node_id, guest in newest.guests.items() if node_id not in taken}
+
+
+def _removed(offers: Sequence[Offer], kept: Iterable[uuid.UUID]) -> dict[uuid.UUID, RemovedTopic]:
+    removed: dict[uuid.UUID, RemovedTopic] = {}
     for offer in sorted(offers, key=position):
         removed |= offer.image.removed_topics
     for topic_id in kept:

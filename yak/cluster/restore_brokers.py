@@ -68,6 +68,7 @@ class Brokers:
         self.infos: dict[NodeId, BrokerInfo] = {}
         self.acted: dict[NodeId, BrokerEpoch] = {}
         self.unregistered: dict[NodeId, BrokerEpoch] = {}
+        self.former: dict[NodeId, BrokerInfo] = {}
         known: dict[NodeId, BrokerInfo] = {}
         for offer in sorted(offers, key=position):
             for node_id, broker in offer.image.brokers.items():
@@ -79,6 +80,7 @@ class Brokers:
                     known[node_id] = replace(held, lossy_epoch=max(broker.lossy_epoch, held.lossy_epoch))
             for node_id, epoch in offer.image.unregistered.items():
                 self.unregistered[node_id] = max(self.unregistered.get(node_id, 0), epoch)
+            self.former |= offer.image.former
         for index, node_id in enumerate(sorted(known.keys() | self.answers.keys())):
             answer = self.answers.get(node_id)
             if answer is not None:
@@ -90,6 +92,7 @@ class Brokers:
                 self.infos[node_id] = replace(broker, state=state)
                 self.acted[node_id] = broker.broker_epoch
         self.unregistered = {n: epoch for n, epoch in sorted(self.unregistered.items()) if n not in self.infos}
+        self.former = {n: info for n, info in sorted(self.former.items()) if n in self.unregistered}
 
     def _register(self, offer: Offer, known: BrokerInfo | None, epoch: BrokerEpoch) -> None:
         node_id = offer.node_id
@@ -114,6 +117,7 @@ class Brokers:
             state=state,
             lossy_epoch=lossy_epoch,
             was_active=state is not BrokerState.FENCED,
+            http_port=offer.http_port,
         )
 
     def current(self, member: Member) -> Member | None:

@@ -11,7 +11,7 @@ from typing import Any
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.payload import IsrMember, format_isr, format_nodes
 from yak.cluster.restore import Plan
-from yak.cluster.snapshot import write_snapshot
+from yak.cluster.snapshot import write_guest, write_snapshot
 from yak.ids import BrokerEpoch
 
 SLICE_ITEMS = 200
@@ -46,6 +46,7 @@ def _slices(plan: Plan) -> Iterator[tuple[str, list[Any]]]:
     image = plan.image
     yield from _sliced("brokers", [_broker(image.brokers[n], plan.acted.get(n, 0)) for n in sorted(image.brokers)])
     yield from _sliced("unregistered", list(image.unregistered))
+    yield from _sliced("guests", [write_guest(image.guests[n]) for n in sorted(image.guests)])
     yield from _sliced("topics", _topics(image))
     yield from _sliced("partitions", _partitions(image))
     yield from _sliced("configs", _configs(image))
@@ -69,6 +70,7 @@ def _broker(broker: BrokerInfo, acted_epoch: BrokerEpoch) -> dict[str, object]:
         "port": broker.port,
         "rack": broker.rack,
         "role": broker.role,
+        "http_port": broker.http_port,
         "state": broker.state.value,
         "lossy": 0 < acted_epoch <= broker.lossy_epoch,
         "lossy_epoch": broker.lossy_epoch,

@@ -64,6 +64,7 @@ class Offer:
     image: Image
     logs: Mapping[tuple[uuid.UUID, int], LogEnd] = field(default_factory=dict)
     trail: Trail = field(default_factory=Trail)
+    http_port: int = 0
 
     @property
     def known_epoch(self) -> BrokerEpoch:
@@ -102,6 +103,7 @@ def pack(offer: Offer) -> PackedOffer:
         "port": offer.port,
         "rack": offer.rack,
         "role": offer.role,
+        "http_port": offer.http_port,
         "offset": snapshot.offset,
         "hash": snapshot.chain_hash,
         "timestamp_ms": snapshot.timestamp_ms,
@@ -162,6 +164,7 @@ def unpack(chunks: Sequence[str]) -> Offer:
         image=read_snapshot(record),
         logs=_logs(document.get("logs")),
         trail=trail,
+        http_port=f.integer("http_port") if f.has("http_port") else 0,
     )
 
 

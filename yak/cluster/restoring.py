@@ -170,6 +170,7 @@ class Restoring:
                 port=identity.port,
                 rack=identity.rack,
                 role=identity.role,
+                http_port=identity.http_port,
                 image=link.image,
                 logs=held.logs,
                 trail=held.trail,

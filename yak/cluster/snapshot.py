@@ -3,16 +3,25 @@
 import uuid
 from collections.abc import Mapping
 
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, TopicInfo
+from yak.cluster.image import (
+    BrokerInfo,
+    GuestInfo,
+    Image,
+    PartitionInfo,
+    PendingTopic,
+    ProducerBlock,
+    RemovedTopic,
+    TopicInfo,
+)
 from yak.cluster.payload import Fields, IsrMember, format_isr, format_nodes
-from yak.cluster.records import NO_LEADER, RECORD_VERSION, Kind, broker_state, register_broker
+from yak.cluster.records import GUESTS_VERSION, NO_LEADER, Kind, broker_state, register_broker, register_guest
 from yak.seams.metadata_store import TailedRecord
 
 
 def write_snapshot(image: Image) -> TailedRecord:
     """A record of kind Snapshot that holds all of `image`."""
     payload: dict[str, object] = {
-        "version": RECORD_VERSION,
+        "version": GUESTS_VERSION if image.guests else 0,
         "cluster_id": image.cluster_id,
         "incarnation": image.incarnation,
         "incarnation_id": image.incarnation_id,
@@ -28,6 +37,14 @@ def write_snapshot(image: Image) -> TailedRecord:
         "parents": ",".join(image.parents),
         "removed_topics": ",".join(map(str, image.removed_topics)),
         "unregistered": format_isr(_members(tuple(image.unregistered), tuple(image.unregistered.values()))),
+        "incarnation_ms": image.incarnation_ms,
+        "removals": [
+            {"topic_id": str(topic_id), "name": removed.name, "changed_ms": removed.changed_ms}
+            for topic_id, removed in image.removed_topics.items()
+        ],
+        "former": [_write_broker(image.former[node_id]) for node_id in sorted(image.former)],
+        "guests": [write_guest(image.guests[node_id]) for node_id in sorted(image.guests)],
+        "producer_blocks": [_write_block(block) for _, block in sorted(image.producer_blocks.items())],
     }
     return TailedRecord(image.offset, image.chain_hash, Kind.SNAPSHOT, image.timestamp_ms, payload)
 
@@ -35,8 +52,13 @@ def write_snapshot(image: Image) -> TailedRecord:
 def read_snapshot(record: TailedRecord) -> Image:
     """The image that `write_snapshot` wrote. Raises BadRecord."""
     f = Fields(record.payload, f"metadata snapshot at {record.offset}")
-    topics = {topic.name: topic for topic in map(_read_topic, f.items("topics"))}
-    pending = {topic.topic_id: topic for topic in map(_read_pending, f.items("pending"))}
+    # What a snapshot of an older YAK does not say was no later than the snapshot.
+    at_ms = record.timestamp_ms
+    topics = {topic.name: topic for topic in (_read_topic(each, at_ms) for each in f.items("topics"))}
+    pending = {topic.topic_id: topic for topic in (_read_pending(each, at_ms) for each in f.items("pending"))}
+    removals = {
+        each.id("topic_id"): RemovedTopic(each.text("name"), _time(each, at_ms)) for each in _more(f, "removals")
+    }
     return Image(
         cluster_id=f.text("cluster_id"),
         incarnation=f.integer("incarnation"),
@@ -44,7 +66,7 @@ def read_snapshot(record: TailedRecord) -> Image:
         controller_id=f.integer("controller_id", minimum=-1),
         controller_epoch=f.integer("controller_epoch"),
         controller_broker_epoch=f.integer("controller_broker_epoch"),
-        brokers={broker.node_id: broker for broker in map(_read_broker, f.items("brokers"))},
+        brokers={broker.node_id: broker for broker in (_read_broker(each, at_ms) for each in f.items("brokers"))},
         topics=topics,
         topic_names={topic.topic_id: topic.name for topic in topics.values()},
         pending=pending,
@@ -52,12 +74,29 @@ def read_snapshot(record: TailedRecord) -> Image:
         default_broker_configs=f.texts("default_broker_configs"),
         next_producer_id=f.integer("next_producer_id"),
         parents=tuple(filter(None, (f.optional_text("parents") or "").split(","))),
-        removed_topics=dict.fromkeys(f.ids("removed_topics")),
+        removed_topics={
+            topic_id: removals.get(topic_id) or RemovedTopic("", at_ms) for topic_id in f.ids("removed_topics")
+        },
         unregistered={member.node_id: member.broker_epoch for member in f.isr("unregistered")},
+        former={broker.node_id: broker for broker in (_read_broker(each, at_ms) for each in _more(f, "former"))},
+        guests={guest.node_id: guest for guest in (_read_guest(each, at_ms) for each in _more(f, "guests"))},
+        producer_blocks={
+            block.node_id: block for block in (_read_block(each, at_ms) for each in _more(f, "producer_blocks"))
+        },
+        incarnation_ms=f.integer("incarnation_ms") if f.has("incarnation_ms") else 0,
         offset=record.offset,
         chain_hash=record.chain_hash,
         timestamp_ms=record.timestamp_ms,
     )
+
+
+def _more(f: Fields, name: str) -> list[Fields]:
+    """A list that snapshots of an older YAK lack."""
+    return f.items(name) if f.has(name) else []
+
+
+def _time(f: Fields, otherwise_ms: int) -> int:
+    return f.integer("changed_ms") if f.has("changed_ms") else otherwise_ms
 
 
 def _write_broker(broker: BrokerInfo) -> dict[str, object]:
@@ -73,10 +112,12 @@ def _write_broker(broker: BrokerInfo) -> dict[str, object]:
         "state": broker.state.value,
         "lossy_epoch": broker.lossy_epoch,
         "was_active": broker.was_active,
+        "http_port": broker.http_port,
+        "changed_ms": broker.changed_ms,
     }
 
 
-def _read_broker(f: Fields) -> BrokerInfo:
+def _read_broker(f: Fields, at_ms: int) -> BrokerInfo:
     registration = register_broker(f)
     return BrokerInfo(
         node_id=registration.node_id,
@@ -90,6 +131,45 @@ def _read_broker(f: Fields) -> BrokerInfo:
         state=broker_state(f),
         lossy_epoch=f.integer("lossy_epoch"),
         was_active=f.flag("was_active"),
+        http_port=registration.http_port,
+        changed_ms=_time(f, at_ms),
+    )
+
+
+def write_guest(guest: GuestInfo) -> dict[str, object]:
+    """A guest, as it stands in snapshots and in the store."""
+    return {
+        "node_id": guest.node_id,
+        "broker_epoch": guest.broker_epoch,
+        "boot_id": guest.boot_id,
+        "host": guest.host,
+        "port": guest.port,
+        "rack": guest.rack,
+        "security_protocol": guest.security_protocol,
+        "state": guest.state.value,
+        "changed_ms": guest.changed_ms,
+    }
+
+
+def _read_guest(f: Fields, at_ms: int) -> GuestInfo:
+    said = register_guest(f)
+    where = (said.host, said.port, said.rack, said.security_protocol)
+    return GuestInfo(said.node_id, said.broker_epoch, said.boot_id, *where, broker_state(f), _time(f, at_ms))
+
+
+def _write_block(block: ProducerBlock) -> dict[str, object]:
+    return {
+        "node_id": block.node_id,
+        "broker_epoch": block.broker_epoch,
+        "first": block.first,
+        "next": block.next_producer_id,
+        "changed_ms": block.changed_ms,
+    }
+
+
+def _read_block(f: Fields, at_ms: int) -> ProducerBlock:
+    return ProducerBlock(
+        f.integer("node_id"), f.integer("broker_epoch"), f.integer("first"), f.integer("next"), _time(f, at_ms)
     )
 
 
@@ -99,12 +179,13 @@ def _write_topic(topic: TopicInfo) -> dict[str, object]:
         "topic_id": str(topic.topic_id),
         "configs": dict(topic.configs),
         "partitions": [_write_partition(partition) for partition in topic.partitions],
+        "changed_ms": topic.changed_ms,
     }
 
 
-def _read_topic(f: Fields) -> TopicInfo:
-    partitions = tuple(_read_partition(p) for p in f.items("partitions"))
-    return TopicInfo(f.text("name"), f.id("topic_id"), partitions, f.texts("configs"))
+def _read_topic(f: Fields, at_ms: int) -> TopicInfo:
+    partitions = tuple(_read_partition(p, at_ms) for p in f.items("partitions"))
+    return TopicInfo(f.text("name"), f.id("topic_id"), partitions, f.texts("configs"), _time(f, at_ms))
 
 
 def _write_pending(topic: PendingTopic) -> dict[str, object]:
@@ -117,8 +198,9 @@ def _write_pending(topic: PendingTopic) -> dict[str, object]:
     }
 
 
-def _read_pending(f: Fields) -> PendingTopic:
-    partitions: Mapping[int, PartitionInfo] = {p.partition: p for p in map(_read_partition, f.items("partitions"))}
+def _read_pending(f: Fields, at_ms: int) -> PendingTopic:
+    read = (_read_partition(each, at_ms) for each in f.items("partitions"))
+    partitions: Mapping[int, PartitionInfo] = {p.partition: p for p in read}
     topic_id: uuid.UUID = f.id("topic_id")
     return PendingTopic(f.text("name"), topic_id, f.integer("total"), partitions, f.texts("configs"))
 
@@ -136,6 +218,7 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": partition.partition_epoch,
+        "changed_ms": partition.changed_ms,
     }
     # Few partitions are being reassigned, and a snapshot may hold very many.
     if partition.adding_replicas:
@@ -147,7 +230,7 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
     return written
 
 
-def _read_partition(f: Fields) -> PartitionInfo:
+def _read_partition(f: Fields, at_ms: int) -> PartitionInfo:
     isr, elr = f.isr("isr"), f.isr("elr")
     return PartitionInfo(
         partition=f.integer("partition"),
@@ -162,4 +245,5 @@ def _read_partition(f: Fields) -> PartitionInfo:
         adding_replicas=f.nodes("adding"),
         removing_replicas=f.nodes("removing"),
         held=f.integer("held") if f.has("held") else 0,
+        changed_ms=_time(f, at_ms),
     )

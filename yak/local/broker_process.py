@@ -43,6 +43,8 @@ class BrokerSpec:
     redis_url: str
     configs: tuple[str, ...] = ()
     role: str = "leader"
+    http_port: int | None = None
+    """None: it answers no HTTP."""
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         """The arguments of `yak serve` that say all of this."""
@@ -57,6 +59,7 @@ class BrokerSpec:
             "--ready-file",
             ready_file,
         ]
+        arguments += ["--no-http"] if self.http_port is None else ["--http-port", str(self.http_port)]
         for config in self.configs:
             arguments += ["-c", config]
         return arguments
@@ -71,6 +74,7 @@ class ReadyBroker:
     process: ProcessId
     start_ms: float
     broker_epoch: int | None = None
+    http_port: int | None = None
 
 
 class StartingBroker:
@@ -160,7 +164,7 @@ class StartingBroker:
         if process is None:
             return None
         start_ms = (time.monotonic() - self._started_at) * 1000.0
-        return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"))
+        return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"), ready.get("http_port"))
 
     def _new_log_lines(self) -> list[str]:
         try:

@@ -14,6 +14,7 @@ from yak.local.state import BrokerState, ClusterState
 from yak.local.status import is_alive
 
 DEFAULT_PORT: Final = 9092
+DEFAULT_HTTP_PORT: Final = 8080
 BROKERS_OF_MANY: Final = 3
 """Of a new cluster that was asked for leaders and not for a number of brokers."""
 _PORTS_OF_THE_SYSTEM_FROM: Final = 32_768
@@ -42,6 +43,9 @@ class UpSettings:
     keep: bool = False
     supervised: bool = False
     ports: tuple[int, ...] = ()
+    http_port: int | None = None
+    """Where the first one answers HTTP, and the others above it; None: as before, 8080 in a new cluster; 0 any free one."""
+    no_http: bool = False
 
 
 def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
@@ -63,7 +67,9 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     for broker in known.brokers:
         if not is_alive(broker) and (settings.configs or not broker.wanted):
             broker.configs = settings.configs
-    return _choose_ports(known, settings)
+    taken = _choose_ports(known, settings)
+    _choose_http_ports(known, settings)
+    return taken
 
 
 def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) -> BrokerState:
@@ -73,6 +79,7 @@ def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) 
     added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
     known.brokers.append(added)
     _choose_ports(known, UpSettings(host=first.host), only=node_id)
+    _choose_http_ports(known, UpSettings(host=first.host, no_http=first.http_port is None), only=node_id)
     return added
 
 
@@ -185,3 +192,26 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
         if not is_free:
             taken.append(usual)
     return tuple(taken)
+
+
+def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> None:
+    """Like the ports for clients; a usual one that others have is replaced by any free one."""
+    asked = settings.http_port
+    any_will_do = asked == 0 or (asked is None and (settings.port == 0 or bool(settings.ports)))
+    base = asked or known.brokers[0].http_port or DEFAULT_HTTP_PORT
+    mine = {broker.http_port for broker in known.brokers if is_alive(broker)}
+    for index, broker in enumerate(known.brokers):
+        if is_alive(broker) or only not in {None, broker.node_id}:
+            continue
+        if settings.no_http or (broker.http_port is None and asked is None):
+            broker.http_port = None
+            continue
+        usual = broker.http_port if asked is None and broker.http_port else base + index
+        if (any_will_do and not broker.http_port) or not 0 < usual <= _PORT_MAX:
+            broker.http_port = 0
+            continue
+        is_free = usual not in mine and ports.is_free(settings.host, usual)
+        if asked and index == 0 and not is_free:
+            raise ports.port_taken_error(settings.host, usual)
+        broker.http_port = usual if is_free else 0
+        mine.add(usual)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
-_KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER")
+_KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER", "YAK_HTTP_TOKEN")
 _LOG_ROTATE_BYTES = 16 * 1024 * 1024
 
 
@@ -50,7 +50,7 @@ def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, s
     """The environment for a child `yak` that gets all it needs by flags.
 
     The caller's own YAK_* settings and their aliases are left out: YAK_ADVERTISED_HOST or REDIS_HOST meant for another
-    broker must not reach this one.
+    broker must not reach this one. A token is kept: without it brokers would be open that were meant to be closed.
     """
     result = {
         name: value

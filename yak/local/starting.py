@@ -30,6 +30,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
         broker = starting[index][0]
         broker.process, broker.is_ready, broker.epoch = found.process, True, found.broker_epoch
         broker.port = int(found.address.rpartition(":")[2])
+        broker.http_port = found.http_port
         state.save(known)
 
     try:
@@ -63,6 +64,7 @@ def _spawn(known: ClusterState, broker: BrokerState) -> StartingBroker:
         known.redis.url,
         planning.replication_configs(len(known.brokers), broker.configs) + broker.configs,
         broker.role,
+        broker.http_port,
     )
     child = StartingBroker(
         spec,

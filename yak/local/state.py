@@ -49,12 +49,19 @@ class BrokerState:
     epoch: int | None = None
     is_ready: bool = False
     wanted: bool = True
+    http_port: int | None = 0
+    """Where it answers HTTP; 0: on any free port, None: nowhere."""
 
     @property
     def address(self) -> str:
         """host:port, as clients are told."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def http_address(self) -> str | None:
+        """http://host:port, if it answers HTTP."""
+        return f"http://{self.address.rpartition(':')[0]}:{self.http_port}" if self.http_port else None
 
 
 @dataclass(slots=True)
@@ -151,6 +158,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
                 epoch=_optional_int(broker["epoch"]),
                 is_ready=bool(broker["is_ready"]),
                 wanted=bool(broker["wanted"]),
+                http_port=_optional_int(broker.get("http_port", 0)),
             )
             for broker in raw["brokers"]
         ],

@@ -29,6 +29,11 @@ class BrokerStatus:
     http_address: str | None = None
     epoch: int | None = None
 
+    def __str__(self) -> str:
+        """`broker 1  127.0.0.1:9092, http://127.0.0.1:8080, leader`: it fits into 80 columns with what follows."""
+        http = f", {self.http_address}" if self.http_address else ""
+        return f"broker {self.node_id}  {self.address}{http}, {self.role}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
@@ -100,7 +105,9 @@ def broker_status(broker: BrokerState) -> BrokerStatus:
     """One broker's status."""
     alive = is_alive(broker)
     pid = broker.process.pid if alive and broker.process is not None else None
-    return BrokerStatus(broker.node_id, broker.role, pid, broker.address, _condition(broker, alive), epoch=broker.epoch)
+    condition = _condition(broker, alive)
+    http_address = broker.http_address if alive and broker.is_ready else None
+    return BrokerStatus(broker.node_id, broker.role, pid, broker.address, condition, http_address, broker.epoch)
 
 
 def _condition(broker: BrokerState, alive: bool) -> BrokerCondition:

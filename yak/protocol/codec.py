@@ -3,6 +3,7 @@
     read_request_header   who asks for what (own parser: `request_header`)
     decode_request        body to object: Produce and Fetch by hand (`produce_request`, `fetch_request`), all else checked
                           (`request_check`) and then decoded by kio
+    encode_request        dict to bytes, for what this process asks itself or another broker; decode_response reads the answer
     encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot answers have
                           encoders of their own (`hot`)
 
@@ -20,6 +21,7 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
+from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from yak.protocol.fetch_request import decode_fetch_request
 from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
 from yak.protocol.produce_request import decode_produce_request
@@ -35,6 +37,7 @@ from yak.protocol.versions import (
     VersionRange,
     decodable_range,
     is_decodable,
+    is_flexible,
     supported_ranges,
 )
 from yak.seams.disk import Buffer
@@ -44,6 +47,8 @@ __all__ = [
     "RequestHeader",
     "VersionRange",
     "decode_request",
+    "decode_response",
+    "encode_request",
     "encode_response",
     "encode_response_body",
     "is_decodable",
@@ -57,6 +62,7 @@ BodyDecoder: TypeAlias = Callable[[Buffer, int], Any]
 
 _PREFIX: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
+_REQUEST_HEAD: Final = struct.Struct(">hhih")
 _KIO_ERRORS: Final = (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error)
 
 
@@ -87,11 +93,11 @@ def _decoder(api_key: int, api_version: int) -> BodyDecoder:
     return decode
 
 
-def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
+def _checked_kio_decoder(entity: EntityClass, elements_max: int = REQUEST_ELEMENTS_MAX) -> BodyDecoder:
     read = entity_reader(entity)
 
     def decode(frame: Buffer, offset: int) -> Any:
-        edits = check_body(entity, frame, offset)
+        edits = check_body(entity, frame, offset, elements_max)
         if edits:
             frame, offset = apply_edits(frame, offset, edits), 0
         try:
@@ -120,6 +126,34 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, fields:
     return [out]
 
 
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str, fields: Mapping[str, object]
+) -> bytes:
+    """A whole request without its length prefix; `fields` as for `encode_response`, with the same errors."""
+    name = client_id.encode()
+    out = bytearray(_REQUEST_HEAD.pack(api_key, api_version, correlation_id, len(name)) + name)
+    if is_flexible(api_key, api_version):
+        out.append(0)
+    _request_writer(api_key, api_version)(out, fields)
+    return bytes(out)
+
+
+def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
+    """kio's object of an answer without its length prefix. Raises ProtocolViolation when it is none."""
+    entity = _response_class(api_key, api_version)
+    offset = _LENGTH.size + (api_key != API_VERSIONS and entity.__flexible__)
+    try:
+        # Checked as requests are: kio makes room for as many elements as a count says, and ends the process when it cannot.
+        return _checked_answer_decoder(api_key, api_version)(memoryview(frame), offset)
+    except ProtocolViolation as error:
+        raise ProtocolViolation(f"an answer that is no {entity.__name__}: {error}") from None
+
+
+@cache
+def _checked_answer_decoder(api_key: int, api_version: int) -> BodyDecoder:
+    return _checked_kio_decoder(_response_class(api_key, api_version), ANSWER_ELEMENTS_MAX)
+
+
 def encode_response_body(api_key: int, api_version: int, fields: Fields) -> bytes:
     """Only the body, without length and header."""
     out = bytearray()
@@ -141,6 +175,15 @@ def _writer(api_key: int, api_version: int) -> Writer:
                 raise TypeError(f"{place} has no field {name!r} in any version")
 
     return struct_writer(_response_class(api_key, api_version), (), refuse_unknown)
+
+
+@cache
+def _request_writer(api_key: int, api_version: int) -> Writer:
+    def refuse_unknown(path: tuple[str, ...], names: frozenset[str]) -> None:
+        # Unlike an answer, a request that loses a field asks for something else.
+        raise TypeError(f"{'.'.join((API_NAMES[api_key], *path))} v{api_version} has no field {sorted(names)}")
+
+    return struct_writer(load_request_schema(api_key, api_version), (), refuse_unknown)
 
 
 @cache

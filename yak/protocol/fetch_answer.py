@@ -5,7 +5,7 @@ Records stay the objects they are: they become parts of their own, uncopied; wha
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from yak.protocol.hot_pieces import (
@@ -66,6 +66,8 @@ class FetchPartitionAnswer:
     diverging_epoch: DivergingEpoch | None = None
     current_leader: LeaderHint | None = None
     snapshot_id: SnapshotId | None = None
+    next_offset: int = field(init=False, repr=False, compare=False)
+    """Where `records` take a consumer; not sent, and set only where there are records."""
 
 
 FetchTopicAnswer: TypeAlias = tuple[TopicKey, Sequence[FetchPartitionAnswer]]

@@ -13,8 +13,8 @@ pack_int32: Final = struct.Struct(">i").pack
 _pack_int16: Final = struct.Struct(">h").pack
 _ZERO_ID: Final = bytes(16)
 
-TopicKey: TypeAlias = str | uuid.UUID | None
-"""How an answer names a topic: by name up to version 12, by id from 13 (None is the zero id)."""
+TopicKey: TypeAlias = str | uuid.UUID | bytes | None
+"""How an answer names a topic: by name up to version 12, by id, or its 16 bytes, from 13 (None is the zero id)."""
 
 
 class LeaderHint(NamedTuple):
@@ -58,6 +58,8 @@ def append_string(out: bytearray, text: str | None, flexible: bool) -> None:
 
 def id_bytes(key: TopicKey) -> bytes:
     """The 16 bytes of a topic id."""
+    if type(key) is bytes:
+        return key
     if key is None:
         return _ZERO_ID
     assert isinstance(key, uuid.UUID), f"this version names topics by id, not {key!r}"

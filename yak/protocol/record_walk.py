@@ -31,12 +31,13 @@ _XERIAL_HEADER_BYTES = 16
 
 
 class WalkedRecord(NamedTuple):
-    """One record of a batch; `key` and `value` are None when they are null."""
+    """One record of a batch; `key` and `value` are None when they are null. `headers` are only there when asked for."""
 
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
 class _Codec(Protocol):
@@ -122,11 +123,13 @@ def _decompress_growing(codec: _Codec, data: Buffer, limit_bytes: int) -> Buffer
         return memoryview(output)[:written]
 
 
-def walk_records(batch: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_MAX) -> Iterator[WalkedRecord]:
+def walk_records(
+    batch: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_MAX, *, with_headers: bool = False
+) -> Iterator[WalkedRecord]:
     """Each record of one whole batch, in order. Raises ProtocolViolation at the first thing that does not fit."""
     header = read_header(batch)
     records = decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size_bytes], limit_bytes)
-    return walk(header, records)
+    return walk(header, records, with_headers=with_headers)
 
 
 def check_records(header: BatchHeader, batch: Buffer) -> None:
@@ -135,13 +138,14 @@ def check_records(header: BatchHeader, batch: Buffer) -> None:
         pass
 
 
-def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
+def walk(header: BatchHeader, records: Buffer, *, with_headers: bool = False) -> Iterator[WalkedRecord]:
     """Each of the `header.records_count` records in already decompressed bytes, which must end with the last one."""
     view = memoryview(records)
     data = bytes(view) if len(view) <= _FIRST_BUFFER_BYTES else view
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
     position, end = 0, len(data)
     before = -1
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
     for index in range(header.records_count):
         size, start = read_zigzag(data, position)
         stop = start + size
@@ -154,7 +158,10 @@ def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
         before = offset_delta
         key, position = _nullable(data, position, stop)
         value, position = _nullable(data, position, stop)
+        first_header = position
         position = _skip_headers(data, position, stop)
+        if with_headers:
+            headers = _headers(data, first_header, stop)
         if position != stop:
             raise ProtocolViolation(f"record {index} ends {stop - position} bytes before its length says")
         if append_time is not None:
@@ -163,7 +170,7 @@ def walk(header: BatchHeader, records: Buffer) -> Iterator[WalkedRecord]:
             timestamp = NO_TIMESTAMP
         else:
             timestamp = header.base_timestamp + timestamp_delta
-        yield WalkedRecord(header.base_offset + offset_delta, timestamp, key, value)
+        yield WalkedRecord(header.base_offset + offset_delta, timestamp, key, value, headers)
     if position != end:
         raise ProtocolViolation(f"{end - position} bytes after the last record")
 
@@ -192,3 +199,14 @@ def _skip_headers(data: Buffer, position: int, stop: int) -> int:
             raise ProtocolViolation(f"a record header's value of {size} bytes, {stop - position} are left")
         position += max(size, 0)
     return position
+
+
+def _headers(data: Buffer, position: int, stop: int) -> tuple[tuple[bytes, bytes | None], ...]:
+    """The headers of a record, which were skipped without a fault before."""
+    count, position = read_zigzag(data, position)
+    headers = []
+    for _ in range(count):
+        name, position = _nullable(data, position, stop)
+        value, position = _nullable(data, position, stop)
+        headers.append((name or b"", value))
+    return tuple(headers)

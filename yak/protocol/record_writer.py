@@ -1,13 +1,13 @@
-"""Writing record batches: what the broker itself appends, and what the simulator's clients send.
+"""Writing record batches: what the broker itself appends, what comes by HTTP, and what the simulator's clients send.
 
-Layout: Kafka's DefaultRecordBatch.java and DefaultRecord.java; uncompressed, without record headers.
+Layout: Kafka's DefaultRecordBatch.java and DefaultRecord.java; uncompressed.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE, compute_crc
 
@@ -15,18 +15,34 @@ _CRC: Final = struct.Struct(">I")
 _CRC_POSITION: Final = 17
 _NO_EPOCH: Final = -1
 _NULL: Final = b"\x01"
+_FRONT: Final = b"\0\0"
+"""Attributes and timestamp delta."""
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes | None]]
+"""A record's headers: names, which are UTF-8, and values."""
+RECORD_OVERHEAD_BYTES_MAX: Final = 28
+"""What a record without headers has beside its key and value, at most: five lengths and deltas, attributes, timestamp delta."""
 
 
 def build_batch(
     records: Sequence[tuple[bytes | None, bytes | None]],
     timestamp_ms: int,
     *,
+    headers: Mapping[int, Headers] | None = None,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytes:
-    """One batch of (key, value) records, at least one, all with the same timestamp; base offset 0."""
-    body = b"".join(_record(index, key, value) for index, (key, value) in enumerate(records))
+    """One batch of (key, value) records, at least one, all with the same timestamp; base offset 0.
+
+    `headers` are those of the records that have some, by their place.
+    """
+    if headers:
+        body = b"".join(
+            _record(index, key, value, _headers(headers.get(index, ()))) for index, (key, value) in enumerate(records)
+        )
+    else:
+        body = b"".join([_record(index, key, value, b"\0") for index, (key, value) in enumerate(records)])
     header = HEADER.pack(
         0,
         BATCH_LENGTH_MIN + len(body),
@@ -47,13 +63,25 @@ def build_batch(
     return bytes(batch)
 
 
-def _record(offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"\0\0" + zigzag(offset_delta) + _nullable(key) + _nullable(value) + b"\0"
-    return zigzag(len(body)) + body
+def _record(offset_delta: int, key: bytes | None, value: bytes | None, headers: bytes) -> bytes:
+    small = _SMALL
+    key_length = _NULL if key is None else small[len(key)] if len(key) < _SMALL_END else zigzag(len(key))
+    value_length = _NULL if value is None else small[len(value)] if len(value) < _SMALL_END else zigzag(len(value))
+    delta = small[offset_delta] if offset_delta < _SMALL_END else zigzag(offset_delta)
+    body = b"".join((_FRONT, delta, key_length, key or b"", value_length, value or b"", headers))
+    return (small[len(body)] if len(body) < _SMALL_END else zigzag(len(body))) + body
 
 
-def _nullable(data: bytes | None) -> bytes:
-    return _NULL if data is None else zigzag(len(data)) + data
+def _headers(headers: Headers) -> bytes:
+    pieces = [zigzag(len(headers))]
+    for name, value in headers:
+        pieces += (zigzag(len(name)), name, _NULL if value is None else zigzag(len(value)), value or b"")
+    return b"".join(pieces)
+
+
+def headers_size_bytes(headers: Headers) -> int:
+    """What these headers take in a record."""
+    return len(_headers(headers))
 
 
 def zigzag(value: int) -> bytes:
@@ -67,3 +95,8 @@ def zigzag(value: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+_SMALL_END: Final = 1024
+_SMALL: Final = tuple(zigzag(number) for number in range(_SMALL_END))
+"""Lengths and deltas of most records, made once."""

@@ -10,20 +10,19 @@ endpoints, throttle time) is stepped over: a follower learns who leads from the 
 """
 
 import struct
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from yak.errors import ProtocolViolation
 from yak.protocol.fetch_answer import DivergingEpoch
-from yak.protocol.hot_pieces import LENGTH, LeaderHint, append_count, append_string
+from yak.protocol.hot_pieces import LENGTH, LeaderHint, append_count, append_string, pack_int32
 from yak.protocol.hot_reading import (
     Budget,
     end_of_tags,
     expect_end,
     read_compact_count,
-    read_topic_id,
     refuse_trailing,
 )
 from yak.protocol.tagged_fields import iterate_tags, read_tag_count
@@ -33,7 +32,10 @@ from yak.protocol.versions import FETCH
 VERSION: Final = 17
 
 _HEADER: Final = struct.Struct(">ihhi")
-_FRONT: Final = struct.Struct(">iiibii")
+_FRONT: Final = struct.Struct(">iiibi")
+_pack_one: Final = struct.Struct(">iB16sBiiqiqiBBB").pack
+"""Session epoch, an array of one topic, an array of one partition, no tagged fields, nothing forgotten."""
+_SESSIONS_REMEMBERED: Final = 64
 _pack_wanted: Final = struct.Struct(">iiqiqiB").pack
 _REPLICA_STATE_TAG: Final = struct.Struct(">BBiqB")
 _REPLICA_STATE_BYTES: Final = 13
@@ -65,40 +67,67 @@ def replica_fetch_request(
     max_bytes: int,
     session_id: int,
     session_epoch: int,
-    topics: Sequence[tuple[uuid.UUID, Sequence[WantedPartition]]],
-    forgotten: Sequence[tuple[uuid.UUID, Sequence[int]]],
+    topics: Sequence[tuple[bytes, Sequence[WantedPartition]]],
+    forgotten: Sequence[tuple[bytes, Sequence[int]]],
 ) -> bytes:
-    """A whole request with length prefix and header; session as in KIP-227 (id 0, epoch 0 asks for a new one)."""
+    """A whole request with length prefix and header; session as in KIP-227 (id 0, epoch 0 asks for a new one).
+
+    Topics are named by the 16 bytes of their ids.
+    """
+    front = _front(client_id, max_wait_ms, min_bytes, max_bytes, session_id)
+    tail = _tail(cluster_id, replica_id, replica_epoch)
+    if len(topics) == 1 and len(topics[0][1]) == 1 and not forgotten:
+        topic_id, (partition,) = topics[0]
+        asked = _pack_one(session_epoch, 2, topic_id, 2, *partition, 0, 0, 1)
+        size = _HEADER.size - 4 + len(front) + len(asked) + len(tail)
+        return b"".join((_HEADER.pack(size, FETCH, VERSION, correlation_id), front, asked, tail))
     out = bytearray(_HEADER.pack(0, FETCH, VERSION, correlation_id))
-    append_string(out, client_id, False)
-    out.append(0)
-    out += _FRONT.pack(max_wait_ms, min_bytes, max_bytes, 0, session_id, session_epoch)
+    out += front
+    out += pack_int32(session_epoch)
     append_count(out, len(topics), True)
     for topic_id, wanted in topics:
-        out += topic_id.bytes
+        out += topic_id
         append_count(out, len(wanted), True)
         out += b"".join([_pack_wanted(*partition, 0) for partition in wanted])
         out.append(0)
     append_count(out, len(forgotten), True)
     for topic_id, indexes in forgotten:
-        out += topic_id.bytes
+        out += topic_id
         append_count(out, len(indexes), True)
         out += struct.pack(f">{len(indexes)}iB", *indexes, 0)
-    out += b"\x01\x02\x00"  # no rack; two tagged fields, the first with tag 0
-    cluster = bytearray()
-    append_string(cluster, cluster_id, True)
-    append_uvarint(out, len(cluster))
-    out += cluster
-    out += _REPLICA_STATE_TAG.pack(1, _REPLICA_STATE_BYTES, replica_id, replica_epoch, 0)
+    out += tail
     LENGTH.pack_into(out, 0, len(out) - 4)
     return bytes(out)
 
 
+@lru_cache(_SESSIONS_REMEMBERED)
+def _front(client_id: str, max_wait_ms: int, min_bytes: int, max_bytes: int, session_id: int) -> bytes:
+    """What stands between the correlation id and the session epoch: the same for a whole session."""
+    out = bytearray()
+    append_string(out, client_id, False)
+    out.append(0)
+    return bytes(out) + _FRONT.pack(max_wait_ms, min_bytes, max_bytes, 0, session_id)
+
+
+@lru_cache(_SESSIONS_REMEMBERED)
+def _tail(cluster_id: str, replica_id: int, replica_epoch: int) -> bytes:
+    """What stands behind the partitions."""
+    cluster = bytearray()
+    append_string(cluster, cluster_id, True)
+    out = bytearray(b"\x01\x02\x00")  # no rack; two tagged fields, the first with tag 0
+    append_uvarint(out, len(cluster))
+    out += cluster
+    return bytes(out) + _REPLICA_STATE_TAG.pack(1, _REPLICA_STATE_BYTES, replica_id, replica_epoch, 0)
+
+
 @dataclass(slots=True)
 class FetchedPartition:
-    """What the leader said of one partition; `records` is a view into the frame, valid as long as that is."""
+    """What the leader said of one partition; `records` is a view into the frame, valid as long as that is.
 
-    topic_id: uuid.UUID
+    `topic_id` are the id's 16 bytes: what it is looked up by.
+    """
+
+    topic_id: bytes
     index: int
     error_code: int
     high_watermark: int
@@ -122,6 +151,10 @@ _ANSWER_FRONT: Final = struct.Struct(">ihi")
 _TOPIC_BYTES_MIN: Final = 18
 _PARTITION: Final = struct.Struct(">ihqqqBiBB")
 """A partition without aborted transactions, records and tagged fields, which is also the shortest that can be."""
+_ONE_PARTITION: Final = struct.Struct(">iBihiB16sBihqqqBiB")
+"""An answer with one partition, up to its records' length of one byte."""
+_ID_BYTES: Final = 16
+_NO_ID: Final = bytes(_ID_BYTES)
 _ABORTED_AT: Final = 30
 _ABORTED_BYTES_MIN: Final = 17
 _DIVERGING: Final = struct.Struct(">iq")
@@ -133,6 +166,9 @@ def decode_replica_fetch_answer(frame: memoryview) -> ReplicaFetchAnswer:
     """An answer to `replica_fetch_request`, without its length prefix. Raises ProtocolViolation."""
     budget = Budget()
     try:
+        usual = _one_partition(frame)
+        if usual is not None:
+            return usual
         (correlation_id,) = LENGTH.unpack_from(frame)
         position = end_of_tags(frame, LENGTH.size, budget)
         _throttle_ms, error_code, session_id = _ANSWER_FRONT.unpack_from(frame, position)
@@ -140,10 +176,10 @@ def decode_replica_fetch_answer(frame: memoryview) -> ReplicaFetchAnswer:
         topic_count, position = read_compact_count(frame, position, _TOPIC_BYTES_MIN, budget)
         partitions: list[FetchedPartition] = []
         for _ in range(topic_count):
-            topic_id = read_topic_id(frame, position)
-            if topic_id is None:
+            topic_id = bytes(frame[position : position + _ID_BYTES])
+            if topic_id == _NO_ID:
                 raise ProtocolViolation("a topic without an id in the answer")
-            position = _read_partitions(frame, position + 16, topic_id, partitions, budget)
+            position = _read_partitions(frame, position + _ID_BYTES, topic_id, partitions, budget)
             position = end_of_tags(frame, position, budget)
         position = end_of_tags(frame, position, budget)
     except struct.error:
@@ -152,8 +188,44 @@ def decode_replica_fetch_answer(frame: memoryview) -> ReplicaFetchAnswer:
     return ReplicaFetchAnswer(correlation_id, error_code, session_id, partitions)
 
 
+def _one_partition(frame: memoryview) -> ReplicaFetchAnswer | None:
+    """The usual answer: one partition with at most so many records, and no tagged fields. None: it is something else."""
+    if len(frame) < _ONE_PARTITION.size:
+        return None
+    (
+        correlation_id,
+        head_tags,
+        _throttle_ms,
+        error_code,
+        session_id,
+        topics,
+        topic_id,
+        partitions,
+        index,
+        partition_error,
+        high_watermark,
+        _stable,
+        log_start_offset,
+        aborted,
+        _preferred,
+        length,
+    ) = _ONE_PARTITION.unpack_from(frame)
+    if head_tags or topics != 2 or topic_id == _NO_ID or partitions != 2 or aborted > 1:
+        return None
+    start = _ONE_PARTITION.size
+    if length >= 0x80:
+        length, start = read_uvarint(frame, start - 1)
+    end = start + length - 1 if length else start
+    if end + 3 != len(frame) or frame[end] or frame[end + 1] or frame[end + 2]:
+        return None
+    partition = FetchedPartition(
+        topic_id, index, partition_error, high_watermark, log_start_offset, frame[start:end], None, None
+    )
+    return ReplicaFetchAnswer(correlation_id, error_code, session_id, [partition])
+
+
 def _read_partitions(
-    frame: memoryview, position: int, topic_id: uuid.UUID, partitions: list[FetchedPartition], budget: Budget
+    frame: memoryview, position: int, topic_id: bytes, partitions: list[FetchedPartition], budget: Budget
 ) -> int:
     """Append a topic's partitions; the position after them."""
     count, position = read_compact_count(frame, position, _PARTITION.size, budget)

@@ -30,10 +30,11 @@ _ENDS_EARLY: Final = "the request ends early"
 class Walk:
     """One pass over one body: the bytes, where they end, and what was found."""
 
-    __slots__ = ("data", "edits", "elements", "end")
+    __slots__ = ("data", "edits", "elements", "elements_max", "end")
 
-    def __init__(self, data: Buffer) -> None:
+    def __init__(self, data: Buffer, elements_max: int) -> None:
         self.data = data
+        self.elements_max = elements_max
         self.end = len(data)
         self.elements = 0
         self.edits: list[tuple[int, int, bytes]] = []
@@ -48,20 +49,22 @@ class Walk:
     def spend(self, count: int) -> None:
         """Count elements or tagged fields against what one request may have."""
         self.elements += count
-        if self.elements > REQUEST_ELEMENTS_MAX:
-            raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one request")
+        if self.elements > self.elements_max:
+            raise ProtocolViolation(f"more than {self.elements_max} array elements at once")
 
 
 Step: TypeAlias = Callable[[Walk, int], int]
 """Checks one field that starts at a position; returns the position after it. Raises ProtocolViolation."""
 
 
-def check_body(entity: EntityClass, data: Buffer, offset: int) -> list[tuple[int, int, bytes]]:
+def check_body(
+    entity: EntityClass, data: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> list[tuple[int, int, bytes]]:
     """Walk the body of `entity` from `offset` to the end of `data`; returns the edits kio needs (mostly none).
 
     Raises ProtocolViolation when the bytes are not exactly one such body.
     """
-    walk = Walk(data)
+    walk = Walk(data, elements_max)
     try:
         position = struct_step(entity)(walk, offset)
     except struct.error:

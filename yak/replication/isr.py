@@ -24,13 +24,15 @@ EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
 class IsrProposal:
     """A change of one partition's ISR on its way to the store: compare-and-set by `partition_epoch`, known by `nonce`."""
 
-    __slots__ = ("members", "min_isr", "nonce", "partition_epoch")
+    __slots__ = ("expands", "members", "min_isr", "nonce", "partition_epoch", "shrinks")
 
     def __init__(self, members: tuple[Member, ...], partition_epoch: PartitionEpoch, min_isr: int, nonce: str) -> None:
         self.members = members
         self.partition_epoch = partition_epoch
         self.min_isr = min_isr
         self.nonce = nonce
+        self.expands = self.shrinks = False
+        """What it does to the committed ISR; may be both."""
 
 
 def wanted_isr(

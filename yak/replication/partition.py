@@ -18,6 +18,7 @@ from typing import Any
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, ProducerId, TopicPartition
 from yak.replication.isr import IsrProposal, Member
 from yak.replication.replica import Replica
+from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 
 
@@ -52,15 +53,20 @@ class Partition:
         "sessions",
         "topic_id",
         "topic_partition",
+        "traffic",
         "waiting_fetches",
         "waiting_flushes",
         "waiting_produces",
     )
 
-    def __init__(self, topic_partition: TopicPartition, topic_id: uuid.UUID, log: Log | None) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, log: Log | None, traffic: Traffic | None = None
+    ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.log = log
+        self.traffic = traffic or Traffic()
+        """Its topic's totals on this broker."""
         self.node_id: NodeId = -1
         self.leader_id: NodeId = -1
         self.leader_epoch: LeaderEpoch = -1
@@ -199,7 +205,9 @@ class Partition:
     @property
     def is_under_min_isr(self) -> bool:
         """Whether the committed ISR is too small to commit anything."""
-        return len(self.isr) < self.effective_min_isr or bool(self.elr)
+        assert self.log is not None
+        in_sync = len(self.isr)
+        return (in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)) or bool(self.elr)
 
     def count_quorum(self) -> None:
         """Find whose log end offsets the high watermark waits for: the maximal ISR, but for ourselves."""

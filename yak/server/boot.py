@@ -94,7 +94,12 @@ def open_data(
 
 
 def make_broker(
-    opened: Opened, options: ServeOptions, config: BrokerConfig, clock: Clock, advertised: tuple[str, int]
+    opened: Opened,
+    options: ServeOptions,
+    config: BrokerConfig,
+    clock: Clock,
+    advertised: tuple[str, int],
+    http_port: int = 0,
 ) -> Broker:
     """The core, on what was opened."""
     dice = SystemDice()
@@ -109,6 +114,7 @@ def make_broker(
         cluster_id=opened.log_store.cluster_id,
         lossy=opened.log_store.report.lossy,
         min_isr=config.min_insync_replicas,
+        http_port=http_port,
     )
     parts = Parts(
         identity=identity,

@@ -1,6 +1,7 @@
 """Jobs of the core in threads: a bounded number of each kind side by side, and a word when one takes too long."""
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -10,6 +11,7 @@ import trio
 from yak.broker.events import JobDone, JobKind, RunJob
 from yak.server import log
 from yak.server.clock import Clock
+from yak.server.latencies import Histogram
 
 SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "flush": 8,
@@ -57,6 +59,8 @@ class JobRunner:
         self._workers: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
         self._stuck: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
         self._running: dict[int, _Running] = {}
+        self.durations: dict[JobKind, Histogram] = {kind: Histogram() for kind in SIDE_BY_SIDE}
+        """How long jobs took in their threads."""
 
     @property
     def running_count(self) -> int:
@@ -97,24 +101,32 @@ class JobRunner:
     async def _run(self, job: RunJob) -> None:
         running = self._running[job.job_id] = _Running(job, self._clock.now_ms())
         try:
-            result, failure = await trio.to_thread.run_sync(
+            result, failure, took_ns = await trio.to_thread.run_sync(
                 _attempt, job.run, abandon_on_cancel=True, limiter=self._limiter
             )
         finally:
             del self._running[job.job_id]
             if running.stuck:
                 self._stuck[job.kind] -= 1
+        self.durations[job.kind].note(took_ns)
         if running.stuck:
             took_ms = self._clock.now_ms() - running.started_ms
             log.write("warning", "job-unstuck", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
         self._post(JobDone(job.job_id, result, failure))
 
 
-def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None]:
-    """What the job gave, or what it raised: the core's to judge. A panic of native code is no `Exception`, but ends no more."""
+def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
+    """What the job gave, or what it raised, and the ns it took.
+
+    What was raised is the core's to judge. A panic of native code is no `Exception`, but ends no more.
+    """
+    started_ns = time.perf_counter_ns()
+    result: object = None
+    failure: Exception | None = None
     try:
-        return run(), None
+        result = run()
     except Exception as error:  # noqa: BLE001
-        return None, error
+        failure = error
     except BaseException as error:  # noqa: BLE001
-        return None, RuntimeError(f"{type(error).__name__}: {error}")
+        failure = RuntimeError(f"{type(error).__name__}: {error}")
+    return result, failure, time.perf_counter_ns() - started_ns

@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from typing import Final, TextIO
@@ -21,13 +22,17 @@ import trio
 from yak.broker.broker import Broker
 from yak.broker.events import Event, Refused, StopRequested, StoreConnected, StoreLost
 from yak.config.broker_configs import BrokerConfig
-from yak.errors import StartRefused, Unreachable, YakError
+from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_RESERVED, request_memory_bytes_max
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
 from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
+from yak.server.http import serving
+from yak.server.http.context import handles_of_http, limits_of
+from yak.server.http.start import make_http_server
+from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
 from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
@@ -76,10 +81,15 @@ class Server:
         self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         self._sockets = listener.bind(options.host, options.port)
         self._port = listener.bound_port(self._sockets)
+        self._http_sockets = self._bind_http()
+        self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._port))
         self._accepting = trio.CancelScope()
+        self._stopping = trio.Event()
+        self._http: serving.HttpServer | None = None
         self._opened: boot.Opened | None = None
         self._is_ready = False
+        self._http_handles = 0
 
     async def run(self) -> None:
         """All of it. What stops the start is left in `failure`."""
@@ -91,7 +101,7 @@ class Server:
         except* YakError as errors:
             self.failure = _first_yak_error(errors)
         finally:
-            listener.close(self._sockets)
+            listener.close([*self._sockets, *self._http_sockets])
             self._end()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -102,14 +112,19 @@ class Server:
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
         advertised = options.advertised(self._port)
-        self._broker = broker = boot.make_broker(opened, options, self._config, self._clock, advertised)
+        handles = limit - pool_size - _OTHER_HANDLES
+        self._http_handles = handles_of_http(handles) if self._http_sockets else 0
+        self._broker = broker = boot.make_broker(
+            opened, options, self._config, self._clock, advertised, self._http_port
+        )
         self._shell = shell = Shell(
             broker,
             nursery,
             clock=self._clock,
-            limits=_limits(self._config, limit - pool_size - _OTHER_HANDLES),
+            limits=_limits(self._config, handles - self._http_handles),
             store=self._store,
             on_ready=self._ready,
+            latencies=Latencies(broker.counters),
         )
         for event in self._early:
             shell.post(event)
@@ -120,6 +135,16 @@ class Server:
         await shell.stopped.wait()
         if shell.refusal is not None:
             raise _refused(shell.refusal)
+
+    def _bind_http(self) -> list[socket.socket]:
+        options = self._options
+        if options.http_port is None:
+            return []
+        try:
+            return serving.bind(options.host, options.http_port, may_move=options.http_port_may_move)
+        except UsageError:
+            listener.close(self._sockets)
+            raise
 
     def _open(self, disk: RealDisk) -> boot.Opened:
         return boot.open_data(disk, self._options, self._config, self._clock, boot.LoadProgress(self._stderr))
@@ -173,14 +198,27 @@ class Server:
         address = f"{bracketed(advertised_host)}:{advertised_port}"
         epoch = broker.metadata.membership.broker_epoch
         if options.ready_file is not None:
-            ready = {"node_id": options.node_id, "address": address, "pid": os.getpid(), "broker_epoch": epoch}
+            ready = {
+                "node_id": options.node_id,
+                "address": address,
+                "pid": os.getpid(),
+                "broker_epoch": epoch,
+                "http_port": self._http_port or None,
+            }
             _write_atomically(options.ready_file, json.dumps(ready) + "\n")
         listening = f"{bracketed(options.host)}:{self._port}"
+        http = f"http://{bracketed(advertised_host)}:{self._http_port}" if self._http_port else None
         if options.log_format == "text":
-            self._stderr.writelines(_banner(options, listening, address, epoch))
+            self._stderr.writelines(_banner(options, listening, address, http, epoch))
             self._stderr.flush()
-        log.write("info", "ready", {"node_id": options.node_id, "listening": listening, "advertised": address})
+        said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": address}
+        log.write("info", "ready", said if http is None else {**said, "http": http})
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
+        if self._http_sockets:
+            self._http = make_http_server(
+                self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
+            )
+            shell.nursery.start_soon(self._http.run, self._stopping)
         with self._accepting:
             await listener.Listener(shell, self._sockets).run()
 
@@ -199,6 +237,7 @@ class Server:
                 asked = True
                 log.write("info", "stopping", {"signal": name})
                 self._accepting.cancel()
+                self._stopping.set()
                 if self._shell is None:
                     everything.cancel()
                 else:
@@ -206,6 +245,8 @@ class Server:
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
+        if self._http is not None:  # what it holds is given back through brokers that still answer
+            await self._http.gave_back.wait()
         self._shell.post(StopRequested())
         with trio.move_on_after(_STOP_SECONDS_MAX):
             await self._shell.stopped.wait()
@@ -239,10 +280,12 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
     )
 
 
-def _banner(options: ServeOptions, listening: str, advertised: str, epoch: int) -> Iterator[str]:
+def _banner(options: ServeOptions, listening: str, advertised: str, http: str | None, epoch: int) -> Iterator[str]:
     yield f"yak broker: node {options.node_id}, role {options.role}, broker epoch {epoch}\n"
     yield f"listening:  {listening}\n"
     yield f"advertised: {advertised}\n"
+    if http is not None:
+        yield f"http:       {http}\n"
     yield f"data:       {', '.join(map(os.path.abspath, options.data_dirs))}\n"
     yield f'try:        yak produce -b {advertised} -m "hello"\n'
 

@@ -27,6 +27,10 @@ class ServeOptions:
     role: Role = "leader"
     host: str = "127.0.0.1"
     port: int = 9092
+    http_port: int | None = None
+    """Answer HTTP here, on the same host; 0: on any free port; None: nowhere."""
+    http_port_may_move: bool = False
+    """Take any free port when that one is taken: nobody asked for it by number."""
     advertised_host: str | None = None
     advertised_port: int | None = None
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -47,6 +51,8 @@ class ServeOptions:
     configs: Mapping[str, str] = field(default_factory=dict)
     """Kafka's broker configs by name, as given; what the fields above say of the same wins."""
     ready_file: str | None = None
+    http_token: str | None = field(default=None, repr=False)
+    """Asked of whoever changes something over HTTP."""
 
     @property
     def renew_interval_ms(self) -> int:

@@ -9,7 +9,7 @@ could say that he is a broker; Kafka gives brokers a listener of their own for t
 import struct
 from typing import TYPE_CHECKING, Final
 
-from yak.broker.failure_watch import WATCH_CLIENT_ID
+from yak.broker.pulse import WATCH_CLIENT_ID
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ and connecting begins again with growing pauses; whoever asked asks again after 
 
 import json
 import random
+import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import trio
 
@@ -17,11 +19,13 @@ from yak.errors import StartRefused
 from yak.ids import MetadataOffset, Nonce
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
+from yak.server.latencies import Histogram
 from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError
 
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 2.0
 _BLOCK_MS = 5_000
+_E = TypeVar("_E", bound=BaseException)
 _RECORDS_PER_READ = 100
 _SAFE_SETTINGS = {
     "appendonly": ("yes", "a restart of the store loses all metadata"),
@@ -29,6 +33,17 @@ _SAFE_SETTINGS = {
     "no-appendfsync-on-rewrite": ("no", "a crash during a rewrite loses metadata"),
     "maxmemory-policy": ("noeviction", "keys may be dropped when memory runs short"),
 }
+
+
+@dataclass(slots=True, frozen=True)
+class LogPage:
+    """Entries of the metadata log as the store has them, `record_of` reads one; `begin` and `end` are the first and the last
+    offset that it still has, 0 when it has none. `snapshot` stands for what was trimmed."""
+
+    entries: list[list[Any]]
+    begin: MetadataOffset
+    end: MetadataOffset
+    snapshot: dict[str, str]
 
 
 class RedisStore:
@@ -45,6 +60,8 @@ class RedisStore:
         self._prefix = key_prefix(namespace)
         self._timeout = timeout_seconds
         self._allow_replicas = allow_replicas
+        self.round_trips = Histogram()
+        """Of the calls that were answered: on the way there, in the store, and back."""
         self._sent: set[str] = set()
         """Scripts that this connection's server was given."""
         self._calls: RedisClient | None = None
@@ -62,12 +79,13 @@ class RedisStore:
             return
         sha, source = redis_scripts.script(request.script)
         parts = script_parts(self._prefix, request)
+        started_ns = time.perf_counter_ns()
 
         def on_reply(reply: Any) -> None:
             if isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT") and self._calls is not None:
-                self._calls.submit(("EVAL", source, *parts), lambda again: self._reply(nonce, outcome_of(again)))
+                self._calls.submit(("EVAL", source, *parts), lambda again: self._answered(nonce, again, started_ns))
             else:
-                self._reply(nonce, outcome_of(reply))
+                self._answered(nonce, reply, started_ns)
 
         if sha in self._sent:
             self._calls.submit(("EVALSHA", sha, *parts), on_reply)
@@ -110,6 +128,39 @@ class RedisStore:
             # Not all brokers at once after an outage.
             await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def read_log(
+        self, first: MetadataOffset, count: int, *, with_snapshot: bool = False, timeout_seconds: float = 3.0
+    ) -> LogPage:
+        """So many records of the log from `first` on, for people: over a connection of its own, so that calls do not wait
+        behind it. Raises ConnectionLost, or ReplyError."""
+        key = f"{self._prefix}log"
+        client = RedisClient(await self._address.open(timeout_seconds), f"redis at {self._address}", timeout_seconds)
+        commands: list[tuple[Part, ...]] = [
+            *self._address.login(),
+            ("XRANGE", key, "-", "+", "COUNT", 1),
+            ("XREVRANGE", key, "+", "-", "COUNT", 1),
+            ("XRANGE", key, f"{first}-0", "+", "COUNT", count),
+            ("HGETALL", f"{self._prefix}snapshot") if with_snapshot else ("PING",),
+        ]
+        replies: list[Any] = []
+        failures: list[ConnectionLost | ReplyError] = []
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.run)
+                replies = await client.pipeline(commands)
+                nursery.cancel_scope.cancel()
+        except* (ConnectionLost, ReplyError) as group:
+            failures += _leaves(group)
+        if failures:
+            raise failures[0]
+        oldest, newest, entries, flat = replies[-4:]
+        snapshot = dict(zip(flat[::2], flat[1::2], strict=True)) if with_snapshot else {}
+        return LogPage(entries, _offset_of(oldest), _offset_of(newest), snapshot)
+
+    def _answered(self, nonce: Nonce, reply: Any, started_ns: int) -> None:
+        self.round_trips.note(time.perf_counter_ns() - started_ns)
+        self._reply(nonce, outcome_of(reply))
 
     def _reply(self, nonce: Nonce, outcome: StoreOutcome) -> None:
         if self._post is not None:
@@ -206,8 +257,7 @@ class RedisStore:
         found = dict(zip(flat[::2], flat[1::2], strict=True))
         if not found or int(found["offset"]) <= after:
             raise ConnectionLost(f"the metadata log has a gap after record {after}")
-        payload = json.loads(found["payload"])
-        return TailedRecord(int(found["offset"]), found["h"], "Snapshot", int(found["t"]), payload)
+        return snapshot_of(found)
 
 
 def key_prefix(namespace: str = "") -> str:
@@ -235,6 +285,16 @@ def record_of(entry: list[Any]) -> TailedRecord:
     )
 
 
+def snapshot_of(found: dict[str, str]) -> TailedRecord:
+    """The record that stands for those that were trimmed, from its hash."""
+    payload = json.loads(found["payload"])
+    return TailedRecord(int(found["offset"]), found["h"], "Snapshot", int(found["t"]), payload)
+
+
+def _offset_of(entries: list[list[Any]]) -> MetadataOffset:
+    return int(entries[0][0].split("-", 1)[0]) if entries else 0
+
+
 def outcome_of(reply: Any) -> StoreOutcome:
     """What a script's reply says."""
     if isinstance(reply, ReplyError):
@@ -249,8 +309,8 @@ def _parse_info(text: str) -> dict[str, str]:
     return {name: value.strip() for name, value in pairs}
 
 
-def _leaves(group: BaseExceptionGroup[StartRefused]) -> list[StartRefused]:
-    found: list[StartRefused] = []
+def _leaves(group: BaseExceptionGroup[_E]) -> list[_E]:
+    found: list[_E] = []
     for error in group.exceptions:
         found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
     return found

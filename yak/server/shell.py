@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import trio
 
 from yak import limits as bounds
+from yak.broker.counters import Counters as CoreCounters
 from yak.broker.events import (
     CallStore,
     CloseConnection,
@@ -40,7 +41,9 @@ from yak.seams.metadata_store import StoreRequest
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.connection import Connection
+from yak.server.in_process import InProcess
 from yak.server.jobs import JobRunner
+from yak.server.latencies import Histogram, Latencies
 from yak.server.outgoing import Outgoing
 from yak.server.peers import Peers
 from yak.server.receive_buffer import Memory, SharedBuffer
@@ -69,6 +72,9 @@ class Core(Protocol):
 
 class Store(Protocol):
     """What the shell needs of the metadata store's client, `yak.server.redis_store`."""
+
+    round_trips: Histogram
+    """How long calls took until their answer."""
 
     def submit(self, nonce: Nonce, request: StoreRequest) -> None:
         """Send one call; `StoreReplied` or `StoreLost` follows through `post`."""
@@ -111,6 +117,8 @@ class Counters:
     received_bytes: int = 0
     pauses: int = 0
     bugs: int = 0
+    busy_ns: int = 0
+    """In turns, but for those that were asked for over HTTP."""
     slowest_turn_ms: float = 0.0
     slowest_wake_ms: float = 0.0
     bad_requests: dict[str, int] = field(default_factory=dict)
@@ -132,24 +140,30 @@ class Shell:
         limits: ConnectionLimits | None = None,
         store: Store | None = None,
         on_ready: Callable[[], Awaitable[None]] | None = None,
+        latencies: Latencies | None = None,
     ) -> None:
         self.core = core
         self.nursery = nursery
         self.clock = clock or Clock()
         self.limits = limits or ConnectionLimits()
         self.counters = Counters()
+        self.latencies = latencies or Latencies(CoreCounters())
+        self._core_counters = self.latencies.counters
         self.rate_limit = log.RateLimit()
         self.memory = Memory(self.limits.memory_bytes_max)
         self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
         self.jobs = JobRunner(nursery, self.post, self.clock)
         self.connections: dict[ConnectionId, Connection] = {}
+        self.in_process = InProcess(self)
         self.peers = Peers(self)
         self.touched: dict[Outgoing, None] = {}
         """Connections that got something to send in this turn, in that order."""
         self.turn_ms = self.clock.now_ms()
+        self.observers: list[Callable[[Notice], None]] = []
+        """Who is told of every notice besides the log; they must only take note of it."""
         self.refusal: Refused | None = None
         self.stopped = trio.Event()
-        self._store = store
+        self.store = store
         self._on_ready = on_ready
         self._in_turn = False
         self._turn_started_ns = 0
@@ -187,6 +201,7 @@ class Shell:
         """Start a turn; the time of its steps in ms."""
         self._in_turn = True
         self._turn_started_ns = now_ns = self.clock.now_ns()
+        self._core_counters.turn_ns = now_ns
         self.turn_ms = now_ms = now_ns // 1_000_000
         return now_ms
 
@@ -209,7 +224,11 @@ class Shell:
             self._in_turn = False
         self.counters.turns += 1
         self._arm_timer()
-        took_ms = (self.clock.now_ns() - self._turn_started_ns) / 1e6
+        now_ns = self.clock.now_ns()
+        took_ns = now_ns - self._turn_started_ns
+        self.latencies.turn_ended(now_ns, took_ns)
+        self.counters.busy_ns += took_ns
+        took_ms = took_ns / 1e6
         if took_ms > self.counters.slowest_turn_ms:
             self.counters.slowest_turn_ms = took_ms
         if took_ms > SLOW_TURN_MS:
@@ -250,6 +269,8 @@ class Shell:
                     self.touched[connection] = None
                     if connection.relief is not None:
                         connection.relief.set()
+                else:
+                    self.in_process.answered(effect.connection_id, effect.parts)
             else:
                 self._on_effect[type(effect)](effect)
 
@@ -260,19 +281,23 @@ class Shell:
             fields: dict[str, object] = {"peer": connection.peer, "reason": effect.reason}
             self.rate_limit.write("info", "connection-closed", fields)
             connection.close(effect.reason)
+        elif connection is None:
+            self.in_process.closed(effect.connection_id, effect.reason)
 
     def _call_store(self, effect: CallStore) -> None:
-        if self._store is None:
+        if self.store is None:
             self.post(StoreLost("there is no metadata store"))
         else:
-            self._store.submit(effect.nonce, effect.request)
+            self.store.submit(effect.nonce, effect.request)
 
     def _tail_store(self, effect: TailStore) -> None:
-        if self._store is not None:
-            self._store.tail(effect.after)
+        if self.store is not None:
+            self.store.tail(effect.after)
 
     def _notice(self, effect: Notice) -> None:
         log.write(effect.level, effect.event, effect.fields)
+        for observe in self.observers:
+            observe(effect)
 
     def _ready(self, _effect: Ready) -> None:
         if self._on_ready is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from yak.broker.liveness import serving_brokers
 from yak.cluster.image import PartitionInfo
 from yak.cluster.member_state import MembershipSettings
 from yak.ids import NodeId, TopicPartition
@@ -53,7 +54,11 @@ class ClusterRig:
         self._connections: dict[tuple[NodeId, int], Connection] = {}
         for node in self.nodes:
             node.start()
-        self.run_until(lambda: all(node.is_ready for node in self.nodes))
+        self.run_until(lambda: all(node.is_ready and self._sees_all(node) for node in self.nodes))
+
+    def _sees_all(self, node: SimNode) -> bool:
+        """Whether this broker knows every broker as one that serves."""
+        return node.broker is not None and len(serving_brokers(node.broker.image)) == len(self.nodes)
 
     # ----------------------------------------------------------------------------------------------------- time
 

@@ -11,6 +11,7 @@ from yak.sim.books import Violation
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
+from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
@@ -24,6 +25,7 @@ from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
 from yak.sim.cluster_faults import ClusterFaults
+from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
@@ -74,6 +76,7 @@ class ClusterRun:
         self.books = ClusterBooks(history, self.view.topic_ids.get)
         self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, faults)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
+        self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         history.watchers += [
@@ -86,6 +89,7 @@ class ClusterRun:
             StrongIsr(history, self.cluster.store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
+            GuestsApart(self.cluster.store),
             self.counts,
         ]
         self.producers: list[SimProducer] = []
@@ -103,6 +107,7 @@ class ClusterRun:
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
         self._start_clients()
         self.admin.start()
+        self.guests.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
         self._heal()
@@ -183,6 +188,7 @@ class ClusterRun:
         """Everything works from now on: see that the cluster comes back."""
         self.world.say("everything is healed")
         self.admin.stop()
+        self.guests.stop()
         for writer in self.sloppy:
             writer.stop()
         self.faults.losses.forfeit_the_never_made()

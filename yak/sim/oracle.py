@@ -108,7 +108,7 @@ def _fetch_response(
             fields |= _structure(partition_class, "diverging_epoch", row.diverging_epoch)
             fields |= _structure(partition_class, "current_leader", row.current_leader)
             rows.append(partition_class(**_known(partition_class, fields)))
-        name = {"topic_id" if version >= 13 else "topic": key}
+        name = {"topic_id" if version >= 13 else "topic": uuid.UUID(bytes=key) if type(key) is bytes else key}
         answers.append(topic_class(**name, partitions=tuple(rows)))
     fields = {
         "throttle_time": dt.timedelta(milliseconds=throttle_ms),
@@ -132,8 +132,8 @@ def _replica_fetch_request(
     max_bytes: int,
     session_id: int,
     session_epoch: int,
-    topics: Sequence[tuple[uuid.UUID, Sequence[WantedPartition]]],
-    forgotten: Sequence[tuple[uuid.UUID, Sequence[int]]],
+    topics: Sequence[tuple[bytes, Sequence[WantedPartition]]],
+    forgotten: Sequence[tuple[bytes, Sequence[int]]],
 ) -> bytes:
     cls = request_class(FETCH, VERSION)
     topic_class = nested(cls, "topics")
@@ -148,11 +148,15 @@ def _replica_fetch_request(
         session_id=session_id,
         session_epoch=session_epoch,
         topics=tuple(
-            topic_class(topic_id=topic_id, partitions=tuple(_wanted(partition_class, each) for each in wanted))
+            topic_class(
+                topic_id=uuid.UUID(bytes=topic_id),
+                partitions=tuple(_wanted(partition_class, each) for each in wanted),
+            )
             for topic_id, wanted in topics
         ),
         forgotten_topics_data=tuple(
-            forgotten_class(topic_id=topic_id, partitions=tuple(indexes)) for topic_id, indexes in forgotten
+            forgotten_class(topic_id=uuid.UUID(bytes=topic_id), partitions=tuple(indexes))
+            for topic_id, indexes in forgotten
         ),
         rack_id="",
     )

@@ -30,6 +30,7 @@ class StoreState:
     cluster: dict[str, Any] = field(default_factory=dict)
     brokers: dict[int, dict[str, Any]] = field(default_factory=dict)
     unregistered: dict[int, bool] = field(default_factory=dict)
+    guests: dict[int, dict[str, Any]] = field(default_factory=dict)
     heartbeats: dict[int, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)

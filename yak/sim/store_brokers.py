@@ -88,7 +88,13 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "persisted": 0,
         "min_isr": a.get("min_isr", 1),
     }
-    record = named | {"node_id": a["node_id"], "broker_epoch": epoch, "lossy": lossy}
+    state.guests.pop(a["node_id"], None)
+    record = named | {
+        "node_id": a["node_id"],
+        "broker_epoch": epoch,
+        "lossy": lossy,
+        "http_port": a.get("http_port", 0),
+    }
     state.append("RegisterBroker", record, now_ms)
     return {"broker_epoch": epoch, "lossy": lossy}
 

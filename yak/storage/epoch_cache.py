@@ -49,8 +49,11 @@ class EpochCache:
 
     def epoch_for(self, offset: Offset) -> LeaderEpoch:
         """The epoch that wrote `offset`; -1 when it is before all entries."""
+        entries = self.entries
+        if entries and entries[-1][1] <= offset:
+            return self.latest
         found = UNKNOWN_EPOCH
-        for epoch, start_offset in self.entries:
+        for epoch, start_offset in entries:
             if start_offset > offset:
                 break
             found = epoch

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import MAGIC_V2, BatchHeader, Buffer, compute_crc, iterate_headers
+from yak.protocol.record_batch import (
+    HEADER_BYTES,
+    MAGIC_V2,
+    BatchHeader,
+    Buffer,
+    compute_crc,
+    iterate_headers,
+    read_header,
+)
 from yak.storage.cleanable import is_compacted
 from yak.storage.segment import RELATIVE_OFFSET_MAX
 
@@ -17,6 +25,8 @@ if TYPE_CHECKING:
 def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
     """See `Log.append_as_follower`."""
     view = memoryview(batches)
+    if _append_one(log, view, now_ms):
+        return log.log_end_offset
     run_start = 0
     run: list[tuple[int, BatchHeader]] = []
     expected, epoch = log.log_end_offset, log.latest_epoch
@@ -44,6 +54,35 @@ def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
     if violation is not None:
         raise violation
     return log.log_end_offset
+
+
+def _append_one(log: Log, view: memoryview, now_ms: int) -> bool:
+    """Append what is one batch that follows the log's end in the active segment: mostly it is. False: it is not."""
+    if len(view) < HEADER_BYTES:
+        return False
+    header = read_header(view)
+    segment = log.active
+    position = segment.size
+    end = position + len(view)
+    if (
+        header.size_bytes != len(view)
+        or header.base_offset != log.log_end_offset
+        or not position
+        or end > log.roll_position
+        or header.max_timestamp > log.roll_timestamp
+        or header.last_offset > log.roll_offset
+    ):
+        return False
+    _check(log, view, 0, header, header.base_offset, log.epochs.latest)
+    try:
+        (segment.file or segment.open()).append((view,))
+    except OSError as error:
+        raise LogDirectoryFailure(log.directory, error) from error
+    segment.size = end
+    log.size_bytes += len(view)
+    log.log_end_offset = header.next_offset
+    log.note_batch(header, header.base_offset, position, end, now_ms)
+    return True
 
 
 def _check(log: Log, view: memoryview, position: int, header: BatchHeader, expected: Offset, epoch: int) -> None:

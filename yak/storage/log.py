@@ -9,19 +9,14 @@ import struct
 import uuid
 from collections.abc import Callable
 
-import crc32c
-
 from yak.config.log_config import NEVER, LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
 from yak.seams.disk import Buffer, Disk, FileSlice
-from yak.storage import flush, follower, retention, slicing, timestamps, truncation
-from yak.storage.cleanable import longest_segment_ms
+from yak.storage import flush, follower, retention, rolling, slicing, timestamps, truncation
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan
-from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
-from yak.storage.producer_snapshot import format_snapshot
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import EMPTY, DamagedBatch, NotCached, OffsetOutOfRange, PendingRead, Read
 from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, IndexUnreadable, Segment
@@ -31,6 +26,8 @@ __all__ = ["FlushPlan", "Log", "OffsetOutOfRange", "PendingRead", "TimestampOffs
 
 _pack_prefix = struct.Struct(">qii").pack
 _PREFIX_BYTES = 16
+_NEWEST_BYTES_MAX = 2048
+"""Larger batches are not kept: thousands of partitions may be written to."""
 _TAIL_MAX = 256
 _TAIL_KEPT = 128
 _CURSORS_MAX = 16
@@ -64,8 +61,10 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "names_changed",
+        "newest",
         "path",
         "producers",
+        "read_end",
         "recovery_point",
         "roll_offset",
         "roll_position",
@@ -105,11 +104,9 @@ class Log:
         self.config = config
         self.segments = segments
         self.active = segments[-1]
-        self.epochs = epochs
-        self.producers = producers
+        self.epochs, self.producers = epochs, producers
         self.snapshot_offsets = snapshot_offsets
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
+        self.log_start_offset, self.log_end_offset = log_start_offset, log_end_offset
         self.recovery_point = recovery_point
         self.last_flush_ms, self.swaps = now_ms, 0
         self.size_bytes = sum(segment.size for segment in segments)
@@ -123,13 +120,15 @@ class Log:
         """Changes with each truncation, so that a flush begun before does not count for what came after."""
         self.cleaned_offset: Offset | None = None
         """Up to where the log was compacted; None when it never was, and offsets follow each other without a gap."""
+        self.newest: tuple[Offset, Offset, int, bytes] = (0, 0, 0, b"")
+        """The last batch that was appended as the leader, if it is small: from and up to where it goes, in which
+        generation, and its bytes. Followers and consumers that keep up ask for just that."""
         # offset -> position in the active segment where it begins (or will), for the last batches
         self.tail: dict[Offset, FilePosition] | None = None
         # offset -> (segment, position) where earlier reads ended
         self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
-        self.roll_position = 0
-        self.roll_offset = 0
-        self.roll_timestamp = 0
+        self.read_end: Offset = -1  # the offset that follows what `read` or `slice` gave last
+        self.roll_position = self.roll_offset = self.roll_timestamp = 0
         self.set_roll_limits()
 
     def __repr__(self) -> str:
@@ -165,15 +164,20 @@ class Log:
             self.roll(now_ms)
             segment = self.active
             position = 0
+        next_offset = last_offset + 1
+        prefix, rest = _pack_prefix(base_offset, batch_length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:]
         try:
-            (segment.file or segment.open()).append(
-                (_pack_prefix(base_offset, batch_length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:])
-            )
+            if batch_length <= _NEWEST_BYTES_MAX:
+                whole = prefix + rest
+                (segment.file or segment.open()).append((whole,))
+                self.newest = (base_offset, next_offset, self.generation, whole)
+            else:
+                (segment.file or segment.open()).append((prefix, rest))
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         segment.size = end
         self.size_bytes += end - position
-        self.log_end_offset = next_offset = last_offset + 1
+        self.log_end_offset = next_offset
         if not position:
             self.begin_segment(max_timestamp)
         if leader_epoch != self.epochs.latest:
@@ -256,7 +260,7 @@ class Log:
         if not segment.size:
             self.roll_timestamp = NEVER
         elif segment.first_timestamp >= 0:
-            self.roll_timestamp = segment.first_timestamp + self._roll_after_ms()
+            self.roll_timestamp = segment.first_timestamp + rolling.roll_after_ms(self)
         else:
             self.roll_timestamp = _ALWAYS
 
@@ -272,7 +276,7 @@ class Log:
             self.set_roll_limits()
         if segment.first_timestamp >= 0:
             return max_timestamp > self.roll_timestamp
-        return now_ms - segment.created_ms > self._roll_after_ms()
+        return now_ms - segment.created_ms > rolling.roll_after_ms(self)
 
     def roll(self, now_ms: int) -> None:
         """Close the active segment and begin a new one at the log's end. Raises LogDirectoryFailure."""
@@ -297,25 +301,7 @@ class Log:
 
     def write_snapshot(self) -> None:
         """Write the producer state as of the log's end, without a sync; drop those no segment begins at. Raises OSError."""
-        offset = self.log_end_offset
-        self.disk.write_file_lazily(
-            f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}", format_snapshot(self.producers.to_snapshot())
-        )
-        bases = {segment.base_offset for segment in self.segments}
-        kept = [old for old in self.snapshot_offsets if old in bases and old != offset]
-        for old in self.snapshot_offsets:
-            if old not in bases and old != offset:
-                self.disk.remove(f"{self.path}/{offset_name(old)}{SNAPSHOT_SUFFIX}")
-        self.snapshot_offsets = [*kept, offset]
-        self.names_changed = True
-
-    def _roll_after_ms(self) -> int:
-        config, segment_ms = self.config, longest_segment_ms(self.config)
-        if not config.segment_jitter_ms:
-            return segment_ms
-        # Kafka draws the jitter; a hash of the segment's name spreads as well and needs no dice
-        seed = crc32c.crc32c(f"{self.topic_partition} {self.active.base_offset}".encode())
-        return segment_ms - int(seed) % min(config.segment_jitter_ms, segment_ms)
+        rolling.write_snapshot(self)
 
     def load_first_timestamp(self, segment: Segment) -> None:
         """Read what a start left unread. Raises LogDirectoryFailure."""
@@ -338,6 +324,10 @@ class Log:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         if offset >= up_to:
             return EMPTY
+        newest = self.newest_batch(offset, up_to, max_bytes)
+        if newest is not None:
+            self.read_end = up_to
+            return newest
         tail = self.tail
         if tail is not None:
             start, end = tail.get(offset), tail.get(up_to)
@@ -347,8 +337,15 @@ class Log:
                 except OSError as error:
                     raise LogDirectoryFailure(self.directory, error) from error
                 if data is not None and len(data) == end - start:
+                    self.read_end = up_to
                     return data
         return self._read_slowly(offset, max_bytes, up_to, at_least_one=at_least_one)
+
+    def newest_batch(self, offset: Offset, up_to: Offset, max_bytes: int) -> bytes | None:
+        """The batches from `offset` to before `up_to`, if that is the one appended last, and it is still at hand."""
+        first, end, generation, batch = self.newest
+        is_it = first == offset and end == up_to and generation == self.generation and len(batch) <= max_bytes
+        return (batch or None) if is_it else None
 
     def _read_slowly(
         self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool
@@ -360,6 +357,7 @@ class Log:
             return PendingRead(self, read)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
+        self.read_end = read.segment_end if next_offset < 0 else next_offset
         if segment is not None:
             self.remember(offset, next_offset, segment, position)
         return data

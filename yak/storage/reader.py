@@ -51,7 +51,7 @@ class DamagedBatch(Exception):
 class Read:
     """One read: which segments, from which offset, how much. `start` and `end` are positions in the first, -1 unknown."""
 
-    __slots__ = ("at_least_one", "end", "max_bytes", "offset", "segments", "start", "up_to")
+    __slots__ = ("at_least_one", "end", "max_bytes", "offset", "segment_end", "segments", "start", "up_to")
 
     def __init__(
         self,
@@ -71,6 +71,8 @@ class Read:
         self.at_least_one = at_least_one
         self.start = start
         self.end = end
+        self.segment_end = up_to
+        """The offset that follows the range that was found."""
 
     def perform(self, *, cached: bool) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         """(batches, offset that follows, its position, its segment); the last three -1, -1, None when not known.
@@ -111,7 +113,9 @@ class Read:
             if end < 0:
                 if index + 1 < len(segments) and segments[index + 1].base_offset <= self.up_to:
                     end = size
+                    self.segment_end = segments[index + 1].base_offset
                 else:
+                    self.segment_end = self.up_to
                     end = position_of(segment, self.up_to, size, cached=cached)
             start = self.start if index == 0 else -1
             if start < 0:
@@ -166,12 +170,14 @@ class Read:
 class PendingRead:
     """A read that needs the device: `run` does it, in a thread, at any later time."""
 
-    __slots__ = ("_generation", "_log", "_read")
+    __slots__ = ("_generation", "_log", "_read", "next_offset")
 
     def __init__(self, log: Log, read: Read) -> None:
         self._log = log
         self._generation = log.generation
         self._read = read
+        self.next_offset: Offset = -1
+        """Where what `run` gave takes a reader; -1 when it gave nothing."""
 
     def run(self) -> Buffer:
         """The batches; none when they were removed or cut off meanwhile. Raises LogDirectoryFailure."""
@@ -184,11 +190,12 @@ class PendingRead:
             raise LogDirectoryFailure(self._log.directory, error) from error
         if self._log.generation != self._generation:
             return EMPTY
-        return _still_wanted(data, read.offset, read.up_to)
+        data, self.next_offset = _still_wanted(data, read.offset, read.up_to)
+        return data
 
 
-def _still_wanted(data: Buffer, offset: Offset, up_to: Offset) -> Buffer:
-    """The batches from the one with `offset` to below `up_to`, as far as they follow each other.
+def _still_wanted(data: Buffer, offset: Offset, up_to: Offset) -> tuple[Buffer, Offset]:
+    """The batches from the one with `offset` to below `up_to`, as far as they follow each other, and the offset after them.
 
     The file may have been cut and written anew while it was read.
     """
@@ -202,7 +209,7 @@ def _still_wanted(data: Buffer, offset: Offset, up_to: Offset) -> Buffer:
             break
         expected = base_offset + last_offset_delta + 1
         position += size
-    return data if position == len(data) else memoryview(data)[:position]
+    return (data if position == len(data) else memoryview(data)[:position]), expected
 
 
 def fetch(file: File, size: int, position: FilePosition, *, cached: bool) -> bytes:

@@ -18,7 +18,8 @@ def slice_of(log: Log, offset: Offset, max_bytes: int, up_to: Offset) -> FileSli
     if not log.log_start_offset <= offset < up_to:
         return None
     try:
-        found = log.plan_read(offset, max_bytes, up_to, at_least_one=False).slice()
+        read = log.plan_read(offset, max_bytes, up_to, at_least_one=False)
+        found = read.slice()
     except (NotCached, DamagedBatch):
         return None
     except OSError as error:
@@ -26,6 +27,7 @@ def slice_of(log: Log, offset: Offset, max_bytes: int, up_to: Offset) -> FileSli
     if found is None:
         return None
     part, next_offset, position, segment = found
+    log.read_end = read.segment_end if next_offset < 0 else next_offset
     if segment is not None:
         log.remember(offset, next_offset, segment, position)
     return part

@@ -176,6 +176,27 @@ def report(dice, caller, other):
     return "report_hw", {"partitions": [[*where, {str(n): dice.randint(0, 9) for n in range(dice.randint(0, 3))}]]}
 
 
+def guest_id(dice):
+    return dice.randint(3, 12)
+
+
+def place(dice):
+    return {"host": dice.choice("gh"), "port": 9092, "rack": dice.choice((None, "r")), "security_protocol": "SSL"}
+
+
+def invite(dice, caller, other):
+    node_id = guest_id(dice)
+    registration = {"target_id": node_id, "boot_id": f"{node_id}-{dice.randint(0, 4)}", "guests_max": 4}
+    return "register_guest", registration | place(dice)
+
+
+def change_guest(dice, caller, other):
+    guest = caller.image.guests.get(dice.choice((*caller.image.guests, guest_id(dice))))
+    target = {"target_id": guest.node_id if guest else guest_id(dice), "nonce": f"n{dice.randint(0, 9)}"}
+    target |= {"target_epoch": maybe(dice, guest.broker_epoch) if guest else 1}
+    return "change_guest", target | place(dice) | {"state": dice.choices(("ACTIVE", "CLOSED", "FENCED"), (8, 6, 1))[0]}
+
+
 STEPS = {
     heartbeat: 8,
     unfence: 14,
@@ -194,6 +215,8 @@ STEPS = {
     reassign: 5,
     barrier: 1,
     report: 2,
+    invite: 6,
+    change_guest: 4,
 }
 OFFICES = (unfence, fence, elect, undo)
 LEADERS = (isr, barrier)

@@ -25,7 +25,7 @@ def make() -> Any:
     broker = SimpleNamespace(
         node_id=2,
         now_ms=1_000,
-        image=SimpleNamespace(controller_id=1, brokers={1: controller}),
+        image=SimpleNamespace(controller_id=1, brokers={1: controller}, offset=7),
         maintenance=SimpleNamespace(is_stopping=False),
         peers=FakePeers(),
         suspects=SimpleNamespace(add=lambda node: None, clear=lambda node: None),

@@ -202,7 +202,7 @@ def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_aga
     leader, slow = rig.leader("orders"), followers(rig)[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
-    assert rig.produce("orders", [b"a"]).error_code == 0
+    assert rig.produce("orders", [b"a" * 5000]).error_code == 0
     disk = rig.nodes[leader - 1].disk
     disk.cached_bytes = 0
     disk.fail_next("read", errno.ENOENT, path_contains="/orders-0/")

@@ -5,8 +5,11 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.liveness import LISTED_MS
+from yak.broker.pulse import PULSE_MS_MAX
 from yak.broker.suspects import DECISION_MS_MAX
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.request_fields import create_fields
 
 
 @pytest.fixture
@@ -138,6 +141,7 @@ def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
 
 def test_a_client_that_says_it_is_a_replica_is_refused(rig):
     leader, other = rig.leader("orders"), followers(rig)[0]
+    assert rig.produce("orders", [b"a"]).error_code == 0
     epoch = rig.nodes[other - 1].broker.metadata.membership.broker_epoch
     before = rig.replica(leader, "orders").replica_states[other].log_end_offset
     fields = {
@@ -158,19 +162,26 @@ def test_a_client_that_says_it_is_a_replica_is_refused(rig):
     assert rig.replica(leader, "orders").replica_states[other].log_end_offset == before
 
 
-@pytest.mark.parametrize("is_noticed", [True, False])
-@pytest.mark.parametrize("topics", [[{"name": "orders", "topic_id": None}], None])
-def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics):
-    rig = ClusterRig()
-    rig.create_topic("orders")
-    leader = rig.leader("orders")
-    asked = followers(rig)[0]
-    fields = {
+NAMED, ALL = [{"name": "orders", "topic_id": None}], None
+
+
+def question(topics) -> dict:
+    return {
         "topics": topics,
         "allow_auto_topic_creation": False,
         "include_topic_authorized_operations": False,
     }
-    rig.ask(asked, 3, 12, **fields)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("is_noticed", [True, False])
+@pytest.mark.parametrize("topics", [NAMED, ALL])
+def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics, seed):
+    rig = ClusterRig(seed=seed)
+    rig.create_topic("orders")
+    leader = rig.leader("orders")
+    asked = followers(rig)[0]
+    fields = question(topics)
     rig.nodes[leader - 1].kill()
     assert not rig.nodes[asked - 1].broker.suspects.has(leader)
     if is_noticed:
@@ -181,6 +192,82 @@ def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics):
     partition = answer.topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id) == (0, rig.leader("orders"))
     assert partition.leader_id != leader
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("slow", [1, 2, 3])
+def test_who_is_told_of_a_new_leader_finds_one_that_knows_it_leads(seed, slow):
+    rig = ClusterRig(seed=seed)
+    rig.create_topic("orders")
+    leader = rig.leader("orders")
+    rig.nodes[slow - 1].job_delays_us = {"image": 30_000}
+    rig.nodes[leader - 1].kill()
+    told = [rig.begin(node, 3, 12, **question(NAMED)) for node in followers(rig)]
+    rig.run_until(lambda: any(each.is_done for each in told))
+    (answer,) = [each.answer for each in told if each.is_done]
+    named = answer.topics[0].partitions[0].leader_id
+    assert named not in (leader, -1)
+    assert rig.produce("orders", [b"a"], node_id=named).error_code == 0
+
+
+def twice(rig: ClusterRig, asked: int) -> tuple[int, int]:
+    """How long two questions take, one after the other, in ms."""
+    took_ms = []
+    for _ in range(2):
+        before_ms = rig.world.now_ms
+        answer = rig.ask(asked, 3, 12, **question(NAMED))
+        assert answer.topics[0].partitions[0].leader_id == rig.leader("orders")
+        took_ms.append(rig.world.now_ms - before_ms)
+    return took_ms[0], took_ms[1]
+
+
+def test_a_hung_leader_is_waited_for_once(rig):
+    leader = rig.leader("orders")
+    rig.nodes[leader - 1].pause()
+    first_ms, second_ms = twice(rig, followers(rig)[0])
+    assert PULSE_MS_MAX <= first_ms <= PULSE_MS_MAX + 5
+    assert second_ms < 5
+    rig.nodes[leader - 1].resume()
+
+
+def test_a_leader_that_is_cut_off_from_the_metadata_is_waited_for_once(rig):
+    leader, asked = rig.leader("orders"), followers(rig)[0]
+    assert max(twice(rig, asked)) < 5
+    rig.cluster.cut(f"n{leader}", "store")
+    assert rig.ask(asked, 19, 5, **create_fields("more", {}, 1)).topics[0].error_code == 0
+    first_ms, second_ms = twice(rig, asked)
+    assert PULSE_MS_MAX <= first_ms <= PULSE_MS_MAX + 5
+    assert second_ms < 5
+    rig.cluster.heal(f"n{leader}", "store")
+    rig.run_until(lambda: "more" in rig.nodes[leader - 1].broker.image.topics)
+    assert max(twice(rig, asked)) < 5
+
+
+def test_a_dead_broker_stays_listed_for_those_who_have_to_leave_it(rig):
+    """librdkafka loses its way when a broker is gone from the same answer that names the new leaders."""
+    leader = rig.leader("orders")
+    asked = followers(rig)[0]
+
+    def listed(topics) -> list[int]:
+        return [each.node_id for each in rig.ask(asked, 3, 12, **question(topics)).brokers]
+
+    rig.nodes[leader - 1].kill()
+    rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
+    rig.run_until(lambda: rig.nodes[asked - 1].broker.image.topics["orders"].partitions[0].leader != leader)
+    (partition,) = rig.ask(asked, 3, 12, **question(NAMED)).topics[0].partitions
+    assert partition.leader_id != leader
+    assert leader in partition.offline_replicas
+    assert listed(NAMED) == [1, 2, 3]
+    assert listed(ALL) == listed([]) == followers_of(leader)
+    rig.run_for(LISTED_MS)
+    assert listed(NAMED) == followers_of(leader)
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert listed(NAMED) == listed(ALL) == [1, 2, 3]
+
+
+def followers_of(leader: int) -> list[int]:
+    return [node for node in (1, 2, 3) if node != leader]
 
 
 def test_a_throttled_replica_catches_up_slowly():

@@ -239,7 +239,7 @@ def test_an_image_can_be_had_as_of_an_offset_or_a_time():
     ("kind", "payload", "words"),
     [
         ("Nonsense", {}, "does not know the kind"),
-        ("Cluster", {"version": 1}, "newer"),
+        ("Cluster", {"version": 2}, "newer"),
         ("Cluster", {"version": "x"}, "version"),
         ("Cluster", {"cluster_id": 5}, "cluster_id"),
         ("Topic", {"name": "a", "topic_id": "x", "partitions": 1}, "topic_id is not a UUID"),
@@ -329,3 +329,92 @@ def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
         t["name"]: t["made"] for t in store.state.topics.values() if t["made"] >= t["total"]
     }
     assert image.next_producer_id == store.state.cluster["next_pid"]
+
+
+# ------------------------------------------------------------------------------------------------------- guests
+
+
+def guest(node_id=9, epoch=1, **more):
+    payload = {"version": 1, "guest": True, "node_id": node_id, "broker_epoch": epoch, "boot_id": "u", "host": "h"}
+    return "RegisterBroker", payload | {"port": 9092, "rack": None, "security_protocol": "SSL"} | more
+
+
+def guest_change(node_id=9, epoch=2, state="ACTIVE", **more):
+    _kind, payload = guest(node_id, epoch, **more)
+    return "BrokerChange", payload | {"state": state}
+
+
+def test_a_guest_is_in_no_list_of_brokers():
+    image, delta = Image().apply_all(chain(CLUSTER, register(), guest(), guest_change(host="g"), start_ms=5_000))
+    assert list(image.brokers) == [1]
+    found = image.guests[9]
+    assert (found.broker_epoch, found.state, found.host, found.security_protocol) == (2, "ACTIVE", "g", "SSL")
+    assert (found.boot_id, found.changed_ms) == ("u", 5_004)
+    assert (delta.brokers_changed, delta.guests_changed) == ((1,), (9,))
+    assert image.active_brokers() == []
+
+
+def test_a_broker_takes_its_id_from_a_guest():
+    image, delta = Image().apply_all(chain(CLUSTER, guest(2), register(2, 3), guest_change(2)))
+    assert image.guests == {}
+    assert image.brokers[2].broker_epoch == 3
+    assert delta.guests_changed == (2,)
+
+
+def test_the_guest_that_made_room_is_forgotten():
+    image = Image().apply_all(chain(CLUSTER, guest(8), guest(9), guest(10, forgets=8)))[0]
+    assert list(image.guests) == [9, 10]
+
+
+def test_a_yak_that_knows_no_guests_refuses_their_records():
+    for kind, payload in (guest(), guest_change()):
+        assert payload["version"] == 1, f"{kind}: version 0 readers would take it for a broker"
+    without = Image().apply_all(chain(CLUSTER, register()))[0]
+    assert write_snapshot(without).payload["version"] == 0
+    assert (
+        write_snapshot(without.apply_all(chain(guest(), first=3, previous="h2RegisterBroker"))[0]).payload["version"]
+        == 1
+    )
+
+
+def test_a_snapshot_keeps_guests_former_brokers_and_all_times():
+    remove = ("RemoveTopic", {"name": "b", "topic_id": str(uuid.UUID(int=8))})
+    contents = (
+        CLUSTER,
+        register(),
+        register(2, 3),
+        guest(),
+        topic(),
+        partitions(0),
+        topic("b", uuid.UUID(int=8)),
+        remove,
+    )
+    unregister = ("UnregisterBroker", {"node_id": 2, "broker_epoch": 3})
+    producers = ("ProducerIds", {"node_id": 1, "broker_epoch": 2, "first": 0, "next": 1000})
+    image = Image().apply_all(chain(*contents, unregister, producers, change()))[0]
+    assert (image.former[2].state, image.former[2].host, image.former[2].changed_ms) == ("CLOSED", "h", 1_009)
+    again = read_snapshot(write_snapshot(image))
+    assert again == image
+    assert again.incarnation_ms == image.incarnation_ms == 1_001
+    assert again.brokers[1].changed_ms == 1_002
+    assert again.guests[9].changed_ms == 1_004
+    assert again.topics["a"].changed_ms == 1_006
+    assert again.topics["a"].partitions[0].changed_ms == 1_011
+    assert again.removed_topics[uuid.UUID(int=8)].name == "b"
+    assert again.removed_topics[uuid.UUID(int=8)].changed_ms == 1_008
+    assert again.producer_blocks[1].changed_ms == 1_010
+
+
+def test_a_snapshot_of_an_older_yak_says_when_things_changed_at_the_latest():
+    image = Image().apply_all(chain(CLUSTER, register(), topic(), partitions(0)))[0]
+    record = write_snapshot(image)
+    new = ("incarnation_ms", "removals", "former", "guests", "producer_blocks")
+    payload = {name: value for name, value in record.payload.items() if name not in new}
+    for broker in payload["brokers"]:
+        del broker["changed_ms"]
+    for each in payload["topics"]:
+        del each["changed_ms"], each["partitions"][0]["changed_ms"]
+    payload["removed_topics"] = str(uuid.UUID(int=5))
+    old = read_snapshot(replace(record, payload=payload))
+    assert old.brokers[1].changed_ms == old.topics["a"].changed_ms == old.topics["a"].partitions[0].changed_ms == 1_004
+    assert old.removed_topics[uuid.UUID(int=5)].changed_ms == 1_004

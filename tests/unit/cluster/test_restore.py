@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, TopicInfo
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, RemovedTopic, TopicInfo
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import BrokerState
 from yak.cluster.restore import LOST_EPOCH_JUMP, Fate, merge
@@ -228,7 +228,7 @@ def test_a_replica_that_never_heard_of_a_topic_may_be_without_its_log():
 
 
 def test_a_topic_of_the_newest_image_stays_and_a_deleted_one_is_gone():
-    newest = image(orders(), offset=60, removed_topics={B: None})
+    newest = image(orders(), offset=60, removed_topics={B: RemovedTopic("gone")})
     older = image(orders(), orders(name="gone", topic_id=B), offset=50)
     plan = merged(offer(1, newest), offer(2, older), offer(3, older))
     assert list(plan.image.topics) == ["orders"]
@@ -241,7 +241,7 @@ def test_a_topic_that_only_an_older_image_has_stays_without_word_of_its_deletion
 
 
 def test_a_topic_that_an_older_image_saw_deleted_stays_when_the_newest_has_it():
-    plan = merged(offer(1, image(orders(), offset=60)), offer(2, image(removed_topics={A: None})))
+    plan = merged(offer(1, image(orders(), offset=60)), offer(2, image(removed_topics={A: RemovedTopic("orders")})))
     assert list(plan.image.topics) == ["orders"]
     assert plan.image.removed_topics == {}
 
@@ -298,7 +298,9 @@ def test_a_large_state_is_written_in_bounded_slices():
 
 
 def test_an_offer_goes_through_the_store_and_back():
-    known = image(orders(*(part(number) for number in range(300))), removed_topics={B: None}, unregistered={9: 4})
+    known = image(
+        orders(*(part(number) for number in range(300))), removed_topics={B: RemovedTopic("gone")}, unregistered={9: 4}
+    )
     whole = offer(2, known)
     packed = pack(whole)
     back = unpack(packed.chunks)

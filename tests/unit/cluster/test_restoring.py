@@ -4,7 +4,8 @@ import uuid
 
 import pytest
 
-from yak.cluster.controller import NewTopic, plan_create_topic
+from yak.cluster.controller import NewTopic, plan_create_topic, plan_unregister_broker
+from yak.cluster.guests import Place, plan_change_guest, plan_close_guest, plan_register_guest
 from yak.cluster.member_state import MemberState
 from yak.cluster.restore import merge
 from yak.cluster.restore_brokers import JUMP
@@ -12,6 +13,7 @@ from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.restoring import store_before
+from yak.errors import PeerError
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 
@@ -211,3 +213,42 @@ def test_a_store_that_goes_back_to_before_a_restore_is_restored_again(store, thr
     settle(three, WAIT_MS + 2_000)
     assert states(three) == [ACTIVE] * 3
     assert three[0].image.incarnation == 3
+
+
+def test_guests_come_back_with_the_cluster_and_are_not_waited_for(store, three):
+    place = Place("guest-host", 9092)
+    for node_id in (8, 9):
+        assert three[0].change(plan_register_guest(three[0].image, node_id, f"u{node_id}", place)).error is None
+    settle(three, 200)
+    assert three[0].change(plan_close_guest(three[0].image, 8, "n")).error is None
+    settle(three, 200)
+    before = three[1].image.guests
+    store.flush_all()
+    settle(three, 2_000)
+    settle(three, WAIT_MS)
+    assert states(three) == [ACTIVE] * 3
+    assert all(driver.image.guests == before for driver in three)
+    assert [guest.state for guest in before.values()] == ["CLOSED", "ACTIVE"]
+    # The store has them too: the next change goes on from the epoch that they had.
+    done = three[2].change(plan_change_guest(three[2].image, 9, 1, Place("elsewhere", 1), "m"))
+    assert done.error is None, done
+    settle(three, 200)
+    assert (three[0].image.guests[9].broker_epoch, three[0].image.guests[9].host) == (2, "elsewhere")
+    assert all(9 not in driver.image.brokers for driver in three)
+
+
+def test_the_record_of_an_unregistered_broker_comes_back_too(store, make_driver, make_identity):
+    three = [make_driver(store, make_identity(node_id)) for node_id in (1, 2, 3)]
+    for driver in three:
+        driver.connect()
+    settle(three, 3_000)
+    three[2].lose()
+    settle(three[:2], 10_000)
+    assert three[0].change(plan_unregister_broker(three[0].image, 3)).error is None
+    settle(three[:2], 200)
+    store.flush_all()
+    settle(three[:2], 2_000 + WAIT_MS)
+    assert states(three[:2]) == [ACTIVE] * 2
+    assert three[0].image.unregistered.keys() == three[0].image.former.keys() == {3}
+    with pytest.raises(PeerError, match="is or was a broker"):
+        plan_register_guest(three[0].image, 3, "u", Place("h", 1))

@@ -41,5 +41,12 @@ def test_the_serve_arguments_say_all_that_the_spec_holds() -> None:
     text = " ".join(spec.serve_arguments("/r"))
     assert text == (
         "serve --node-id 3 --host 127.0.0.1 --port 0 --role follower --data-dir /d --redis-url redis://h:1/0"
-        " --ready-file /r -c a=b -c c=d"
+        " --ready-file /r --no-http -c a=b -c c=d"
     )
+
+
+def test_the_serve_arguments_say_where_to_answer_http() -> None:
+    spec = BrokerSpec(1, "127.0.0.1", 9092, "/d", "redis://h:1/0", http_port=8080)
+    text = " ".join(spec.serve_arguments("/r"))
+    assert "--http-port 8080" in text
+    assert "--no-http" not in text

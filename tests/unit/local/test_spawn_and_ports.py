@@ -21,6 +21,11 @@ def test_a_child_broker_does_not_get_the_callers_settings() -> None:
     assert environment == {"PATH": "/bin", "YAK_LOG_LEVEL": "debug", "NO_COLOR": "1"}
 
 
+def test_a_token_reaches_the_brokers_that_it_is_to_protect() -> None:
+    environment = spawn.yak_environment({"YAK_HTTP_TOKEN": "secret", "YAK_HTTP_PORT": "1"})
+    assert environment == {"YAK_HTTP_TOKEN": "secret", "NO_COLOR": "1"}
+
+
 def test_the_frozen_executable_starts_itself_and_gives_strangers_their_own_libraries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

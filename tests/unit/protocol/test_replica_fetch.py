@@ -67,8 +67,8 @@ def test_a_followers_request_is_kios_and_the_leader_reads_it(oracle, numbers, te
         max_bytes=max_bytes,
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=topics,
-        forgotten=forgotten,
+        topics=[(topic_id.bytes, wanted) for topic_id, wanted in topics],
+        forgotten=[(topic_id.bytes, indexes) for topic_id, indexes in forgotten],
     )
     header = RequestHeader(
         request_api_key=1, request_api_version=VERSION, correlation_id=correlation_id, client_id=client_id
@@ -119,7 +119,7 @@ def as_fetched(response: FetchResponse) -> list[FetchedPartition]:
     """What a follower takes from kio's answer."""
     return [
         FetchedPartition(
-            topic.topic_id,
+            topic.topic_id.bytes,
             partition.partition_index,
             int(partition.error_code),
             partition.high_watermark,
@@ -184,7 +184,7 @@ def test_a_follower_reads_what_our_leader_writes(topics, endpoints):
     assert answer[:3] == (9, 0, 77)
     assert answer.partitions == [
         FetchedPartition(
-            topic_id,
+            topic_id.bytes,
             each.index,
             each.error_code,
             each.high_watermark,

@@ -27,6 +27,7 @@ from yak.broker.events import (
     TurnEnd,
 )
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.server.latencies import Histogram
 from yak.server.listener import Listener, bind, bound_port, start_listening
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
@@ -548,6 +549,7 @@ def test_jobs_past_their_deadline_are_named_and_replaced(
 def test_store_calls_and_ready_reach_who_carries_them_out() -> None:
     class Echo:
         def __init__(self) -> None:
+            self.round_trips = Histogram()
             self.calls: list[tuple[int, StoreRequest]] = []
             self.tails: list[int] = []
 

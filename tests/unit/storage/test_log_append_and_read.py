@@ -165,7 +165,32 @@ def test_a_tail_read_is_one_read_of_the_file(make_bench):
     bench.disk.reads.clear()
     for offset in range(990, 1000):
         assert offsets(bench.log.read(offset, 10**6, 1000, at_least_one=True))[0] == offset
-    assert bench.disk.reads == {path: 10}
+    assert bench.disk.reads == {path: 9}, "and the newest batch needs none"
+
+
+def test_the_newest_batch_is_given_as_it_is_in_the_file_if_it_is_small(make_bench):
+    bench = make_bench()
+    for size in (1, 1000, 5000):
+        base, before = bench.append([b"x" * size], epoch=3), bench.log.active.size
+        bench.disk.reads.clear()
+        read = bench.log.read(base, 10**6, base + 1, at_least_one=True)
+        assert bool(bench.disk.reads) == (size == 5000)
+        assert read == bench.content("00000000000000000000.log")[-len(read) :]
+        assert before == bench.log.active.size
+
+
+def test_the_newest_batch_is_not_given_for_another_that_took_its_place(make_bench, build):
+    bench = make_bench()
+    bench.append([b"a"])
+    bench.append([b"b"])
+    bench.log.truncate_to(1)
+    assert bench.log.read(1, 100, 1, at_least_one=True) == b""
+    other = build([b"c"], base_offset=1)
+    bench.log.append_as_follower(other, 0)
+    assert bench.log.read(1, 10**6, 2, at_least_one=True) == other
+    bench.append([b"d"])
+    assert offsets(bench.log.read(1, 10**6, 3, at_least_one=True)) == [1, 2]
+    assert bench.log.read(2, 5, 3, at_least_one=False) == b""
 
 
 def test_a_sequential_reader_of_old_data_makes_one_read_an_answer(make_bench):
@@ -216,18 +241,31 @@ def test_a_failed_write_names_the_directory_and_leaves_the_log_as_it_was(make_be
     assert bench.log.log_end_offset == 1
 
 
-def test_a_follower_keeps_offsets_and_epochs_and_files_are_the_leaders(make_bench):
+@pytest.mark.parametrize(("max_bytes", "cut"), [(1000, b"half a batch"), (1000, b""), (1, b"")])
+def test_a_follower_keeps_offsets_and_epochs_and_files_are_the_leaders(make_bench, max_bytes, cut):
     leader, follower = make_bench(segment_bytes=700), make_bench(segment_bytes=700)
     for number in range(30):
         leader.append([b"x" * 40] * (number % 2 + 1), epoch=number // 10, timestamps=[number] * (number % 2 + 1))
     chunk, offset = b"", 0
     while offset < leader.log.log_end_offset:
-        chunk = bytes(leader.log.read(offset, 1000, leader.log.log_end_offset, at_least_one=True))
-        offset = follower.log.append_as_follower(chunk + b"half a batch", 0)
+        chunk = bytes(leader.log.read(offset, max_bytes, leader.log.log_end_offset, at_least_one=True))
+        offset = follower.log.append_as_follower(chunk + cut, 0)
     logs = [name for name in leader.files() if name.endswith((".log", ".index", ".timeindex"))]
     assert len(logs) > 9
     assert [leader.content(name) for name in logs] == [follower.content(name) for name in logs]
     assert follower.log.epochs.entries == leader.log.epochs.entries
+    assert (follower.log.size_bytes, follower.log.tail) == (leader.log.size_bytes, leader.log.tail)
+
+
+def test_a_followers_failed_write_leaves_its_log_as_it_was(make_bench, build):
+    bench = make_bench()
+    for number in range(2):
+        bench.log.append_as_follower(build([b"a"], base_offset=number), 0)
+    size = bench.log.size_bytes
+    bench.disk.fail_next("append", errno.ENOSPC)
+    with pytest.raises(LogDirectoryFailure):
+        bench.log.append_as_follower(build([b"a"], base_offset=2), 0)
+    assert (bench.log.log_end_offset, bench.log.size_bytes, bench.log.active.size) == (2, size, size)
 
 
 def test_a_follower_refuses_what_does_not_follow(make_bench, build):
@@ -245,6 +283,9 @@ def test_a_follower_refuses_what_does_not_follow(make_bench, build):
         with pytest.raises(ProtocolViolation):
             bench.log.append_as_follower(b"".join([*good, bad]), 0)
         assert bench.log.log_end_offset == 2, "what came before it counts"
+        with pytest.raises(ProtocolViolation):
+            bench.log.append_as_follower(bad, 0)
+        assert bench.log.log_end_offset == 2, "by itself it is refused as well"
 
 
 def test_records_are_found_by_time(make_bench):

@@ -1,7 +1,8 @@
 """The Kafka APIs this broker serves: one file each, and the one table that names them all.
 
 The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME, VERSIONS,
-ABSENT, handle), and name it in APIS.
+ABSENT, handle), and name it in APIS. What IN_PROCESS names is answered to this process alone (`yak.server.in_process`), and is
+neither listed nor known to anybody else.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from yak.broker.apis import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    broker_registration,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
@@ -91,3 +93,9 @@ assert len(TABLE) == len(APIS), "two modules claim one API key"
 DISPATCH: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
     (api.KEY, version): api.handle for api in APIS for version in api.VERSIONS
 }
+IN_PROCESS: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
+    (broker_registration.KEY, version): broker_registration.handle for version in broker_registration.VERSIONS
+}
+assert not DISPATCH.keys() & IN_PROCESS.keys()
+NAMES: dict[int, str] = {api.KEY: api.NAME for api in (*APIS, broker_registration)}
+"""Of all that may be answered, in-process or not, by key."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.pulse import WATCH_SOFTWARE, CatchUpWaiting
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,19 +22,28 @@ ADVERTISED_MIN = {0: 0}
 """Produce is advertised from 0 though 0 to 2 are refused: older librdkafka else sends gzip uncompressed (KAFKA-18659)."""
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_OFFSET = re.compile(r"[0-9]{1,19}")
 _REFUSED_MAX = 3
 _SOFTWARE_VERSION = 3
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """The table; INVALID_REQUEST when the client's software name is not one (KIP-511)."""
-    del broker
+    """The table; INVALID_REQUEST when the client's software name is not one (KIP-511).
+
+    Another broker asks it for a sign of life, and is answered when we know what it knows (`yak.broker.pulse`).
+    """
     if call.version >= _SOFTWARE_VERSION:
         request = call.request
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(None)})
+        if name == WATCH_SOFTWARE and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
+            return Later(CatchUpWaiting(broker, call, int(version), _served))
         call.connection.client_software = f"{name} {version}"
+    return _served()
+
+
+def _served() -> Outcome:
     return Now({"error_code": ErrorCode.none, "api_keys": _ranges(None)})
 
 

@@ -50,13 +50,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
         key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
         items += [FetchItem(key, name, data) for data in topic.partitions]
     if replica_id >= 0:
-        return _refuse(call, ErrorCode.cluster_authorization_failed, items)
+        return _refuse(broker, call, ErrorCode.cluster_authorization_failed, items)
     session: FetchSession | None = None
     is_incremental = False
     if call.version >= _SESSION_VERSION:
         try:
             session, is_incremental = _session_of(broker, call, items, by_id)
         except PeerError as error:
+            broker.counters.failed(KEY, error.error_code)
             return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error.error_code, 0, []))
     fetch = Fetch(broker, call, items, session, is_incremental)
     reading = fetch.read(broker)
@@ -94,7 +95,8 @@ def _session_of(broker: Broker, call: Call, items: list[FetchItem], by_id: bool)
     return session, True
 
 
-def _refuse(call: Call, error_code: ErrorCode, items: list[FetchItem]) -> Outcome:
+def _refuse(broker: Broker, call: Call, error_code: ErrorCode, items: list[FetchItem]) -> Outcome:
+    broker.counters.failed(KEY, error_code)
     answers = [(item, FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")) for item in items]
     top = error_code if call.version >= _SESSION_VERSION else ErrorCode.none
     return Prebuilt(fetch_response(call.version, call.correlation_id, 0, top, 0, _by_topic(answers)))
@@ -108,6 +110,20 @@ def _by_topic(answers: list[tuple[FetchItem, FetchPartitionAnswer]]) -> list[tup
     for item, answer in answers:
         topics.setdefault(item.topic_key, []).append(answer)
     return list(topics.items())
+
+
+def _count(broker: Broker, answers: list[tuple[FetchItem, FetchPartitionAnswer]]) -> None:
+    """Note what is given out, and what is refused."""
+    topics = broker.counters.topics
+    for item, answer in answers:
+        size_bytes = len(answer.records)
+        if size_bytes:
+            traffic = topics.get(item.name)  # type: ignore[arg-type]
+            if traffic is not None:
+                traffic.bytes_out += size_bytes
+                traffic.messages_out += answer.next_offset - item.fetch_offset
+        elif answer.error_code:
+            broker.counters.failed(KEY, answer.error_code)
 
 
 class Fetch(Waiting):
@@ -186,6 +202,8 @@ class Fetch(Waiting):
     def build(self, broker: Broker, reading: Reading) -> Outcome:
         """The answer's bytes."""
         answers = reading.answers
+        if reading.to_count:
+            _count(broker, reading.to_count)
         session_id = 0
         if self._session is not None:
             session_id = self._session.session_id

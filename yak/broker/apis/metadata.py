@@ -19,7 +19,7 @@ from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.cluster.image import Image, TopicInfo
+    from yak.cluster.image import BrokerInfo, Image, TopicInfo
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
 ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
@@ -47,7 +47,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
     )
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        return Now(_answer(broker, call, [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted]))
+        topics = [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted]
+        # Who names topics wants to go to their leaders; who does not, wants to see the cluster as it is.
+        brokers = broker.departed.listed() if topics else serving_brokers(broker.image)
+        return Now(_answer(broker, call, topics, brokers))
 
     waiting = ChangesWaiting(call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
@@ -71,7 +74,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _of_all(broker: Broker, call: Call) -> Outcome:
     def answer() -> Outcome:
         topics = broker.image.topics
-        return Now(_answer(broker, call, [_topic(broker, call, topics[name]) for name in sorted(topics)]))
+        found = [_topic(broker, call, topics[name]) for name in sorted(topics)]
+        return Now(_answer(broker, call, found, serving_brokers(broker.image)))
 
     def topics() -> Iterable[TopicInfo]:
         # of the image there is then, which may be another when a decision was waited for
@@ -80,15 +84,14 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
     return answer_when_decided(broker, call, topics, answer)
 
 
-def _answer(broker: Broker, call: Call, topics: list[Fields]) -> Fields:
+def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[BrokerInfo]) -> Fields:
     image = broker.image
     operations = (
         CLUSTER_OPERATIONS if getattr(call.request, "include_cluster_authorized_operations", False) else _NOT_ASKED
     )
     return {
         "brokers": [
-            {"node_id": info.node_id, "host": info.host, "port": info.port, "rack": info.rack}
-            for info in serving_brokers(image)
+            {"node_id": info.node_id, "host": info.host, "port": info.port, "rack": info.rack} for info in brokers
         ],
         "cluster_id": image.cluster_id,
         "controller_id": controller_of(image),

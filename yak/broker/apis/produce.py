@@ -95,6 +95,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _answer(
     broker: Broker, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]], *, has_error: bool
 ) -> Prebuilt:
+    if has_error:
+        for _topic, answers in topics:
+            for answer in answers:
+                if answer.error_code != _NONE:
+                    broker.counters.failed(KEY, answer.error_code)
     if has_error and call.version >= _LEADER_VERSION:
         endpoints = add_hints(broker, topics)
         return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
@@ -110,6 +115,7 @@ def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[Pro
     for topic, answers in topics:
         for answer in answers:
             if answer.error_code != _NONE:
+                broker.counters.failed(KEY, answer.error_code)
                 broker.close_connection(
                     call.connection,
                     f"acks=0 produce to {topic}-{answer.index} failed with {ErrorCode(answer.error_code).name}",

@@ -1,4 +1,7 @@
-"""UnregisterBroker (key 64, v0): forget a broker that will not come back. Any broker may be asked."""
+"""UnregisterBroker (key 64, v0): forget a broker that will not come back, or close a guest (`yak.cluster.guests`).
+
+Any broker may be asked.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.cluster.controller import plan_unregister_broker
+from yak.cluster.guests import plan_close_guest
 from yak.errors import ErrorCode, PeerError
+from yak.ids import NodeId
+from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -33,7 +39,15 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
     try:
-        waiting.change(broker, node_id, plan_unregister_broker(broker.image, node_id))
+        requests = _plan(broker, node_id)
+        if requests:
+            waiting.change(broker, node_id, requests)
     except PeerError as error:
         waiting.results[node_id] = error
     return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _plan(broker: Broker, node_id: NodeId) -> tuple[StoreRequest, ...]:
+    if node_id in broker.image.guests:
+        return plan_close_guest(broker.image, node_id, str(broker.dice.uuid4()))
+    return plan_unregister_broker(broker.image, node_id)

@@ -173,6 +173,7 @@ class ConsumerGroups:
                 group.consumer = consumer
             for record in decision.records:
                 consumer.replay(decode(record))
+            self._broker.notice("debug", "group-moved", group=group.group_id)
             if classic is not None:
                 self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
                 return

@@ -10,8 +10,8 @@ from yak.client.groups.asking import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
+from yak.groups.classic.assignment import assigned_partitions
 from yak.groups.classic.subscription import subscribed_topics
-from yak.groups.fields import BadGroupRecord, Reader
 from yak.ids import TopicPartition
 
 STATES: Final = (
@@ -159,22 +159,6 @@ def _classic_member(member: Any, group: Any) -> Member:
         assigned_partitions(member.member_assignment) if is_told else None,
         None if topics is None else tuple(sorted(topics)),
     )
-
-
-def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    """What a member of a classic group is assigned (Kafka's ConsumerProtocolAssignment); None when it cannot be read."""
-    if not assignment:
-        return ()
-    try:
-        reader = Reader(assignment)
-        reader.int16()
-        found: list[TopicPartition] = []
-        for _ in range(reader.count()):
-            topic = reader.text()
-            found += [TopicPartition(topic, reader.int32()) for _ in range(reader.count())]
-    except BadGroupRecord:
-        return None
-    return tuple(sorted(found))
 
 
 def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[str, Any] | None]]:

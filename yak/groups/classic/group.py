@@ -200,6 +200,7 @@ class ClassicGroup(Roster):
             self.protocol = self.leader_id = None
             self.topics = frozenset() if self.protocol_type == CONSUMER_PROTOCOL else None
             self.move(ClassicState.EMPTY, now_ms)
+            self.port.say("group-empty", group=self.group_id, generation=self.generation)
             self.port.write(self, None, _ignore)
             return
         self.protocol = self.select_protocol()

@@ -364,7 +364,7 @@ class _Story:
 
 def _broker_line(broker: BrokerStatus, *, is_controller: bool) -> str:
     office = ", controller" if is_controller else ""
-    return f"broker {broker.node_id}  {broker.address} (pid {broker.pid}), {broker.role}{office}"
+    return f"{broker}{office}"
 
 
 def truncated_records(line: str) -> int:

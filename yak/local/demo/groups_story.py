@@ -162,7 +162,7 @@ class _Story:
         up = self.cluster.up(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS, configs=broker_configs(session_ms)))
         self.times.start_ms = up.took_ms
         for broker in up.status.brokers:
-            say(f"broker {broker.node_id}  {broker.address} (pid {broker.pid})")
+            say(str(broker))
         say(f"ready in {up.took_ms:.0f} ms, Redis included")
         if session_ms < KAFKAS_SHORTEST_SESSION_MS:
             say(f"For a short demo they allow consumers a session of {_seconds(session_ms)}; by default it")

@@ -122,7 +122,8 @@ def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, wor
     up = cluster.up(UpSettings(port=0))
     times.start_ms = up.took_ms
     broker = up.status.brokers[0]
-    narrator.say(f"broker {broker.address} (pid {broker.pid}), metadata in {up.status.redis_url}")
+    narrator.say(str(broker))
+    narrator.say(f"metadata in {up.status.redis_url}")
     narrator.say(f"ready in {up.took_ms:.0f} ms, Redis included")
 
     narrator.step(2, "Send real data from clients that know nothing of each other")

@@ -18,10 +18,13 @@ _PARTITION_SCRIPTS = (
     "report_hw",
     "undo_half_made",
 )
+_GUEST_SCRIPTS = ("change_guest", "register_guest")
 _SEED_SCRIPTS = ("seed_abort", "seed_begin", "seed_commit", "seed_offer", "seed_read", "seed_status")
+_SHARED = {"partitions": _PARTITION_SCRIPTS, "seeding": _SEED_SCRIPTS, "guests": _GUEST_SCRIPTS}
 NAMES = (
     *_PARTITION_SCRIPTS,
     *_SEED_SCRIPTS,
+    *_GUEST_SCRIPTS,
     "acquire_lease",
     "alloc_pid",
     "begin_stop",
@@ -47,7 +50,7 @@ class Script(NamedTuple):
 def script(name: str) -> Script:
     """The script of that name, one of `NAMES`; read at first use, since a start needs only a few."""
     assert name in NAMES
-    shared = ["partitions"] if name in _PARTITION_SCRIPTS else ["seeding"] if name in _SEED_SCRIPTS else []
+    shared = [part for part, names in _SHARED.items() if name in names]
     parts = ["prologue", *shared, name]
     source = "".join(_read(part) for part in parts)
     return Script(hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(), source)

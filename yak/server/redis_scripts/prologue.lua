@@ -39,7 +39,7 @@ end
 
 -- One more record of the metadata log, under the hash chain.
 local function append(kind, payload)
-  payload.version = 0
+  payload.version = payload.version or 0
   local body = cjson.encode(payload)
   local previous = hash
   offset = offset + 1

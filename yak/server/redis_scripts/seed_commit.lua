@@ -9,8 +9,8 @@ local function remove_old_state()
     redis.call('DEL', key('t:' .. id))
   end
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do redis.call('DEL', broker_key(tonumber(node))) end
-  redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('configs'), key('hb'), key('hw'), key('leo'),
-    LOG, key('snapshot'), key('seed:snapshot'))
+  redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('guests'), key('configs'), key('hb'),
+    key('hw'), key('leo'), LOG, key('snapshot'), key('seed:snapshot'))
 end
 
 local write = {}
@@ -19,11 +19,16 @@ function write.brokers(broker)
   redis.call('HSET', id, 'broker_epoch', text(broker.broker_epoch), 'boot_id', broker.boot_id, 'directories',
     broker.directories, 'host', broker.host, 'port', text(broker.port), 'role', broker.role, 'state', broker.state,
     'lossy', broker.lossy and '1' or '0', 'lossy_epoch', text(broker.lossy_epoch), 'acted_epoch',
-    text(broker.acted_epoch), 'fast_fenced_ms', 0, 'persisted', 0)
+    text(broker.acted_epoch), 'fast_fenced_ms', 0, 'persisted', 0, 'http_port',
+    text(broker.http_port or 0))
   if given(broker.rack) then redis.call('HSET', id, 'rack', broker.rack) end
   redis.call('SADD', key('brokers'), text(broker.node_id))
 end
 function write.unregistered(node) redis.call('SADD', key('unregistered'), text(node)) end
+function write.guests(guest)
+  guest.nonce, guest.changed = '', 0
+  redis.call('HSET', key('guests'), text(guest.node_id), cjson.encode(guest))
+end
 function write.topics(topic)
   redis.call('HSET', key('tn'), topic.name, topic.topic_id)
   -- Who was creating it is not known any more: a half-made one is nobody's.

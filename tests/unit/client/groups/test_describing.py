@@ -5,8 +5,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.groups.describing import Group, Member, active_group, assigned_partitions, unknown_group
+from yak.client.groups.describing import Group, Member, active_group, unknown_group
 from yak.client.metadata import Broker
+from yak.groups.classic.assignment import assigned_partitions
 from yak.ids import TopicPartition
 
 NODE = Broker(2, "127.0.0.1", 9093)

@@ -1,0 +1,78 @@
+"""A cluster of three brokers that answer HTTP, shared by a file's tests; each test finds it whole."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from support.waiting import wait_until
+
+from yak.local.cluster import LocalCluster, UpSettings
+
+_names = itertools.count(1)
+CONFIGS = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
+
+
+class HttpCluster:
+    """Three brokers; `get(1, "/health")` asks the first."""
+
+    def __init__(self, local: LocalCluster) -> None:
+        self.local = local
+        self.client = httpx.Client(timeout=30.0, trust_env=False)
+
+    @property
+    def bootstrap(self) -> str:
+        """Of those that run."""
+        return ",".join(broker.address for broker in self.local.status().brokers if broker.state == "running")
+
+    def url(self, node: int, path: str = "") -> str:
+        """Where a node answers."""
+        address = next(each.http_address for each in self.local.status().brokers if each.node_id == node)
+        assert address is not None, f"node {node} answers no HTTP now"
+        return f"{address}{path}"
+
+    def ask(self, node: int, method: str, path: str, **more: object) -> httpx.Response:
+        """One request to one node."""
+        return self.client.request(method, self.url(node, path), **more)  # type: ignore[arg-type]
+
+    def get(self, node: int, path: str, **more: object) -> httpx.Response:
+        """GET."""
+        return self.ask(node, "GET", path, **more)
+
+    def post(self, node: int, path: str, **more: object) -> httpx.Response:
+        """POST."""
+        return self.ask(node, "POST", path, **more)
+
+    def delete(self, node: int, path: str, **more: object) -> httpx.Response:
+        """DELETE."""
+        return self.ask(node, "DELETE", path, **more)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpCluster]:
+    """The processes."""
+    made = HttpCluster(LocalCluster(str(tmp_path_factory.mktemp("http"))))
+    try:
+        made.local.up(UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS))
+        yield made
+    finally:
+        made.client.close()
+        made.local.discard()
+
+
+@pytest.fixture
+def cluster(running: HttpCluster) -> HttpCluster:
+    """The cluster with all brokers up and all replicas in sync."""
+    running.local.up(UpSettings())
+    wait_until(lambda: all(_is_whole(running.get(node, "/health").json()) for node in (1, 2, 3)), "a whole cluster")
+    return running
+
+
+def _is_whole(health: dict[str, object]) -> bool:
+    return health["status"] == "ok" and health["under_replicated"] == 0
+
+
+@pytest.fixture
+def new_name() -> Callable[[], str]:
+    """A name for a topic or group that nobody has."""
+    return lambda: f"http-{next(_names)}"

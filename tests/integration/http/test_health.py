@@ -1,0 +1,68 @@
+"""/health on real brokers: what it says, and what it says when something is wrong."""
+
+import httpx
+import pytest
+from support.waiting import wait_until
+
+from yak.client.admin import Admin
+
+
+def test_health_says_who_and_how(cluster):
+    for node in (1, 2, 3):
+        found = cluster.get(node, "/health")
+        assert found.status_code == 200
+        body = found.json()
+        assert (body["status"], body["reasons"], body["node_id"], body["state"]) == ("ok", [], node, "ACTIVE")
+        assert body["redis"] == {"state": "connected", "lost_ms": None}
+        assert body["disks"] == [{"index": 0, "state": "online"}]
+    assert [cluster.get(node, "/health").json()["is_controller"] for node in (1, 2, 3)].count(True) == 1
+    assert cluster.get(1, "/health/live").json()["status"] == "ok"
+    assert cluster.get(1, "/health/ready").status_code == 200
+
+
+def test_health_counts_partitions_and_says_what_a_dead_broker_costs(cluster, new_name):
+    topic = new_name()
+    Admin(cluster.bootstrap).create_topic(
+        topic, assignment=[[3, 1], [1, 3], [2, 3]], configs={"min.insync.replicas": "2"}
+    )
+    wait_until(lambda: cluster.get(1, "/health").json()["replicas"] == 2, "the replicas")
+    before = cluster.get(1, "/health").json()
+    assert (before["leaders"], before["under_replicated"], before["unavailable"]) == (1, 0, 0)
+
+    cluster.local.kill(3)
+    wait_until(lambda: cluster.get(1, "/health").json()["unavailable"] == 3, "three partitions below min ISR")
+    assert cluster.get(1, "/health").status_code == 503
+    after = cluster.get(1, "/health").json()
+    assert after["status"] == "unhealthy"
+    assert after["reasons"] == ["3 partitions have no leader, or too few replicas in sync"]
+    # The cluster's trouble is no reason to send clients elsewhere.
+    assert cluster.get(1, "/health/ready").status_code == 200
+
+
+def test_errors_are_json_without_a_traceback(cluster):
+    for found, slug in (
+        (cluster.get(1, "/nothing"), "not-found"),
+        (cluster.ask(1, "PATCH", "/health"), "method-not-allowed"),
+        (cluster.get(1, "/health", headers={"host": "evil.example"}), "wrong-host"),
+    ):
+        assert 400 <= found.status_code < 500
+        assert set(found.json()) == {"error", "message", "hint"}
+        assert found.json()["error"] == slug
+        assert "Traceback" not in found.text
+
+
+def test_a_head_has_no_body(cluster):
+    found = cluster.ask(1, "HEAD", "/health")
+    assert (found.status_code, found.content) == (200, b"")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8080"])
+def test_names_of_this_machine_are_taken(cluster, host):
+    assert cluster.get(1, "/health", headers={"host": host}).status_code == 200
+
+
+def test_a_stopped_broker_stops_answering_and_a_new_one_has_its_port(cluster):
+    url = cluster.url(2, "/health")
+    cluster.local.restart(2)
+    assert cluster.url(2, "/health") == url
+    assert httpx.get(url, trust_env=False).json()["node_id"] == 2

@@ -1,0 +1,168 @@
+"""The pump: everybody gets what they want once, in order; with nobody listening it ends; many are told less often."""
+
+import json
+from types import SimpleNamespace
+
+import trio
+import trio.testing
+
+from yak.broker.events import Notice
+from yak.server.http.events.listeners import Listener, Subscription
+from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, Pump
+from yak.server.http.events.ring import EventRing, Wish
+from yak.server.http.fair_share import FairShare
+from yak.server.shell import Counters
+
+QUIET = Subscription(Wish(frozenset(["group"])), None, has_progress=False)
+OTHERS = Subscription(Wish(frozenset(["leader"])), None, has_progress=False)
+
+
+class Ear:
+    """What one listener got."""
+
+    def __init__(self):
+        self.raw = b""
+        self.sends = 0
+
+    def send(self, data):
+        self.raw += bytes(data)
+        self.sends += 1
+        return len(data)
+
+    def groups(self):
+        return [json.loads(line[6:])["group"] for line in self.raw.split(b"\n") if line.startswith(b"data: ")]
+
+
+def run(play):
+    """Run `play(pump, nursery)` on a clock that jumps."""
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            clock = SimpleNamespace(now_ms=lambda: round(trio.current_time() * 1000))
+            shell = SimpleNamespace(clock=clock, nursery=nursery, counters=Counters())
+            broker = SimpleNamespace(now_ms=0, node_id=1, partitions={})
+            pump = Pump(shell, broker, EventRing("1-abc", 100), FairShare(shell.counters))
+            await play(pump)
+            nursery.cancel_scope.cancel()
+            assert shell.counters.bugs == 0
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def happen(pump, group):
+    pump.gathering.note_notice(Notice("info", "group-empty", {"group": group, "generation": 1}))
+
+
+def join(pump, subscription=QUIET, position=None):
+    ear = Ear()
+    listener = Listener(ear.send, pump.ring.next if position is None else position)
+    pump.join(subscription, listener)
+    return ear, listener
+
+
+def test_each_gets_what_it_wants_once_and_in_order():
+    async def play(pump):
+        (one, _), (two, _), (other, _) = join(pump), join(pump), join(pump, OTHERS)
+        for group in ("a", "b"):
+            happen(pump, group)
+        await trio.sleep(1)
+        happen(pump, "c")
+        await trio.sleep(1)
+        assert one.groups() == two.groups() == ["a", "b", "c"]
+        assert one.raw == two.raw
+        assert other.groups() == []
+
+    run(play)
+
+
+def test_the_first_goes_at_once_and_what_follows_goes_together():
+    async def play(pump):
+        ear, _ = join(pump)
+        await trio.sleep(1)
+        happen(pump, "first")
+        await trio.sleep(0.01)
+        assert ear.groups() == ["first"]
+        for number in range(5):
+            happen(pump, f"g{number}")
+            await trio.sleep(0.01)
+        assert ear.groups() == ["first"]
+        await trio.sleep(0.1)
+        assert len(ear.groups()) == 6
+        assert ear.sends == 2
+
+    run(play)
+
+
+def test_who_joins_later_gets_what_follows_its_place():
+    async def play(pump):
+        one, _ = join(pump)
+        happen(pump, "a")
+        happen(pump, "b")
+        await trio.sleep(1)
+        late, _ = join(pump, position=2)
+        ahead, _ = join(pump, position=pump.ring.next)
+        happen(pump, "c")
+        await trio.sleep(1)
+        assert one.groups() == ["a", "b", "c"]
+        assert late.groups() == ["b", "c"]
+        assert ahead.groups() == ["c"]
+
+    run(play)
+
+
+def test_with_nobody_listening_nothing_runs_and_it_begins_again():
+    async def play(pump):
+        for _ in range(2):
+            ear, listener = join(pump)
+            await trio.sleep(1)
+            pump.leave(QUIET, listener)
+            await trio.sleep(1)
+            assert not pump._is_running
+            happen(pump, "unheard")
+        ear, _ = join(pump, position=1)
+        await trio.sleep(1)
+        assert ear.groups() == ["unheard", "unheard"]
+
+    run(play)
+
+
+def test_a_quiet_line_is_kept_alive_even_while_others_are_busy():
+    async def play(pump):
+        ear, _ = join(pump, OTHERS)
+        join(pump)
+        for _ in range(round(KEEP_ALIVE_SECONDS * 2.5)):
+            happen(pump, "busy")
+            await trio.sleep(1)
+        assert ear.raw.count(b": still here") == 2
+
+    run(play)
+
+
+def test_many_listeners_are_told_less_often():
+    async def play(pump):
+        ears = [join(pump)[0] for _ in range(300)]
+        for number in range(100):
+            happen(pump, f"g{number}")
+            await trio.sleep(0.05)
+        await trio.sleep(1)
+        assert all(len(ear.groups()) == 100 for ear in ears)
+        # five seconds at 1,000 sends a second
+        assert 12 <= ears[0].sends <= 18
+
+    run(play)
+
+
+def test_who_leaves_in_the_middle_of_a_round_is_sent_nothing_more():
+    async def play(pump):
+        joined = [join(pump) for _ in range(30)]
+        await trio.sleep(1)
+        happen(pump, "a")
+        while not joined[0][0].sends:
+            await trio.lowlevel.checkpoint()
+        ear, listener = joined[-1]
+        pump.leave(QUIET, listener)
+        await trio.sleep(1)
+        assert ear.sends == 0
+        assert all(other.groups() == ["a"] for other, _ in joined[:-1])
+
+    run(play)

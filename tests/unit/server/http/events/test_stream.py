@@ -1,0 +1,34 @@
+"""Who may listen: no more than the bound, and no cursor that is none."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from yak.server.http.context import HttpLimits
+from yak.server.http.events.listeners import Subscription
+from yak.server.http.events.pump import Pump
+from yak.server.http.events.ring import EventRing, Wish
+from yak.server.http.events.stream import Asked, EventStream
+from yak.server.http.problems import Problem
+
+EVERYTHING = Subscription(Wish(), None, has_progress=True)
+
+
+def context_with(listeners):
+    ring = EventRing("1-abc", 10)
+    shell = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 5))
+    pump = Pump(shell, SimpleNamespace(), ring, SimpleNamespace())
+    pump.listeners = listeners
+    return SimpleNamespace(parts={"events": pump}, limits=HttpLimits(event_listeners_max=3), shell=shell)
+
+
+def test_as_many_as_the_bound_may_listen():
+    assert EventStream(context_with(2), Asked(EVERYTHING)).media_type == "text/event-stream"
+    with pytest.raises(Problem, match="3 listen already") as refused:
+        EventStream(context_with(3), Asked(EVERYTHING))
+    assert (refused.value.status, refused.value.error) == (503, "too-many-listeners")
+
+
+def test_what_is_no_cursor_is_refused_before_the_stream_begins():
+    with pytest.raises(Problem, match="no cursor"):
+        EventStream(context_with(0), Asked(EVERYTHING, "yesterday"))

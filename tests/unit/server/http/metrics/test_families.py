@@ -1,0 +1,197 @@
+"""Topics, partitions and groups in metrics: against what the simulated broker holds, and what is left out past a bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.broker import group_requests as ask
+from tests.unit.server.http.metrics.test_text import parsed
+from yak.broker.views.group_lag import TopicLag, leaders_to_ask
+from yak.groups.placement import OFFSETS_TOPIC
+from yak.server.http.metrics import groups, partitions, topics
+from yak.server.http.metrics.groups import GroupBounds, LeftOut
+from yak.server.http.metrics.text import Samples
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.rig import Rig
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig(settings=SETTINGS)
+    rig.create_topic("orders", partitions=3)
+    rig.create_topic("mail")
+    return rig
+
+
+def values(samples: Samples, name: str) -> dict[tuple[str, ...], float]:
+    """Of one family: label values -> value."""
+    _kind, found = parsed(samples, open_metrics=True)[name]
+    return {tuple(value for _name, value in sorted(labels)): number for (_sample, labels), number in found.items()}
+
+
+def value(samples: Samples, name: str) -> float:
+    return values(samples, name)[()]
+
+
+def of_partitions(rig: Rig, *, partitions_max: int = 100) -> tuple[Samples, int]:
+    samples = Samples()
+    *_, left_out = partitions.gather(rig.node.broker, samples, partitions_max, rig.world.now_ms)
+    return samples, left_out
+
+
+def test_each_partition_has_its_offsets_and_size(rig):
+    for number in range(5):
+        rig.produce("orders", [b"x"] * (number + 1), partition=number % 3)
+    samples, left_out = of_partitions(rig)
+    held = {(str(p), t): each for (t, p), each in rig.node.broker.partitions.items()}
+    assert left_out == 0
+    assert len(held) == 4
+    for name, expected in {
+        "yak_partition_log_start_offset": dict.fromkeys(held, 0),
+        "yak_partition_log_end_offset": {key: each.log.log_end_offset for key, each in held.items()},
+        "yak_partition_high_watermark": {key: each.high_watermark for key, each in held.items()},
+        "yak_partition_log_size_bytes": {key: each.log.size_bytes for key, each in held.items()},
+        "yak_partition_in_sync_replicas": dict.fromkeys(held, 1),
+    }.items():
+        assert values(samples, name) == expected
+    assert sum(values(samples, "yak_partition_log_end_offset").values()) == 15
+    assert value(samples, "yak_logs_size_bytes") == sum(each.log.size_bytes for each in held.values())
+    assert (
+        value(samples, "yak_replicas") == value(samples, "yak_leaders") == value(samples, "yak_cluster_partitions") == 4
+    )
+    assert value(samples, "yak_offline_partitions") == value(samples, "yak_offline_replicas") == 0
+
+
+def test_partitions_past_the_bound_are_left_out_but_summed(rig):
+    rig.produce("mail", [b"x"])
+    samples, left_out = of_partitions(rig, partitions_max=2)
+    assert left_out == 2
+    assert len(values(samples, "yak_partition_log_end_offset")) == 2
+    assert value(samples, "yak_replicas") == 4
+    assert value(samples, "yak_logs_size_bytes") > 0
+
+
+def test_a_replica_without_its_log_is_offline(rig):
+    for partition in rig.node.broker.partitions.values():
+        if partition.topic_partition.topic == "mail":
+            partition.log = None
+    samples, _ = of_partitions(rig)
+    assert value(samples, "yak_offline_replicas") == 1
+    assert len(values(samples, "yak_partition_log_end_offset")) == 3
+
+
+def test_a_follower_that_hangs_lags_and_leaves_the_partition_under_replicated():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("pairs", min_insync_replicas="3")
+    rig.produce("pairs", [b"a"])
+    rig.run_for(300)
+    leader = rig.leader("pairs")
+    slow = next(node for node in rig.info("pairs").replicas if node != leader)
+
+    def look() -> Samples:
+        samples = Samples()
+        for _ in partitions.gather(rig.nodes[leader - 1].broker, samples, 100, rig.world.now_ms):
+            pass
+        return samples
+
+    samples = look()
+    assert set(values(samples, "yak_replica_lag_messages").values()) == {0}
+    assert value(samples, "yak_under_replicated_partitions") == value(samples, "yak_under_min_isr_partitions") == 0
+    rig.nodes[slow - 1].pause()
+    rig.begin_produce("pairs", [b"a"] * 7)
+    rig.run_for(1_000)
+    samples = look()
+    # labels by name: partition, replica, topic
+    assert values(samples, "yak_replica_lag_messages")["0", str(slow), "pairs"] == 7
+    assert values(samples, "yak_replica_lag_max_messages")[str(slow),] == 7
+    assert 0.5 <= values(samples, "yak_replica_lag_max_seconds")[str(slow),] <= 1.5
+    rig.run_until(lambda: slow not in rig.replica(leader, "pairs").isr)
+    samples = look()
+    assert value(samples, "yak_under_replicated_partitions") == value(samples, "yak_under_min_isr_partitions") == 1
+    assert values(samples, "yak_partition_in_sync_replicas") == {("0", "pairs"): 2}
+
+
+def test_topics_past_the_bound_are_left_out_but_summed(rig):
+    rig.produce("orders", [b"a", b"b"])
+    rig.produce("mail", [b"c"])
+    for topics_max, shown in ((10, {("orders",): 2, ("mail",): 1}), (1, {("orders",): 2})):
+        samples = Samples()
+        *_, left_out = topics.gather(rig.node.broker, samples, topics_max)
+        assert left_out == 2 - len(shown)
+        assert values(samples, "yak_topic_in_messages") == shown
+        assert value(samples, "yak_in_messages") == 3
+        assert value(samples, "yak_in_bytes") > 100
+
+
+def of_groups(rig: Rig, **bounds: int) -> tuple[Samples, list[TopicLag], LeftOut]:
+    samples, lags, left_out = Samples(), [], LeftOut()
+    wanted = GroupBounds(**{"groups_max": 9, "topics_max": 9, "offsets_max": 9, "name_length_max": 99} | bounds)
+    for _ in groups.gather(rig.node.broker, samples, wanted, lags, left_out):
+        pass
+    for _ in groups.write_lags(samples, lags):
+        pass
+    return samples, lags, left_out
+
+
+@pytest.fixture
+def grouped(rig: Rig) -> Rig:
+    """Ten records in each partition, and two groups that read some of them."""
+    for partition in range(3):
+        rig.produce("orders", [b"x"] * 10, partition=partition)
+    ask.find(rig, "g")
+    joined = ask.stable(rig)
+    ask.commit(rig, {0: 4, 1: 10}, member_id=joined.member_id, generation=joined.generation_id)
+    second = ask.stable(rig, 'it"s\nmine')
+    ask.commit(rig, {2: 999}, group='it"s\nmine', member_id=second.member_id, generation=second.generation_id)
+    return rig
+
+
+def test_groups_have_members_states_and_lag(grouped):
+    samples, _, left_out = of_groups(grouped)
+    assert values(samples, "yak_groups") == {("Stable",): 2}
+    assert values(samples, "yak_group_members") == {("g",): 1, ('it"s\nmine',): 1}
+    # a commit past the end is none behind
+    assert values(samples, "yak_group_lag_messages") == {("g", "orders"): 6, ('it"s\nmine', "orders"): 0}
+    assert value(samples, "yak_group_lag_unknown_partitions") == 0
+    assert left_out == LeftOut()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left_out", "shown"),
+    [
+        ({"groups_max": 1}, LeftOut(groups=1), {"g"}),
+        ({"name_length_max": 5}, LeftOut(groups=1), {"g"}),
+        ({"topics_max": 1}, LeftOut(topics=1, offsets=1), {"g"}),
+        ({"offsets_max": 1}, LeftOut(topics=1, offsets=2), {'it"s\nmine'}),
+    ],
+)
+def test_groups_past_a_bound_are_left_out_and_counted(grouped, bounds, left_out, shown):
+    samples, _, found = of_groups(grouped, **bounds)
+    assert found == left_out
+    assert {key[0] for key in values(samples, "yak_group_lag_messages")} == shown
+    assert values(samples, "yak_groups") == {("Stable",): 2}
+
+
+def test_what_another_broker_holds_is_not_known_until_its_leader_tells(grouped):
+    broker = grouped.node.broker
+    del broker.partitions["orders", 0]
+    samples, lags, _ = of_groups(grouped)
+    assert values(samples, "yak_group_lag_messages")["g", "orders"] == 0
+    assert value(samples, "yak_group_lag_unknown_partitions") == 1
+    assert lags[0].elsewhere == [(0, 4)]
+    # the image still says that we lead it: nobody else is to be asked
+    assert leaders_to_ask(broker, lags) == {}
+
+
+def test_offsets_of_a_topic_that_is_gone_count_for_nothing(grouped):
+    broker = grouped.node.broker
+    image = broker.metadata.image
+    kept = {name: topic for name, topic in image.topics.items() if name != "orders"}
+    broker.metadata.image = replace(image, topics=kept)
+    samples, _, _ = of_groups(grouped)
+    assert set(values(samples, "yak_group_lag_messages").values()) == {0}
+    assert OFFSETS_TOPIC in kept

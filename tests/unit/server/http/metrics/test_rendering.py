@@ -1,0 +1,147 @@
+"""One look for all who ask at once, in slices between which others run, in the format that each wants."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from prometheus_client import parser
+from prometheus_client.openmetrics import parser as openmetrics_parser
+
+from yak.server.http.context import Context
+from yak.server.http.door import Door
+from yak.server.http.metrics import rendering as module
+from yak.server.http.metrics.rendering import MetricsLimits, Rendering
+from yak.server.latencies import Latencies
+from yak.server.shell import Shell
+from yak.sim.rig import Rig
+
+OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
+
+
+def with_rendering(test: Callable[[Rig, Rendering], Awaitable[None]], **limits: float) -> None:
+    """A shell around a simulated broker."""
+    rig = Rig()
+    rig.create_topic("orders", partitions=3)
+    broker = rig.node.broker
+    assert broker is not None
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            shell = Shell(broker, nursery, latencies=Latencies(broker.counters))
+            door = Door(broker, shell.in_process)
+            context = Context(shell, broker, door, http_port=1, host="127.0.0.1", advertised_host="localhost")
+            with trio.fail_after(20):
+                await test(rig, Rendering(context, MetricsLimits(**limits)))
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def number(text: list[bytes], name: str) -> float:
+    """The value of a sample without labels."""
+    for family in parser.text_string_to_metric_families(b"".join(text).decode()):
+        for sample in family.samples:
+            if sample.name == name:
+                return sample.value
+    raise AssertionError(name)
+
+
+def test_each_gets_the_format_that_it_asks_for():
+    async def test(_rig: Rig, rendering: Rendering) -> None:
+        kind, text = await rendering.text("")
+        assert kind == "text/plain; version=0.0.4; charset=utf-8"
+        plain = {family.name for family in parser.text_string_to_metric_families(b"".join(text).decode())}
+        kind, text = await rendering.text(OPEN_METRICS)
+        assert kind.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+        families = openmetrics_parser.text_string_to_metric_families(b"".join(text).decode())
+        assert plain == {family.name for family in families}
+        assert {"yak_build_info", "yak_request_seconds", "process_resident_memory_bytes"} <= plain
+
+    with_rendering(test)
+
+
+@pytest.mark.parametrize(
+    "accept",
+    ["application/openmetrics-text;version=x", "text/plain;version=nan", "*/*", f"{OPEN_METRICS}<script>", ",;=,;;q"],
+)
+def test_a_wish_that_makes_no_sense_gets_plain_text(accept):
+    async def test(_rig: Rig, rendering: Rendering) -> None:
+        assert (await rendering.text(accept))[0] == "text/plain; version=0.0.4; charset=utf-8"
+
+    with_rendering(test)
+
+
+def test_who_asks_at_once_gets_the_same_and_later_there_is_a_new_one():
+    async def test(rig: Rig, rendering: Rendering) -> None:
+        found: list[tuple[str, list[bytes]]] = []
+
+        async def ask(accept: str) -> None:
+            found.append(await rendering.text(accept))
+
+        async with trio.open_nursery() as nursery:
+            for accept in ("", "", OPEN_METRICS, ""):
+                nursery.start_soon(ask, accept)
+        plain = [text for kind, text in found if kind.startswith("text/plain")]
+        assert len(plain) == 3
+        assert plain[0] is plain[1] is plain[2]
+        before = number(plain[0], "yak_in_messages_total")
+        rig.produce("orders", [b"x"] * 5)
+        assert number((await rendering.text(""))[1], "yak_in_messages_total") == before
+        await trio.sleep(rendering.limits.fresh_seconds)
+        assert number((await rendering.text(""))[1], "yak_in_messages_total") == before + 5
+        # and megabytes are not kept for nobody
+        await trio.sleep(rendering.limits.fresh_seconds * 3)
+        assert rendering._gathered is None
+        assert rendering._pieces == {}
+
+    with_rendering(test, fresh_seconds=0.2)
+
+
+def test_others_run_while_it_is_made(monkeypatch):
+    """With slices of no length the loop goes round after every step: nothing is done in one go."""
+
+    async def test(rig: Rig, rendering: Rendering) -> None:
+        await rendering.text("")
+        rounds = 0
+
+        async def count() -> None:
+            nonlocal rounds
+            while True:
+                rounds += 1
+                await trio.lowlevel.checkpoint()
+
+        rig.create_topic("many", partitions=3_000)
+        monkeypatch.setattr(module, "_SLICE_NS", 0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            text = (await rendering.text(""))[1]
+            nursery.cancel_scope.cancel()
+        assert number(text, "yak_replicas") == 3_003
+        assert rounds > 3_000 / 32 + 18_000 / 1_000
+
+    with_rendering(test, fresh_seconds=0)
+
+
+def test_what_is_left_out_is_said():
+    async def test(_rig: Rig, rendering: Rendering) -> None:
+        text = b"".join((await rendering.text(""))[1]).decode()
+        (family,) = (f for f in parser.text_string_to_metric_families(text) if f.name == "yak_metrics_truncated")
+        assert {sample.labels["what"]: sample.value for sample in family.samples} == {
+            "topics": 0,
+            "partitions": 1,
+            "groups": 0,
+            "group_topics": 0,
+            "group_offsets": 0,
+        }
+
+    with_rendering(test, partitions_max=2)
+
+
+def test_the_library_is_loaded_by_the_first_scrape_only():
+    code = "import sys, yak.server.main, yak.server.http.start; print('prometheus_client' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"

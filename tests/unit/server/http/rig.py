@@ -1,0 +1,106 @@
+"""An HTTP server in this process, with routes and bounds of a test, and no broker behind it."""
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+
+from yak.server import listener
+from yak.server.clock import Clock
+from yak.server.http.context import Context, HttpLimits
+from yak.server.http.route import Route
+from yak.server.http.serving import HttpServer
+from yak.server.shell import Counters
+
+
+@dataclass
+class Log:
+    """What was written, instead of a log."""
+
+    lines: list[tuple[str, str, dict[str, object]]] = field(default_factory=list)
+
+    def write(self, level: str, event: str, fields: dict[str, object], *, error: BaseException | None = None) -> None:
+        self.lines.append((level, event, {**fields, "raised": error}))
+
+
+@dataclass
+class Rig:
+    """The server that runs, and what it was given."""
+
+    server: HttpServer
+    context: Context
+    port: int
+    stopping: trio.Event
+    log: Log
+    ended: trio.Event
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def ask(self, data: bytes) -> bytes:
+        """One connection: what is sent, and all that comes back until the other side closes."""
+        stream = await self.connect()
+        async with stream:
+            await stream.send_all(data)
+            return await read_all(stream)
+
+    async def until_alone(self) -> None:
+        with trio.fail_after(5):
+            while self.server.connections:  # noqa: ASYNC110 - what it looks at sets no event
+                await trio.sleep(0.005)
+
+
+async def read_all(stream: trio.SocketStream, seconds: float = 5.0) -> bytes:
+    """Until the other side closes; fails when it does not."""
+    received = bytearray()
+    with trio.fail_after(seconds):
+        try:
+            while more := await stream.receive_some(65536):
+                received += more
+        except trio.BrokenResourceError:
+            received += b"(reset)"
+    return bytes(received)
+
+
+def make_context(limits: HttpLimits | None = None, *, token: str | None = None, **more: Any) -> Context:
+    """A context whose shell only counts and logs."""
+    shell: Any = SimpleNamespace(counters=Counters(), rate_limit=Log(), clock=Clock())
+    broker: Any = SimpleNamespace(node_id=1)
+    door: Any = SimpleNamespace()
+    given: dict[str, Any] = {"http_port": 8080, "host": "127.0.0.1", "advertised_host": "broker-1.example", **more}
+    return Context(shell=shell, broker=broker, door=door, token=token, limits=limits or HttpLimits(), **given)
+
+
+@asynccontextmanager
+async def serving(routes: Sequence[Route], limits: HttpLimits | None = None) -> AsyncIterator[Rig]:
+    """A server with these routes; it is stopped at the end and must end in time."""
+    sockets = listener.bind("127.0.0.1", 0)
+    context = make_context(limits)
+    server = HttpServer(sockets, context, routes)
+    server.listen()
+    stopping, ended = trio.Event(), trio.Event()
+
+    async def run() -> None:
+        await server.run(stopping)
+        ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        log: Any = context.shell.rate_limit
+        try:
+            yield Rig(server, context, listener.bound_port(sockets), stopping, log, ended)
+            stopping.set()
+            with trio.fail_after(context.limits.graceful_stop_ms / 1000 + 3):
+                await ended.wait()
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def refused(port: int) -> bool:
+    """Whether nobody listens there."""
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) != 0

@@ -1,0 +1,113 @@
+"""CSV in pieces: the rows of Python's csv where the text is sound, and going on where it is not."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yak.server.http import csv_rows
+from yak.server.http.csv_rows import CsvRow, CsvRows, ends_open
+from yak.server.http.problems import Problem
+
+ROW_CHARS_MAX = 200
+
+
+def read(data, piece_bytes=7, encoding="utf-8", delimiter=",", row_chars_max=ROW_CHARS_MAX):
+    rows = CsvRows(encoding, delimiter, row_chars_max)
+    found = []
+    for at in range(0, len(data), piece_bytes):
+        found += rows.feed(data[at : at + piece_bytes])
+    return found + list(rows.feed(b"", is_last=True))
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=8)
+
+
+@given(
+    st.lists(st.lists(cells, min_size=2, max_size=4), max_size=8),
+    st.integers(1, 9),
+    st.sampled_from([",", ";", "\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["utf-8", "utf-16", "utf-16-le"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_a_writer_wrote_is_read_whatever_the_pieces(table, piece_bytes, delimiter, line_end, encoding):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator=line_end, quoting=csv.QUOTE_ALL).writerows(table)
+    found = read(text.getvalue().encode(encoding), piece_bytes, encoding, delimiter, 10_000)
+    assert [row.fault for row in found] == [""] * len(table)
+    assert [row.cells for row in found] == table
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 1000])
+def test_broken_rows_are_named_and_the_others_are_read(piece_bytes):
+    data = b'\xef\xbb\xbfa,b\n\n1,\xff\n"x"y,2\n"open,3\n4,"two\nlines"\n5,5" pipe\n"never closed,6\n7,7'
+    assert read(data, piece_bytes) == [
+        CsvRow(1, ["a", "b"]),
+        CsvRow(3, [], "it has bytes that are not utf-8"),
+        CsvRow(4, [], "it is not CSV: ',' expected after '\"'"),
+        # its quote is closed by the next one, two lines on, and what follows is no cell
+        CsvRow(5, [], "it is not CSV: ',' expected after '\"'"),
+        CsvRow(7, ['lines"']),
+        CsvRow(8, ["5", '5" pipe']),
+        CsvRow(9, [], "a quote is opened and not closed"),
+        CsvRow(10, ["7", "7"]),
+    ]
+
+
+def test_behind_a_quote_that_is_never_closed_each_line_is_a_row_again():
+    data = b'a,b\n"open,1\n2,2\n3,3\n'
+    assert read(data) == [
+        CsvRow(1, ["a", "b"]),
+        CsvRow(2, [], "a quote is opened and not closed"),
+        CsvRow(3, ["2", "2"]),
+        CsvRow(4, ["3", "3"]),
+    ]
+
+
+def test_a_row_has_a_bound_and_what_follows_is_read():
+    for long in (b"x" * 300, b'"' + b"y\n" * 150 + b'"'):
+        found = read(b"a\n" + long + b"\nz\n", row_chars_max=100)
+        assert found[0].cells == ["a"]
+        assert found[1].fault
+        assert found[-1].cells == ["z"]
+
+
+def test_memory_stays_within_the_bound_of_a_row():
+    rows = CsvRows("utf-8", ",", 100)
+    for _ in range(1000):
+        assert len(list(rows.feed(b"x" * 90))) <= 1
+        assert len(rows._tail) <= 100
+
+
+def test_quotes_that_are_never_closed_are_not_looked_at_again_for_ever(monkeypatch):
+    monkeypatch.setattr(csv_rows, "_RESCAN_FREE_CHARS", 0)
+    rows = CsvRows("utf-8", ",", 10_000)
+    line = b'"a","b\n'
+    count = sum(len(list(rows.feed(line * 100))) for _ in range(100)) + len(list(rows.feed(b"", is_last=True)))
+    assert count == 100 * 100
+    # one look more than the bound may have begun
+    assert rows._rescanned_chars <= 4 * rows._read_chars + 20_000
+
+
+@given(st.text('a,"', max_size=12), st.booleans())
+def test_a_line_ends_open_where_a_csv_reader_would_read_on(line, is_open):
+    text = ('"' if is_open else "") + line
+    expected = False
+    try:
+        list(csv.reader([text], strict=True))
+    except csv.Error as error:
+        # a reader that meets the end within quotes says so; one that meets rubbish before gives up
+        expected = "unexpected end of data" in str(error)
+        if not expected:
+            return
+    assert ends_open(line, ",", is_open=is_open) == expected
+
+
+def test_utf_16_without_its_byte_order_is_refused_with_a_hint():
+    with pytest.raises(Problem) as refused:
+        list(CsvRows("utf-16", ",", 1000).feed(b"id,name\n1,tea\n"))
+    assert (refused.value.status, refused.value.error) == (400, "no-byte-order")
+    assert "utf-16-le" in refused.value.hint

@@ -1,0 +1,120 @@
+"""Kafka first: how HTTP's share of the loop moves, and how it is kept to."""
+
+import pytest
+import trio
+
+from yak.server.http.fair_share import SHARE_MIN, FairShare, next_share
+from yak.server.shell import Counters
+
+
+@pytest.mark.parametrize(
+    ("share", "idle", "kafka", "expected"),
+    [
+        (1.0, 0.0, 0.0, 1.0),  # HTTP alone takes all
+        (0.4, 0.0, 0.01, 0.5),  # Kafka has next to no part in it
+        (1.0, 0.0, 0.4, 0.5),  # nobody is idle, and Kafka is there
+        (0.06, 0.0, 0.9, SHARE_MIN),
+        (SHARE_MIN, 0.0, 0.9, SHARE_MIN),
+        (0.2, 0.2, 0.5, 0.2),  # enough idle time, and not more
+        (0.2, 0.5, 0.5, 0.25),
+        (0.9, 0.5, 0.5, 1.0),
+    ],
+)
+def test_the_share_shrinks_while_kafka_lacks_time_and_grows_when_there_is_some(share, idle, kafka, expected):
+    assert next_share(share, idle=idle, kafka=kafka) == pytest.approx(expected)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ns = 1_000_000_000
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+def limited(clock: Clock, counters: Counters) -> FairShare:
+    """A share at its least, with no credit left."""
+    share = FairShare(counters, clock)
+    share._looked = share._now()
+    share._paid_at_ns = clock.ns
+    for _ in range(10):
+        clock.ns += 20_000_000
+        counters.busy_ns += 19_000_000
+        share.wait_s()
+    assert share.share == SHARE_MIN
+    share.spent(2_000_000)
+    share.wait_s()
+    return share
+
+
+def test_who_spent_more_than_the_share_waits_until_it_is_earned():
+    clock, counters = Clock(), Counters()
+    share = limited(clock, counters)
+    share.spent(1_000_000)
+    assert share.wait_s() == pytest.approx(0.001 / SHARE_MIN)
+    clock.ns += 10_000_000
+    counters.busy_ns += 10_000_000
+    assert share.wait_s() == pytest.approx(0.001 / SHARE_MIN - 0.01)
+    clock.ns += 10_000_000
+    counters.busy_ns += 10_000_000
+    assert share.wait_s() == 0
+
+
+def test_what_is_saved_up_has_a_bound():
+    clock, counters = Clock(), Counters()
+    share = limited(clock, counters)
+    for _ in range(100):
+        clock.ns += 20_000_000
+        counters.busy_ns += 20_000_000
+        assert share.wait_s() == 0
+    share.spent(2_100_000)
+    assert share.wait_s() > 0
+
+
+def test_without_kafka_the_limit_is_lifted():
+    clock, counters = Clock(), Counters()
+    share = limited(clock, counters)
+    share.spent(50_000_000)
+    for _ in range(20):
+        clock.ns += 20_000_000
+        share.wait_s()
+    assert (share.share, share.wait_s()) == (1.0, 0.0)
+
+
+def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
+    share = FairShare(Counters())
+
+    async def work() -> str:
+        end = trio.current_time() + 0.02
+        while trio.current_time() < end:
+            pass
+        await trio.sleep(0.2)
+        return "done"
+
+    async def main() -> None:
+        share.enter()
+        assert await share.timed(work()) == "done"
+        share.leave()
+
+    trio.run(main)
+    assert 0.02e9 <= share._spent_ns < 0.15e9
+
+
+def test_what_is_raised_and_cancelled_passes_through():
+    share = FairShare(Counters())
+
+    async def fail() -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("mine")
+
+    async def wait() -> None:
+        await trio.sleep_forever()
+
+    async def main() -> None:
+        with pytest.raises(ValueError, match="mine"):
+            await share.timed(fail())
+        with trio.move_on_after(0.01) as scope:
+            await share.timed(wait())
+        assert scope.cancelled_caught
+
+    trio.run(main)

@@ -1,0 +1,81 @@
+"""What a Fetch gave, from an offset on: holes, control batches, the middle of a batch, bounds."""
+
+import struct
+
+import cramjam
+import pytest
+
+from yak.protocol.record_batch import compute_crc
+from yak.protocol.record_writer import build_batch
+from yak.server.http.problems import Problem
+from yak.server.http.reading import walk_from
+from yak.server.http.record_stream import event_id, read_event_id
+
+BOUNDS = {"records_max": 100, "bytes_max": 10_000, "decompressed_bytes_max": 10_000}
+
+
+def at(offset, values, attributes=0, holes_after=0):
+    batch = bytearray(build_batch([(None, value) for value in values], 1))
+    struct.pack_into(">q", batch, 0, offset)
+    struct.pack_into(">h", batch, 21, attributes)
+    struct.pack_into(">i", batch, 23, len(values) - 1 + holes_after)
+    struct.pack_into(">I", batch, 17, compute_crc(batch))
+    return bytes(batch)
+
+
+def test_holes_and_control_batches_are_passed():
+    data = at(10, [b"a", b"b"], holes_after=5) + at(20, [b"commit"], attributes=0x30) + at(30, [b"c"])
+    read = walk_from(data, 11, **BOUNDS)
+    assert [(record.offset, record.value) for record in read.records] == [(11, b"b"), (30, b"c")]
+    assert read.next_offset == 31
+    assert walk_from(data[: len(at(10, [b"a", b"b"]))], 12, **BOUNDS) == ([], 17)
+    assert walk_from(at(20, [b"commit"], attributes=0x30), 20, **BOUNDS) == ([], 21)
+    assert walk_from(b"", 7, **BOUNDS) == ([], 7)
+
+
+def test_a_batch_without_records_is_passed():
+    empty = bytearray(at(10, [b"a"], holes_after=4)[:61])
+    struct.pack_into(">i", empty, 8, 49)
+    struct.pack_into(">i", empty, 57, 0)
+    assert walk_from(bytes(empty), 10, **BOUNDS) == ([], 15)
+
+
+def test_a_cut_batch_at_the_end_is_for_the_next_look():
+    data = at(0, [b"a"]) + at(1, [b"b"])[:-3]
+    assert walk_from(data, 0, **BOUNDS).next_offset == 1
+
+
+def test_bounds_of_records_and_bytes_hold_but_for_the_first():
+    data = at(0, [b"x" * 50] * 10)
+    read = walk_from(data, 0, records_max=3, bytes_max=10_000, decompressed_bytes_max=10_000)
+    assert (len(read.records), read.next_offset) == (3, 3)
+    read = walk_from(data, 4, records_max=100, bytes_max=120, decompressed_bytes_max=10_000)
+    assert ([record.offset for record in read.records], read.next_offset) == ([4, 5], 6)
+    read = walk_from(data, 0, records_max=100, bytes_max=1, decompressed_bytes_max=10_000)
+    assert (len(read.records), read.next_offset) == (1, 1)
+
+
+def test_a_batch_that_cannot_be_shown_says_where_to_go_on():
+    plain = at(5, [b"x" * 9000, b"y" * 9000])
+    packed = bytes(cramjam.zstd.compress(plain[61:]))
+    batch = bytearray(plain[:61] + packed)
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">h", batch, 21, 4)
+    assert (
+        len(walk_from(bytes(batch), 5, **BOUNDS | {"bytes_max": 20_000, "decompressed_bytes_max": 20_000}).records) == 2
+    )
+    with pytest.raises(Problem) as refused:
+        walk_from(bytes(batch), 5, **BOUNDS)
+    assert (refused.value.status, refused.value.more) == (422, {"next_offset": 7})
+    # behind records that can be, it is for the next look
+    assert walk_from(at(4, [b"a"]) + bytes(batch), 4, **BOUNDS).next_offset == 5
+
+
+def test_an_event_id_says_where_one_is():
+    positions = {("a.b-c_d", 0): 5, ("a.b-c_d", 12): 0, ("b", 1): 2**40}
+    text = event_id(positions)
+    assert text == "a.b-c_d:0=5,12=0;b:1=1099511627776"
+    assert read_event_id(text) == positions
+    for bad in ("", "a", "a:", "a:1", "a:x=1", "a:1=-1", "a:1=1;", "a b:1=1", ":1=1", "a:1=" + "9" * 30):
+        with pytest.raises(Problem, match="Last-Event-ID"):
+            read_event_id(bad)

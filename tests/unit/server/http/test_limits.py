@@ -1,0 +1,18 @@
+"""HTTP has no file handles that Kafka's clients need."""
+
+import pytest
+
+from yak.server.http.context import HttpLimits, handles_of_http, limits_of
+
+
+def test_where_handles_are_many_the_bounds_are_the_usual_ones() -> None:
+    assert limits_of(handles_of_http(1_000_000)) == HttpLimits()
+
+
+@pytest.mark.parametrize("handles", [0, 16, 100, 1_000, 3_000])
+def test_where_they_are_few_three_quarters_stay_with_kafka(handles: int) -> None:
+    kept = handles_of_http(handles)
+    assert kept <= handles / 4
+    limits = limits_of(kept)
+    assert limits.connections_max <= max(8, kept // 2)
+    assert 1 <= limits.consumers_max <= HttpLimits().consumers_max

@@ -1,0 +1,216 @@
+"""The metadata log and its states, from a store and from a copy: pages, folds, and what is not there."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from yak.cluster import image_log
+from yak.cluster.image import Image
+from yak.cluster.snapshot import write_snapshot
+from yak.seams.metadata_store import TailedRecord
+from yak.server.boot import METADATA_FOLDER
+from yak.server.disk import RealDisk
+from yak.server.http import metadata_history
+from yak.server.http.metadata_history import RECORDS_PER_READ, History, Point
+from yak.server.http.problems import Problem
+from yak.server.http.routes.metadata_feeds import _past_ms, _point
+from yak.server.redis_client import ConnectionLost
+from yak.server.redis_store import LogPage, RedisStore
+
+COUNT = 3 * RECORDS_PER_READ
+
+
+def records(count=COUNT, *, first=1, previous=""):
+    """A cluster, and then one change of its configs after another; record n is at n seconds."""
+    made = []
+    for offset in range(first, first + count):
+        kind, payload = "Config", {"resource_type": "broker", "resource_name": "", "configs": {"n": str(offset)}}
+        if offset == 1:
+            kind, payload = "Cluster", {"cluster_id": "c", "incarnation": 1, "incarnation_id": "i"}
+        made.append(TailedRecord(offset, f"h{offset}", kind, offset * 1000, {"version": 0} | payload, previous))
+        previous = f"h{offset}"
+    return made
+
+
+class FakeStore(RedisStore):
+    """Records of a log that may be trimmed."""
+
+    def __init__(self, held, snapshot=None):
+        self.held = held
+        self.snapshot = snapshot
+        self.reads = []
+        self.is_away = False
+
+    async def read_log(self, first, count, *, with_snapshot=False, timeout_seconds=3.0):
+        del timeout_seconds
+        self.reads.append(first)
+        await trio.lowlevel.checkpoint()
+        if self.is_away:
+            raise ConnectionLost("it is away")
+        found = {}
+        if with_snapshot and self.snapshot is not None:
+            at = self.snapshot
+            found = {"offset": str(at.offset), "h": at.chain_hash, "t": str(at.timestamp_ms)}
+            found["payload"] = json.dumps(at.payload)
+        entries = [entry(record) for record in self.held if record.offset >= first][:count]
+        return LogPage(entries, self.held[0].offset, self.held[-1].offset, found)
+
+
+def entry(record):
+    fields = {"kind": record.kind, "payload": json.dumps(record.payload), "h": record.chain_hash}
+    fields |= {"p": record.previous_hash, "t": str(record.timestamp_ms)}
+    return [f"{record.offset}-0", [part for pair in fields.items() for part in pair]]
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """A history over this store, and a copy that has these records behind a snapshot, if there is one."""
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 1)
+
+    def build(store, copied, *, snapshot_at=0):
+        log, _image = image_log.ImageLog.open(RealDisk(max_open_files=16), f"{tmp_path}/{METADATA_FOLDER}")
+        if snapshot_at:
+            log.append(records(snapshot_at))()
+            log.compaction(Image().apply_all(records(snapshot_at))[0])()
+        if copied:
+            log.append(copied)()
+        log.close()
+        broker = SimpleNamespace(
+            image=Image().apply_all(records())[0],
+            log_store=SimpleNamespace(directories=[SimpleNamespace(path=str(tmp_path))]),
+        )
+        return History(SimpleNamespace(broker=broker, shell=SimpleNamespace(store=store)))
+
+    return build
+
+
+def value(image):
+    return image.offset, image.default_broker_configs.get("n")
+
+
+def at(history, **point):
+    return value(trio.run(history.image_at, Point(**point)))
+
+
+def test_a_page_ends_at_its_limit_and_says_where_to_go_on(make):
+    history = make(FakeStore(records()), [])
+    page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
+    assert [each["offset"] for each in page.records] == list(range(5, RECORDS_PER_READ + 25))
+    assert (page.begin, page.end, page.next_offset, page.source) == (1, COUNT, RECORDS_PER_READ + 25, "store")
+    last = trio.run(history.page, COUNT - 2, 50)
+    assert ([each["offset"] for each in last.records], last.next_offset) == ([COUNT - 2, COUNT - 1, COUNT], None)
+
+
+def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
+    monkeypatch.setattr(metadata_history, "PAGE_BYTES_MAX", 1_000)
+    for store in (FakeStore(records()), None):
+        history = make(store, [] if store else records())
+        page = trio.run(history.page, 1, 1_000)
+        assert 0 < len(page.records) <= RECORDS_PER_READ
+        assert page.next_offset == len(page.records) + 1
+
+
+def test_while_the_store_is_away_the_copy_is_read(make):
+    store = FakeStore(records())
+    store.is_away = True
+    history = make(store, records()[9:20], snapshot_at=9)
+    page = trio.run(history.page, 0, 5)
+    assert ([each["offset"] for each in page.records], page.source) == ([10, 11, 12, 13, 14], "copy")
+    assert (page.begin, page.end, page.next_offset) == (10, 20, 15)
+
+
+def test_the_state_of_now_needs_no_reading(make):
+    store = FakeStore(records())
+    history = make(store, [])
+    assert at(history, offset=COUNT) == at(history, time_ms=COUNT * 1000 + 1) == (COUNT, str(COUNT))
+    assert store.reads == []
+
+
+def test_a_state_that_the_copy_tells_is_not_asked_of_the_store(make):
+    store = FakeStore(records())
+    history = make(store, records()[50:], snapshot_at=50)
+    assert at(history, offset=50) == (50, "50")
+    assert at(history, offset=RECORDS_PER_READ + 51) == (RECORDS_PER_READ + 51, str(RECORDS_PER_READ + 51))
+    assert at(history, time_ms=60_999) == (60, "60")
+    assert store.reads == []
+    assert at(history, offset=49) == (49, "49")
+    assert store.reads
+
+
+def test_the_next_state_goes_on_from_the_last(make):
+    store = FakeStore(records())
+    history = make(store, [])
+    assert at(history, offset=150) == (150, "150")
+    store.reads.clear()
+    assert at(history, offset=160) == (160, "160")
+    assert store.reads == [1, 151]
+    assert at(history, offset=10) == (10, "10"), "an earlier one begins anew"
+
+
+def test_what_was_trimmed_is_gone_and_the_first_state_that_is_left_is_told(make):
+    base = write_snapshot(Image().apply_all(records(120))[0])
+    history = make(FakeStore(records()[100:], base), [])
+    assert at(history, offset=130) == (130, "130")
+    assert at(history, offset=120) == (120, "120")
+    with pytest.raises(Problem, match="before record 120") as gone:
+        at(history, offset=119)
+    assert gone.value.status == 410
+    without = make(FakeStore(records()[100:]), [])
+    with pytest.raises(Problem) as nothing:
+        at(without, offset=130)
+    assert nothing.value.status == 410
+
+
+def test_what_only_the_store_tells_waits_for_it(make):
+    store = FakeStore(records())
+    store.is_away = True
+    history = make(store, records()[50:], snapshot_at=50)
+    with pytest.raises(Problem, match="it is away") as away:
+        at(history, offset=10)
+    assert (away.value.status, away.value.error) == (503, "metadata-store-away")
+    with pytest.raises(Problem) as later:
+        at(history, offset=COUNT + 1)
+    assert (later.value.status, later.value.error) == (404, "not-yet")
+
+
+def test_a_log_that_does_not_fit_together_is_said_to_be_broken(make):
+    broken = records(10) + records(COUNT - 10, first=11, previous="another")
+    with pytest.raises(Problem, match="do not fit together") as found:
+        at(make(FakeStore(broken), []), offset=20)
+    assert found.value.status == 503
+
+
+def test_a_fold_that_takes_too_long_is_given_up(make, monkeypatch):
+    monkeypatch.setattr(metadata_history, "FOLD_SECONDS_MAX", 0.0)
+    with pytest.raises(Problem) as slow:
+        at(make(FakeStore(records()), []), offset=20)
+    assert slow.value.status == 504
+
+
+def test_offsets_and_times_are_told_apart():
+    now_ms = 2_000_000_000_000
+    assert _point("0", now_ms) == Point(offset=0)
+    assert _point("999999999", now_ms) == Point(offset=999_999_999)
+    assert _point("1763668800", now_ms) == Point(time_ms=1_763_668_800_000)
+    assert _point("17.5", now_ms) == Point(time_ms=17_500)
+    for same in (
+        "2025-11-20T20:00:00Z",
+        "2025-11-20T21:00:00+01:00",
+        "2025-11-20T21:00:00 01:00",
+        "2025-11-20 20:00:00",
+    ):
+        assert _point(same, now_ms) == Point(time_ms=1_763_668_800_000)
+    for bad in ("", "-1", "nan", "1960-01-01T00:00:00Z", "2999-01-01", "9" * 16, "9" * 10, "9999-99-99"):
+        with pytest.raises(Problem) as refused:
+            _point(bad, now_ms)
+        assert (refused.value.status, bool(refused.value.hint)) == (400, True)
+
+
+def test_a_time_that_was_is_taken_to_the_millisecond():
+    assert _past_ms("t", "1.5", 10_000, "hint") == 1_500
+    assert _past_ms("t", "1.1239", 10_000, "hint") == 1_123
+    assert _past_ms("t", "15", 10_000, "hint") == 15_000, "clocks differ by a little"
+    with pytest.raises(Problem, match="in the future"):
+        _past_ms("t", "15.001", 10_000, "hint")

@@ -1,0 +1,48 @@
+"""Every Kafka error has a status and a name; problems are JSON for people."""
+
+import json
+import re
+
+import pytest
+
+from yak.errors import ErrorCode
+from yak.server.http import problems
+from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.replies import body_of
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
+def test_every_kafka_error_is_a_problem(code: ErrorCode) -> None:
+    found = kafka_problem(code, "topic t")
+    assert 400 <= found.status < 600
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", found.error)
+    assert found.message.startswith("topic t: ")
+    assert "_" not in found.message
+    assert found.as_json()["hint"] == found.hint
+
+
+def test_what_is_the_callers_mistake_is_400_and_only_the_unknown_is_500() -> None:
+    assert problems.status_of(ErrorCode.invalid_topic_exception) == 400
+    assert problems.status_of(ErrorCode.unknown_topic_or_partition) == 404
+    fives = {code for code in ErrorCode if problems.status_of(code) == 500}
+    assert fives == {ErrorCode.unknown_server_error}
+
+
+def test_the_tables_name_errors_that_kafka_has() -> None:
+    names = {code.name for code in ErrorCode}
+    assert set(problems._STATUS) <= names
+    assert set(problems._HINTS) <= names
+
+
+def test_the_brokers_own_words_are_kept() -> None:
+    found = kafka_problem(ErrorCode.invalid_config, "topic t", "no such config: x.")
+    assert (found.error, found.message) == ("invalid-config", "topic t: no such config: x")
+
+
+def test_more_fields_and_headers_go_with_it() -> None:
+    found = Problem(409, "taken", "it is taken", "take another", headers={"x-who": "me"}, more={"rows": [1, 2]})
+    body, headers = body_of(found)
+    assert json.loads(body) == {"error": "taken", "message": "it is taken", "hint": "take another", "rows": [1, 2]}
+    assert dict(headers)["x-who"] == "me"
+    assert dict(headers)["content-type"] == "application/json"
+    assert dict(headers)["x-content-type-options"] == "nosniff"

@@ -1,0 +1,184 @@
+"""Writing through trouble: what is sent again, what is not, and that it is the same batch."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+from fake_context import context_of, image_of
+from trio.testing import MockClock
+
+from yak.errors import ErrorCode
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import read_header
+from yak.protocol.record_walk import walk_records
+from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
+from yak.server.http.problems import Problem
+from yak.server.http.producing import Lane, write
+
+NO_IDS = Problem(503, "broker-unreachable", "the store is away")
+LOST = Problem(503, "broker-unreachable", "closed in the middle")
+
+
+def lane_of(count=3, partition=0, batch_bytes_max=10_000, value=b"v"):
+    lane = Lane(TopicPartition("t", partition), batch_bytes_max=batch_bytes_max)
+    for row in range(count):
+        lane.add(row, b"k", value, (), 10 + len(value))
+    return lane
+
+
+class Leader:
+    """Says `errors` in turn, then writes; remembers the batches."""
+
+    def __init__(self, *errors, ids=True):
+        self.errors = list(errors)
+        self.batches = []
+        self.end = 0
+        self.ids = iter(range(100, 200)) if ids else None
+
+    def __call__(self, api_key, fields, _node_id):
+        if api_key == INIT_PRODUCER_ID:
+            if self.ids is None:
+                raise NO_IDS
+            return SimpleNamespace(error_code=ErrorCode.none, producer_id=next(self.ids), producer_epoch=0)
+        assert api_key == PRODUCE
+        answers = [self._write(each) for topic in fields["topic_data"] for each in topic["partition_data"]]
+        return SimpleNamespace(responses=[SimpleNamespace(name="t", partition_responses=answers)])
+
+    def _write(self, data):
+        self.batches.append(bytes(data["records"]))
+        error = self.errors.pop(0) if self.errors else ErrorCode.none
+        if isinstance(error, Problem):
+            raise error
+        error, words = error if isinstance(error, tuple) else (error, None)
+        offset = -1
+        if error is ErrorCode.none:
+            offset = self.end
+            self.end += read_header(data["records"]).records_count
+        return SimpleNamespace(
+            index=data["index"], error_code=error, base_offset=offset, error_message=words, record_errors=()
+        )
+
+
+def run(context, lanes, acks=-1):
+    trio.run(write, context, lanes, acks, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        LOST,
+        ErrorCode.not_leader_or_follower,
+        (ErrorCode.not_leader_or_follower, "node 2 leads it"),
+        ErrorCode.not_enough_replicas,
+        ErrorCode.not_enough_replicas_after_append,
+        ErrorCode.request_timed_out,
+        ErrorCode.unknown_topic_or_partition,
+    ],
+)
+def test_the_same_batch_is_sent_again_under_its_producer_id(trouble):
+    leader = Leader(trouble, trouble)
+    lane = lane_of()
+    run(context_of(image_of({"t": [1]}), leader), [lane])
+    assert lane.problem is None
+    assert lane.offsets() == [0, 1, 2]
+    assert leader.batches == [leader.batches[0]] * 3
+    header = read_header(leader.batches[0])
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (100, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "sent"),
+    [
+        (LOST, 1),
+        (ErrorCode.not_leader_or_follower, 1),
+        (ErrorCode.request_timed_out, 1),
+        (ErrorCode.not_enough_replicas_after_append, 1),
+        ((ErrorCode.not_leader_or_follower, "node 2 leads it"), 2),
+        (ErrorCode.not_enough_replicas, 2),
+    ],
+)
+def test_without_a_producer_id_what_may_be_written_is_not_sent_again(trouble, sent):
+    leader = Leader(trouble, ids=False)
+    lane = lane_of()
+    run(context_of(image_of({"t": [1]}), leader), [lane])
+    assert len(leader.batches) == sent
+    assert read_header(leader.batches[0]).producer_id == -1
+    assert (lane.problem is None) == (sent == 2)
+    assert lane.is_unknown == (sent == 1)
+
+
+def test_trouble_that_stays_is_told_after_a_while():
+    leader = Leader(*[ErrorCode.not_enough_replicas] * 1000)
+    lane = lane_of()
+    context = context_of(image_of({"t": [1]}), leader, retry_ms=1000)
+    run(context, [lane])
+    assert lane.problem.error == "not-enough-replicas"
+    assert (lane.written, lane.offsets()) == (0, [])
+    assert 3 < len(leader.batches) < 30
+    nobody = lane_of()
+    run(context_of(image_of({"t": [-1]}), Leader()), [nobody])
+    assert nobody.problem.error == "leader-not-available"
+    gone = lane_of()
+    run(context_of(image_of({}), Leader()), [gone])
+    assert gone.problem.status == 404
+
+
+def test_a_refusal_is_final_and_the_other_lanes_go_on():
+    image = image_of({"t": [1, 2]})
+    leaders = {1: Leader((ErrorCode.invalid_record, "it has no key")), 2: Leader()}
+    context = context_of(image, lambda key, fields, node: leaders[node or 1](key, fields, node))
+    lanes = [lane_of(partition=0), lane_of(partition=1)]
+    run(context, lanes)
+    assert (lanes[0].problem.status, lanes[0].problem.error) == (400, "invalid-record")
+    assert "it has no key" in lanes[0].problem.message
+    assert lanes[1].problem is None
+
+
+def test_large_lanes_go_in_several_batches_with_sequences_that_follow():
+    leader = Leader(ErrorCode.none, LOST)
+    lane = lane_of(count=10, batch_bytes_max=61 + 3 * 60, value=b"x" * 50)
+    run(context_of(image_of({"t": [1]}), leader), [lane])
+    headers = [read_header(batch) for batch in leader.batches]
+    assert [(header.base_sequence, header.records_count) for header in headers] == [
+        (0, 3),
+        (3, 3),
+        (3, 3),
+        (6, 3),
+        (9, 1),
+    ]
+    assert {header.producer_id for header in headers} == {100}
+    assert lane.offsets() == list(range(10))
+    assert all(len(batch) <= lane.batch_bytes_max for batch in leader.batches)
+    assert all(record.value == b"x" * 50 for batch in leader.batches for record in walk_records(batch))
+
+
+def test_an_id_is_used_again_in_a_new_epoch_but_not_after_trouble():
+    leader = Leader()
+    context = context_of(image_of({"t": [1]}), leader)
+    for _ in range(3):
+        run(context, [lane_of()])
+    leader.errors = [(ErrorCode.invalid_record, "no")]
+    run(context, [lane_of()])
+    run(context, [lane_of()])
+    used = [(read_header(batch).producer_id, read_header(batch).producer_epoch) for batch in leader.batches]
+    assert used == [(100, 0), (100, 1), (100, 2), (100, 3), (101, 0)]
+
+
+def test_an_id_ends_with_its_last_epoch():
+    leader = Leader()
+    context = context_of(image_of({"t": [1]}), leader)
+    run(context, [lane_of()])
+    context.parts["producer_ids"]._free = [(100, 2**15 - 2)]
+    run(context, [lane_of()])
+    run(context, [lane_of()])
+    used = [(read_header(batch).producer_id, read_header(batch).producer_epoch) for batch in leader.batches]
+    assert used == [(100, 0), (100, 2**15 - 1), (101, 0)]
+
+
+def test_acks_0_asks_for_no_answer_and_no_id():
+    context = context_of(image_of({"t": [2]}), Leader())
+    lane = lane_of()
+    run(context, [lane], acks=0)
+    ((api_key, fields, node_id),) = context.door.asked
+    assert (api_key, fields["acks"], node_id) == (PRODUCE, 0, 2)
+    assert lane.offsets() == [None] * 3

@@ -1,0 +1,61 @@
+"""Which requests are answered without Hypercorn: only the plainest."""
+
+from email.utils import formatdate
+from types import SimpleNamespace
+
+import pytest
+
+from yak.server.http.quick import _http_date, path_of
+
+HOST = b"host: 127.0.0.1:8080\r\n"
+
+
+def context(token: str | None = None) -> SimpleNamespace:
+    return SimpleNamespace(token=token, host="127.0.0.1", advertised_host="broker-1.example")
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "path"),
+    [
+        (b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n", "/health"),
+        (b"GET /health/live HTTP/1.1\r\nHost:broker-1.example\r\nUser-Agent: kube-probe/1.30\r\n\r\n", "/health/live"),
+        (b"GET /health/ready HTTP/1.1\r\nconnection: Keep-Alive\r\n" + HOST + b"\r\n", "/health/ready"),
+    ],
+)
+def test_a_plain_question_is_taken(request_bytes, path):
+    assert path_of(context(), request_bytes) == path
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /health HTTP/1.1\r\n\r\n",  # no Host
+        b"GET /health HTTP/1.1\r\n" + HOST + HOST + b"\r\n",
+        b"GET /health HTTP/1.1\r\nhost: evil.example\r\n\r\n",
+        b"GET /health HTTP/1.0\r\n" + HOST + b"\r\n",
+        b"HEAD /health HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET /health?a=b HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET /healthy HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET /health HTTP/1.1\r\n" + HOST + b"content-length: 1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n" + HOST + b"upgrade: h2c\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n" + HOST + b"accept: a\r\n b\r\n\r\n",  # a folded line
+        b"GET /health HTTP/1.1\r\n" + HOST + b"accept : a\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n" + HOST + b"accept: \x00\r\n\r\n",
+        b"GET /health HTTP/1.1\n" + HOST + b"\r\n",
+        b"GET /health HTTP/1.1\r\n" + HOST + b"\r\nGET /health HTTP/1.1\r\n" + HOST + b"\r\n",  # a second one behind it
+        b"GET /health HTTP/1.1\r\nhost: 127",
+    ],
+)
+def test_anything_else_is_left_to_hypercorn(request_bytes):
+    assert path_of(context(), request_bytes) is None
+
+
+def test_a_token_of_the_broker_makes_no_other_name_its_own():
+    assert path_of(context("secret"), b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n") == "/health"
+    assert path_of(context("secret"), b"GET /health HTTP/1.1\r\nhost: any.example\r\n\r\n") is None
+
+
+@pytest.mark.parametrize("second", [0, 951782400, 1_700_000_000, 1_798_761_599])
+def test_the_date_is_written_as_http_has_it(second):
+    assert _http_date(second) == formatdate(second, usegmt=True)

@@ -1,0 +1,137 @@
+"""A stream's bounds and its signs of life, with a door that a test answers."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+from fake_context import context_of, image_of
+from trio.testing import MockClock
+
+from yak.errors import ErrorCode
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import HEADER
+from yak.protocol.record_writer import build_batch
+from yak.server.http.problems import Problem
+from yak.server.http.record_stream import CHUNK_BYTES, RecordStream, first_positions
+
+
+def batch_at(offset, count=10):
+    batch = bytearray(build_batch([(None, b"1")] * count, 1))
+    fields = list(HEADER.unpack_from(batch))
+    fields[0] = offset
+    HEADER.pack_into(batch, 0, *fields)
+    return bytes(batch)
+
+
+def fetch_answer(records, partition=0, error=ErrorCode.none):
+    found = SimpleNamespace(partition_index=partition, error_code=error, records=records)
+    return SimpleNamespace(error_code=ErrorCode.none, responses=[SimpleNamespace(topic="t", partitions=[found])])
+
+
+def asked_offset(fields):
+    return fields["topics"][0]["partitions"][0]["fetch_offset"]
+
+
+async def wait_for_ever(*_):
+    await trio.sleep_forever()
+
+
+def run(main):
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_listener_that_takes_nothing_has_nothing_queued():
+    context = context_of(image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(asked_offset(fields))))
+    written = []
+
+    async def write(data):
+        written.append(data)
+        if len(written) == 4:
+            await trio.sleep_forever()
+
+    async def main():
+        with trio.move_on_after(100):
+            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+
+    run(main)
+    # one chunk with the listener, one waiting for it, and no more was asked for
+    assert len(context.door.asked) == 4
+    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.door.asked)
+    assert b"".join(written).count(b"data: ") == 30
+    assert b'id: t:0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
+
+
+def test_nothing_to_tell_is_told_by_a_comment():
+    context = context_of(image_of({"t": [1]}), wait_for_ever, heartbeat_ms=15_000)
+    written = []
+
+    async def write(data):
+        written.append((trio.current_time(), data))
+
+    async def main():
+        with trio.move_on_after(50):
+            await RecordStream(context, {TopicPartition("t", 0): 7}, "json").run(write)
+
+    run(main)
+    assert written[0][1] == b"retry: 2000\nid: t:0=7\n\n"
+    assert [data for _, data in written[1:]] == [b": still here\n\n"] * 3
+    assert 14 < written[2][0] - written[1][0] < 16
+
+
+def test_a_broker_in_trouble_is_asked_again_and_another_leader_instead():
+    asked = []
+
+    def answer(_key, fields, node):
+        asked.append(node)
+        if node == 1 and len(asked) == 5:
+            context.broker.image = image_of({"t": [2]})
+        if node == 1:
+            raise Problem(503, "broker-unreachable", "gone")
+        return fetch_answer(batch_at(asked_offset(fields)))
+
+    context = context_of(image_of({"t": [1]}), answer)
+    done = trio.Event
+    written = []
+
+    async def write(data):
+        written.append(data)
+        if len(written) == 3:
+            done.set()
+
+    async def main():
+        nonlocal done
+        done = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(RecordStream(context, {TopicPartition("t", 0): 5}, "json").run, write)
+            await done.wait()
+            nursery.cancel_scope.cancel()
+
+    run(main)
+    assert asked[:5] == [1] * 5
+    assert 1 not in asked[5:]
+    assert b'"offset":5,' in written[1]
+
+
+def test_a_topic_that_was_made_anew_is_another_one():
+    context = context_of(image_of({"t": [1]}), wait_for_ever)
+    written = []
+
+    async def write(data):
+        written.append(data)
+        context.broker.image = image_of({"other": [1]})
+
+    async def main():
+        await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+
+    run(main)
+    assert written[-1].startswith(b'event: end\ndata: {"error":"unknown-topic-or-partition"')
+
+
+def test_a_stream_has_so_many_partitions_and_no_more():
+    context = context_of(image_of({"t": [1] * 5}), wait_for_ever, stream_partitions_max=4)
+
+    async def main():
+        with pytest.raises(Problem, match="at most 4"):
+            await first_positions(context, ["t"], {}, False)
+
+    run(main)

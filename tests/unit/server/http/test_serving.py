@@ -1,0 +1,378 @@
+"""Bounds and deadlines of the HTTP port, made short; the broker behind it is none."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+import trio
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tests.unit.server.http.rig import Rig, read_all, refused, serving
+from yak.errors import UsageError
+from yak.local import ports
+from yak.server.http.bodies import json_body
+from yak.server.http.context import Context, HttpLimits
+from yak.server.http.route import Answer, Body, Route
+from yak.server.http.serving import bind
+
+BIG: Final = b"x" * (8 << 20)
+WORDS: dict[str, trio.Event] = {}
+
+
+async def echo(context: Context, request: Request) -> Response:
+    async with json_body(context, request, hint="send JSON") as body:
+        return Response(json.dumps(body).encode(), media_type="application/json")
+
+
+async def big(_context: Context, _request: Request) -> Response:
+    return Response(BIG)
+
+
+async def slow(_context: Context, _request: Request) -> Response:
+    WORDS["began"].set()
+    await WORDS["go on"].wait()
+    return Response(b"done")
+
+
+async def endless(_context: Context, _request: Request) -> Response:
+    async def words() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"data: x\n\n"
+                await trio.sleep(0.01)
+        finally:
+            WORDS["ended"].set()
+
+    return StreamingResponse(words(), media_type="text/event-stream")
+
+
+async def bug(_context: Context, _request: Request) -> Response:
+    raise ZeroDivisionError("a secret of /usr/lib")
+
+
+async def late_bug(_context: Context, _request: Request) -> Response:
+    async def words() -> AsyncIterator[bytes]:
+        yield b"first"
+        raise ZeroDivisionError("a secret of /usr/lib")
+
+    return StreamingResponse(words())
+
+
+ROUTES: Final = (
+    Route("POST", "/echo", echo, "says it again", "T", guard="change", body=Body({})),
+    Route("GET", "/big", big, "much", "T"),
+    Route("GET", "/slow", slow, "when told", "T"),
+    Route("GET", "/endless", endless, "never ends", "T", answers={200: Answer("x", None, "text/event-stream")}),
+    Route("GET", "/bug", bug, "our mistake", "T"),
+    Route("GET", "/late-bug", late_bug, "our mistake, later", "T"),
+)
+
+
+def run(test: Callable[[Rig], Awaitable[None]], **limits: int) -> None:
+    async def main() -> None:
+        WORDS.update({word: trio.Event() for word in ("began", "go on", "ended")})
+        async with serving(ROUTES, HttpLimits(**limits)) as rig:
+            await test(rig)
+
+    trio.run(main)
+
+
+def get(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
+
+
+def post(body: bytes, *headers: str, declared: int | None = None) -> bytes:
+    length = f"Content-Length: {len(body) if declared is None else declared}"
+    return "\r\n".join(["POST /echo HTTP/1.1", "Host: localhost", length, *headers, "", ""]).encode() + body
+
+
+async def said(stream: trio.SocketStream, end: bytes) -> bool:
+    """Whether an answer comes that ends so; its head and its body may come apart."""
+    received = b""
+    with trio.move_on_after(5):
+        while not received.endswith(end):
+            received += await stream.receive_some(65536)
+    return received.endswith(end)
+
+
+def problem(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+def test_whoever_says_nothing_is_dropped_without_a_word() -> None:
+    async def test(rig: Rig) -> None:
+        assert await rig.ask(b"") == b""
+        await rig.until_alone()
+        assert rig.log.lines == []
+
+    run(test, head_deadline_ms=50)
+
+
+def test_a_head_that_trickles_is_ended_by_its_deadline() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            with trio.fail_after(5):
+                try:
+                    for byte in get("/big", *["X: y"] * 10_000):
+                        await stream.send_all(bytes([byte]))
+                        await trio.sleep(0.01)
+                except trio.BrokenResourceError:
+                    return
+        raise AssertionError("it could go on for ever")
+
+    run(test, head_deadline_ms=100)
+
+
+def test_a_head_that_stops_is_told_so() -> None:
+    async def test(rig: Rig) -> None:
+        assert problem(await rig.ask(b"GET /big HTTP/1.1\r\nHost: ")) == (408, "head-too-slow")
+        assert problem(await rig.ask(b"P")) == (408, "head-too-slow")
+        await rig.until_alone()
+
+    run(test, head_deadline_ms=100)
+
+
+def test_the_second_head_has_a_deadline_of_its_own() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            for _ in range(4):  # together longer than a head may take
+                await stream.send_all(post(b"1"))
+                assert await said(stream, b"1")
+                await trio.sleep(0.1)
+            await stream.send_all(b"GET /big")
+            assert problem(await read_all(stream)) == (408, "head-too-slow")
+
+    run(test, head_deadline_ms=200)
+
+
+def test_a_connection_that_is_idle_between_requests_is_closed() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            await stream.send_all(post(b"1"))
+            answer = await read_all(stream)
+        assert answer.endswith(b"1")
+        await rig.until_alone()
+
+    run(test, idle_ms_max=100)
+
+
+@pytest.mark.parametrize("begun", [b"", b'{"a": '])
+@pytest.mark.parametrize("expect", [(), ("Expect: 100-continue",)])
+def test_a_body_that_does_not_come_is_ended_by_its_deadline(begun: bytes, expect: tuple[str, ...]) -> None:
+    async def test(rig: Rig) -> None:
+        answer = await rig.ask(post(begun, *expect, declared=1000))
+        if expect:
+            go_on, _, answer = answer.partition(b"\r\n\r\n")
+            assert go_on.startswith(b"HTTP/1.1 100 ")
+        assert problem(answer) == (408, "body-too-slow")
+        await rig.until_alone()
+        assert rig.context.body_bytes_held == 0
+
+    run(test, body_deadline_ms=100)
+
+
+def test_a_body_that_trickles_is_ended_by_its_deadline() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            await stream.send_all(post(b"", declared=100_000))
+            with trio.move_on_after(0.5):
+                try:
+                    while True:
+                        await stream.send_all(b" ")
+                        await trio.sleep(0.01)
+                except trio.BrokenResourceError:
+                    pass
+            assert problem(await read_all(stream)) == (408, "body-too-slow")
+
+    run(test, body_deadline_ms=100)
+
+
+def test_a_body_is_held_once_and_given_back() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as first:
+            await first.send_all(post(b'"' + b"a" * 900, declared=1000))
+            with trio.fail_after(5):
+                while rig.context.body_bytes_held < 900:  # noqa: ASYNC110
+                    await trio.sleep(0.005)
+            assert problem(await rig.ask(post(b'"' + b"a" * 198 + b'"', "Connection: close"))) == (503, "too-busy")
+        await rig.until_alone()
+        assert rig.context.body_bytes_held == 0
+        assert (await rig.ask(post(b"[1]", "Connection: close"))).endswith(b"[1]")
+
+    run(test, body_in_flight_bytes_max=1000)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_body_over_the_bound_is_refused_and_the_answer_arrives(declared: bool) -> None:
+    async def test(rig: Rig) -> None:
+        body = b"1" * 500_000
+        if declared:
+            sent = post(body)
+        else:
+            head = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            sent = head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+        assert problem(await rig.ask(sent)) == (413, "body-too-large")
+        await rig.until_alone()
+
+    run(test, body_bytes_max=1000)
+
+
+def test_whoever_takes_nothing_is_dropped() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await stream.send_all(get("/big"))
+            await rig.until_alone()
+        assert rig.log.lines == []
+
+    run(test, send_deadline_ms=200)
+
+
+def test_whoever_takes_slowly_gets_all() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            await stream.send_all(get("/big", "Connection: close"))
+            received = 0
+            while more := await stream.receive_some(400_000):
+                received += len(more)
+                await trio.sleep(0.02)
+        assert received > len(BIG)
+
+    run(test, send_deadline_ms=200)
+
+
+def test_connections_over_the_bounds_are_closed_and_the_others_served() -> None:
+    async def test(rig: Rig) -> None:
+        streams = [await rig.connect() for _ in range(3)]
+        for stream in streams:
+            await stream.send_all(post(b"1"))
+            assert await said(stream, b"1")
+        assert await rig.ask(b"") in {b"", b"(reset)"}
+        assert rig.context.shell.counters.bad_requests == {"http-connections": 1}
+        await streams.pop().aclose()
+        with trio.fail_after(5):
+            while rig.server.connections > 2:  # noqa: ASYNC110
+                await trio.sleep(0.005)
+        assert (await rig.ask(post(b"2", "Connection: close"))).endswith(b"2")
+        for stream in streams:
+            await stream.aclose()
+
+    run(test, connections_max=3)
+    run(test, connections_per_ip_max=3)
+
+
+@pytest.mark.parametrize("path", ["/bug", "/late-bug"])
+def test_a_bug_of_ours_is_said_in_the_log_and_not_to_the_client(
+    path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("yak.server.log.write", lambda *args, **named: written.append(args))
+
+    async def test(rig: Rig) -> None:
+        answer = await rig.ask(get(path, "Connection: close"))
+        assert b"secret" not in answer
+        assert b"Traceback" not in answer
+        if path == "/bug":
+            assert problem(answer) == (500, "internal-error")
+        assert rig.context.shell.counters.bugs == 1
+        assert (await rig.ask(post(b"1", "Connection: close"))).endswith(b"1")
+
+    run(test)
+    assert [(level, event) for level, event, _ in written] == [("error", "http-bug")]
+
+
+def test_an_endless_answer_has_a_head_that_ends() -> None:
+    async def test(rig: Rig) -> None:
+        answer = await rig.ask(b"HEAD /endless HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b"text/event-stream" in answer
+
+    run(test)
+
+
+def test_an_endless_answer_ends_with_its_client() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            await stream.send_all(get("/endless"))
+            assert await stream.receive_some(65536)
+        with trio.fail_after(5):
+            await WORDS["ended"].wait()
+        await rig.until_alone()
+        assert rig.log.lines == []
+
+    run(test)
+
+
+# --------------------------------------------------------------------------------------------------------------- the end
+
+
+def test_an_answer_under_way_at_the_stop_is_given() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            await stream.send_all(get("/slow"))
+            await WORDS["began"].wait()
+            rig.stopping.set()
+            await trio.sleep(0.05)
+            assert refused(rig.port)
+            assert not rig.ended.is_set()
+            WORDS["go on"].set()
+            assert (await read_all(stream)).endswith(b"done")
+        with trio.fail_after(1):
+            await rig.ended.wait()
+
+    run(test, graceful_stop_ms=5_000)
+
+
+def test_two_brokers_that_start_at_once_get_two_ports() -> None:
+    taken = ports.find_free("127.0.0.1")
+    first = bind("127.0.0.1", taken, may_move=True)
+    second = bind("127.0.0.1", taken, may_move=True)
+    try:
+        assert first[0].getsockname()[1] == taken
+        assert second[0].getsockname()[1] != taken
+        with pytest.raises(UsageError):
+            bind("127.0.0.1", taken, may_move=False)
+    finally:
+        for sock in (*first, *second):
+            sock.close()
+
+
+def test_what_does_not_end_is_ended_at_the_stop() -> None:
+    async def test(rig: Rig) -> None:
+        streams = []
+        for path in ("/endless", "/slow", "/big"):
+            stream = await rig.connect()
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await stream.send_all(get(path))
+            streams.append(stream)
+        await WORDS["began"].wait()
+        await streams[0].receive_some(1)
+        rig.stopping.set()
+        with trio.fail_after(2):
+            await rig.ended.wait()
+        assert rig.server.connections == 0
+        assert WORDS["ended"].is_set()
+        for stream in streams:
+            await stream.aclose()
+        assert rig.log.lines == []
+
+    run(test, graceful_stop_ms=200)
+
+
+def test_idle_connections_do_not_hold_up_the_stop() -> None:
+    async def test(rig: Rig) -> None:
+        idle = await rig.connect()
+        await idle.send_all(post(b"1"))
+        assert await said(idle, b"1")
+        silent = await rig.connect()
+        rig.stopping.set()
+        with trio.fail_after(2):
+            await rig.ended.wait()
+        await idle.aclose()
+        await silent.aclose()
+
+    run(test, graceful_stop_ms=30_000)

@@ -1,0 +1,95 @@
+"""Heads that are read strictly, however their bytes come."""
+
+import itertools
+
+import h11
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.server.http.strict import StrictConnection
+
+LINE = b"POST /a HTTP/1.1\r\nHost: x\r\n"
+WELL = {
+    "no body": LINE + b"\r\n",
+    "a body with any bytes": LINE + b"Content-Length: 8\r\n\r\n\r\n\n\r\r\n\n\n",
+    "chunks": LINE + b"Transfer-Encoding: chunked\r\n\r\n3\r\n\n\r\n\r\n0\r\n\r\n",
+    "two requests": (LINE + b"Content-Length: 2\r\n\r\n\n\n") * 2,
+    "an old one": b"GET / HTTP/1.0\r\n\r\n",
+    "an upgrade to HTTP/2": LINE + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+}
+WRONG = {
+    "LF alone": (LINE + b"X: y\n\r\n", 400),
+    "LF LF": (b"GET / HTTP/1.1\nHost: x\n\n", 400),
+    "CR alone": (LINE + b"X: a\rb\r\n\r\n", 400),
+    "a request behind one that is well": (
+        LINE + b"Content-Length: 0\r\n\r\n" + b"GET / HTTP/1.1\nHost: x\r\n\r\n",
+        400,
+    ),
+    "two lengths": (LINE + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+    "chunks in HTTP/1.0": (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    "a WebSocket": (LINE + b"Connection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n", 400),
+    "too many headers": (LINE + b"a: b\r\n" * 200 + b"\r\n", 431),
+    "a target that is too long": (b"GET /" + b"a" * 1100 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+}
+
+
+def outcome(data: bytes, cuts: list[int]) -> list[object]:
+    """What is read, pieces of bodies joined; answers are given at once, so that the next request may come."""
+    connection = StrictConnection(1000)
+    found: list[object] = []
+    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for start, end in itertools.pairwise(places):
+        if start == end:
+            continue
+        connection.receive_data(data[start:end])
+        while True:
+            try:
+                event = connection.next_event()
+            except h11.RemoteProtocolError as error:
+                return [*found, (error.error_status_hint, connection.explain(error.error_status_hint).error)]
+            if event in (h11.NEED_DATA, h11.PAUSED):
+                break
+            if isinstance(event, h11.Request):
+                found.append((event.method, event.target))
+            elif isinstance(event, h11.Data):
+                found[-1:] = (
+                    [found[-1] + bytes(event.data)] if isinstance(found[-1], bytes) else [found[-1], bytes(event.data)]
+                )
+            elif isinstance(event, h11.EndOfMessage):
+                connection.send(h11.Response(status_code=204, headers=[]))
+                connection.send(h11.EndOfMessage())
+                if connection.our_state is h11.DONE and connection.their_state is h11.DONE:
+                    connection.start_next_cycle()
+    return found
+
+
+cuts = st.lists(st.integers(0, 2000), max_size=8)
+
+
+@pytest.mark.parametrize("name", WELL)
+@given(cuts=cuts)
+def test_what_is_well_is_read_however_it_comes(name: str, cuts: list[int]) -> None:
+    found = outcome(WELL[name], cuts)
+    assert found == outcome(WELL[name], [])
+    assert not any(isinstance(each, tuple) and isinstance(each[0], int) for each in found)
+
+
+@pytest.mark.parametrize("name", WRONG)
+@given(cuts=cuts)
+def test_what_is_wrong_is_refused_however_it_comes(name: str, cuts: list[int]) -> None:
+    data, status = WRONG[name]
+    found = outcome(data, cuts)[-1]
+    assert isinstance(found, tuple)
+    assert found[0] == status
+
+
+def test_bytes_after_a_carriage_return_decide() -> None:
+    connection = StrictConnection(1000)
+    connection.receive_data(b"GET / HTTP/1.1\r")
+    assert connection.next_event() is h11.NEED_DATA
+    assert connection.is_within_head
+    connection.receive_data(b"\nHost: x\r\n\r\n")
+    assert isinstance(connection.next_event(), h11.Request)
+    assert not connection.is_within_head

@@ -1,0 +1,172 @@
+"""Questions of this process to its own core: answered, refused, given up, and what a bug costs."""
+
+import struct
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+
+from yak.broker.events import (
+    CloseConnection,
+    ConnectionClosed,
+    ConnectionOpened,
+    Effect,
+    Event,
+    FrameReceived,
+    Reply,
+    TurnEnd,
+)
+from yak.server.in_process import Closed
+from yak.server.shell import Shell
+
+
+class Core:
+    """Echoes frames; a first word asks for something else. What is held is answered at `release`."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.held: list[tuple[int, bytes]] = []
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        if isinstance(event, TurnEnd):
+            return []
+        self.events.append(event)
+        if not isinstance(event, FrameReceived):
+            return []
+        data = bytes(event.frame)
+        word = data.split(b" ")[0]
+        if word == b"bug":
+            raise ZeroDivisionError("a bug")
+        if word == b"close":
+            return [CloseConnection(event.connection_id, "it is no request")]
+        if word == b"hold":
+            self.held.append((event.connection_id, data))
+            return []
+        if word == b"silent":
+            return []
+        return [reply(event.connection_id, data)]
+
+    def next_due(self) -> int | None:
+        return None
+
+    def opened(self) -> list[int]:
+        return [event.connection_id for event in self.events if isinstance(event, ConnectionOpened)]
+
+    def closed(self) -> list[int]:
+        return [event.connection_id for event in self.events if isinstance(event, ConnectionClosed)]
+
+
+def reply(connection_id: int, data: bytes) -> Reply:
+    return Reply(connection_id, [struct.pack(">i", len(data)), data])
+
+
+def run(test: Callable[[Shell, Core], Awaitable[None]]) -> None:
+    async def main() -> None:
+        core = Core()
+        async with trio.open_nursery() as nursery:
+            shell = Shell(core, nursery)  # type: ignore[arg-type]
+            await test(shell, core)
+            nursery.cancel_scope.cancel()
+        assert len(shell.in_process) == 0
+        assert sorted(core.opened()) == sorted(core.closed())
+
+    trio.run(main)
+
+
+def test_an_answer_comes_back_without_its_length() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        assert await shell.in_process.ask(b"hello") == b"hello"
+        assert core.events[0] == ConnectionOpened(-1, "in-process", is_in_process=True)
+        assert await shell.in_process.ask(b"again", "somebody") == b"again"
+        assert core.opened() == [-1, -2]
+        assert ConnectionOpened(-2, "somebody", is_in_process=True) in core.events
+
+    run(test)
+
+
+def test_a_late_answer_holds_up_no_other_question() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        answers: dict[bytes, bytes] = {}
+
+        async def ask(frame: bytes) -> None:
+            answers[frame] = await shell.in_process.ask(frame)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+                nursery.start_soon(ask, b"hold %d" % number)
+            await trio.testing.wait_all_tasks_blocked()
+            assert await shell.in_process.ask(b"quick") == b"quick"
+            assert len(shell.in_process) == 3
+            shell.carry_out([reply(connection_id, data + b"!") for connection_id, data in reversed(core.held)])
+        assert answers == {b"hold %d" % number: b"hold %d!" % number for number in range(3)}
+
+    run(test)
+
+
+def test_what_the_core_takes_for_no_request_is_said_to_whoever_asked() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        with pytest.raises(Closed, match="it is no request"):
+            await shell.in_process.ask(b"close me")
+        with pytest.raises(Closed, match="it is no request"):
+            shell.in_process.tell(b"close me")
+        assert await shell.in_process.ask(b"hello") == b"hello"
+
+    run(test)
+
+
+def test_a_bug_in_the_core_ends_the_question_and_not_the_broker() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        for ask in (lambda: shell.in_process.ask(b"bug"), lambda: _told(shell, b"bug")):
+            with pytest.raises(Closed, match="internal error"):
+                await ask()
+        assert shell.counters.bugs == 2
+        assert await shell.in_process.ask(b"hello") == b"hello"
+
+    run(test)
+
+
+async def _told(shell: Shell, frame: bytes) -> None:
+    shell.in_process.tell(frame)
+
+
+def test_a_question_that_is_given_up_is_forgotten_and_its_answer_too() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        with trio.move_on_after(0.01) as scope:
+            await shell.in_process.ask(b"hold on")
+        assert scope.cancelled_caught
+        assert core.closed() == core.opened()
+        shell.carry_out([reply(*core.held[0])])
+        shell.carry_out([CloseConnection(core.held[0][0], "too late")])
+        assert await shell.in_process.ask(b"hello") == b"hello"
+
+    run(test)
+
+
+def test_what_is_told_waits_for_nothing() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        shell.in_process.tell(b"silent")
+        assert [type(event) for event in core.events] == [ConnectionOpened, FrameReceived, ConnectionClosed]
+        shell.in_process.tell(b"echoed")  # an answer that nobody waits for
+        assert await shell.in_process.ask(b"hello") == b"hello"
+
+    run(test)
+
+
+def test_an_answer_is_a_copy() -> None:
+    async def test(shell: Shell, core: Core) -> None:
+        lent = bytearray(b"answer")
+
+        def step(event: Event, now_ms: int) -> list[Effect]:
+            core.events.append(event)
+            if isinstance(event, FrameReceived):
+                return [Reply(event.connection_id, [struct.pack(">i", len(lent)), memoryview(lent)])]
+            if isinstance(event, TurnEnd):
+                lent[:] = b"reused"
+            return []
+
+        core.step = step  # type: ignore[method-assign]
+        assert await shell.in_process.ask(b"hello") == b"answer"
+        core.events = [event for event in core.events if not isinstance(event, TurnEnd)]
+
+    run(test)

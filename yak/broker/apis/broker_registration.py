@@ -1,0 +1,63 @@
+"""BrokerRegistration (key 62, v3-4), from this process only: a guest is listed, or what is known of it is changed.
+
+In Kafka a broker tells the controller so that it is there. YAK brokers do that in the metadata store; this is the door for
+the metadata service, and brings in guests (`yak.cluster.guests`). It is not offered on the broker's port: no Kafka client
+asks for it, and a Kafka broker that joined by mistake would believe that it is a member.
+
+`incarnation_id` names the registration, one listener says where the guest is. With `previous_broker_epoch` (v3) the guest of
+that epoch is changed, else it is registered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.changes_waiting import ChangesWaiting
+from yak.cluster.guests import SECURITY_PROTOCOLS, Place, plan_change_guest, plan_register_guest
+from yak.errors import ErrorCode, PeerError
+from yak.seams.metadata_store import StoreRequest
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 62, "BrokerRegistration", range(3, 5)
+
+_TIMEOUT_MS = 10_000
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Ask the store; the answer has the guest's epoch."""
+    node_id = call.request.broker_id
+
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        error = results.get(node_id)
+        if error is not None:
+            return Now(_answer(error.error_code))
+        return Now(_answer(ErrorCode.none, waiting.values[node_id][0]["broker_epoch"]))
+
+    waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
+    try:
+        waiting.change(broker, node_id, _plan(broker, call.request))
+    except PeerError as error:
+        waiting.results[node_id] = error
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _plan(broker: Broker, request: Any) -> tuple[StoreRequest, ...]:
+    if request.cluster_id != broker.image.cluster_id:
+        raise PeerError(ErrorCode.inconsistent_cluster_id, "this is another cluster")
+    if len(request.listeners) != 1 or request.incarnation_id is None or request.broker_id < 0:
+        raise PeerError(ErrorCode.invalid_request, "a guest has an id, one listener, and an id of its registration")
+    (listener,) = request.listeners
+    if not 0 <= listener.security_protocol < len(SECURITY_PROTOCOLS):
+        raise PeerError(ErrorCode.invalid_request, "unknown security protocol")
+    place = Place(listener.host, listener.port, request.rack, SECURITY_PROTOCOLS[listener.security_protocol])
+    if request.previous_broker_epoch < 0:
+        return plan_register_guest(broker.image, request.broker_id, str(request.incarnation_id), place)
+    nonce = str(broker.dice.uuid4())
+    return plan_change_guest(broker.image, request.broker_id, request.previous_broker_epoch, place, nonce)
+
+
+def _answer(error_code: ErrorCode, broker_epoch: int = -1) -> Fields:
+    return {"error_code": error_code, "broker_epoch": broker_epoch}

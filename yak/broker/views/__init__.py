@@ -1,0 +1,1 @@
+"""What people and scrapers are shown of a broker: plain values, read from it between turns; nothing here changes it."""

@@ -1,0 +1,84 @@
+"""The cluster as one broker knows it: brokers, controller, store, and how many partitions are well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.views.health import HealthView
+from yak.cluster.image import BrokerInfo, Image
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+
+class ClusterView:
+    """Makes `GET /api/cluster`; what is counted over all partitions is counted once for an image."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._health = HealthView(broker)
+        self._image: Image | None = None
+        self._leaders: Counter[int] = Counter()
+        self._replicas: Counter[int] = Counter()
+        self._in_sync: Counter[int] = Counter()
+        self._reassigning = 0
+
+    def look(self) -> dict[str, Any]:
+        """The cluster as it is now."""
+        image = self._broker.image
+        self._count(image)
+        health = self._health.look()
+        return {
+            "cluster_id": image.cluster_id,
+            "told_by": self._broker.node_id,
+            "controller_id": health.controller_id,
+            "controller_epoch": image.controller_epoch,
+            "metadata_offset": image.offset,
+            "metadata_time_ms": image.timestamp_ms,
+            "incarnation": image.incarnation,
+            "redis": {"state": health.redis, "lost_ms": health.redis_lost_ms},
+            "brokers": [self._one(image, image.brokers[node_id]) for node_id in sorted(image.brokers)],
+            "topics": len(image.topics),
+            "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
+            "under_replicated": health.counts.under_replicated,
+            "unavailable": health.counts.unavailable,
+            "reassigning": self._reassigning,
+        }
+
+    def _one(self, image: Image, info: BrokerInfo) -> dict[str, Any]:
+        return {
+            "node_id": info.node_id,
+            "role": info.role,
+            "state": info.state.value,
+            "broker_epoch": info.broker_epoch,
+            "rack": info.rack,
+            "host": info.host,
+            "port": info.port,
+            "http_address": http_address(info),
+            "is_controller": info.node_id == image.controller_id,
+            "leaders": self._leaders[info.node_id],
+            "replicas": self._replicas[info.node_id],
+            "replicas_in_sync": self._in_sync[info.node_id],
+        }
+
+    def _count(self, image: Image) -> None:
+        if image is self._image:
+            return
+        self._image = image
+        self._leaders, self._replicas, self._in_sync = Counter(), Counter(), Counter()
+        self._reassigning = 0
+        for topic in image.topics.values():
+            for info in topic.partitions:
+                self._leaders[info.leader] += 1
+                self._replicas.update(info.replicas)
+                self._in_sync.update(info.isr)
+                self._reassigning += bool(info.adding_replicas or info.removing_replicas)
+
+
+def http_address(info: BrokerInfo) -> str | None:
+    """`http://HOST:PORT` of a broker; None where it answers no HTTP."""
+    if not info.http_port:
+        return None
+    host = f"[{info.host}]" if ":" in info.host else info.host
+    return f"http://{host}:{info.http_port}"

@@ -1,0 +1,184 @@
+"""What happened in the cluster, told from two images and what lies between them. Pure.
+
+    for happening in of_image(before, after, delta): ...
+
+Kinds are words with a dash; the word before it is the family (`broker-fenced` is of `broker`), by which listeners choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.records import NO_LEADER, BrokerState
+from yak.ids import NodeId
+
+_STATES = {
+    BrokerState.ACTIVE: ("broker-unfenced", "serves"),
+    BrokerState.FENCED: ("broker-fenced", "is fenced: it leads nothing and counts for no ISR"),
+    BrokerState.STOPPING: ("broker-stopping", "is stopping: its leaderships are moved away"),
+    BrokerState.CLOSED: ("broker-stopped", "has stopped in order"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event: its kind, words for people, the topic that it is about if there is one, and fields for programs."""
+
+    kind: str
+    message: str
+    topic: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def of_image(before: Image, after: Image, delta: Delta) -> Iterator[Happening]:
+    """What happened, causes first: brokers, the controller, then topics."""
+    for node_id in delta.brokers_changed:
+        yield from _broker(node_id, before.brokers.get(node_id), after.brokers.get(node_id))
+    if (before.controller_id, before.controller_epoch) != (after.controller_id, after.controller_epoch):
+        yield _controller(before, after)
+    for name, topic_id in delta.topics_removed:
+        yield Happening("topic-deleted", f"topic {name} is deleted", name, {"topic_id": str(topic_id)})
+    for name in delta.topics_changed:
+        yield from _topic(before.topics.get(name), after.topics[name], delta)
+    for resource in delta.configs_changed:
+        yield from _config(before, after, *resource)
+
+
+def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None) -> Iterator[Happening]:
+    if after is None:
+        yield Happening("broker-unregistered", f"broker {node_id} is unregistered", None, {"broker": node_id})
+        return
+    fields = {"broker": node_id, "broker_epoch": after.broker_epoch, "state": after.state.value}
+    is_new = before is None or before.broker_epoch != after.broker_epoch
+    if is_new:
+        where = {"host": after.host, "port": after.port, "http_port": after.http_port, "rack": after.rack}
+        yield Happening(
+            "broker-registered",
+            f"broker {node_id} registered as {after.role} at {after.host}:{after.port}",
+            None,
+            {**fields, **where, "role": after.role},
+        )
+    # a new registration begins fenced: that is no news
+    known = BrokerState.FENCED if before is None or is_new else before.state
+    if after.state is not known:
+        kind, words = _STATES[after.state]
+        yield Happening(kind, f"broker {node_id} {words}", None, fields)
+
+
+def _controller(before: Image, after: Image) -> Happening:
+    old, new = _named(before.controller_id), _named(after.controller_id)
+    words = f"broker {new} is the controller, after {old}" if new is not None else "there is no controller"
+    if old is None and new is not None:
+        words = f"broker {new} is the controller"
+    fields = {"from": old, "to": new, "controller_epoch": after.controller_epoch}
+    return Happening("controller-changed", words, None, fields)
+
+
+def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator[Happening]:
+    name, count = after.name, len(after.partitions)
+    if before is None or before.topic_id != after.topic_id:
+        factor = len(after.partitions[0].replicas) if after.partitions else 0
+        yield Happening(
+            "topic-created",
+            f"topic {name} is made: {count} partitions, {factor} replicas each",
+            name,
+            {"topic_id": str(after.topic_id), "partitions": count, "replication_factor": factor},
+        )
+        return
+    if len(before.partitions) != count:
+        yield Happening(
+            "topic-changed",
+            f"topic {name} has {count} partitions now, {len(before.partitions)} before",
+            name,
+            {"topic_id": str(after.topic_id), "partitions": count},
+        )
+    for info in delta.changed_partitions(after):
+        if info.partition < len(before.partitions):
+            yield from _partition(name, before.partitions[info.partition], info)
+
+
+def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Iterator[Happening]:
+    name = f"{topic}-{after.partition}"
+    fields: dict[str, Any] = {
+        "partition": after.partition,
+        "leader": _named(after.leader),
+        "leader_epoch": after.leader_epoch,
+        "partition_epoch": after.partition_epoch,
+    }
+    if (before.leader, before.leader_epoch) != (after.leader, after.leader_epoch):
+        yield Happening(
+            "leader-changed",
+            _leader_words(name, before, after),
+            topic,
+            {**fields, "from": _named(before.leader), "to": _named(after.leader)},
+        )
+    left = [node for node in before.isr if node not in after.isr]
+    joined = [node for node in after.isr if node not in before.isr]
+    if left or joined:
+        kind = "isr-changed" if left and joined else "isr-shrunk" if left else "isr-expanded"
+        isr = {"from": list(before.isr), "to": list(after.isr), "left": left, "joined": joined}
+        words = f"ISR of {name}: {_nodes(before.isr)} -> {_nodes(after.isr)}"
+        yield Happening(kind, words, topic, {**fields, **isr, "eligible_leaders": list(after.elr)})
+    yield from _reassignment(name, topic, fields, before, after)
+
+
+def _leader_words(name: str, before: PartitionInfo, after: PartitionInfo) -> str:
+    if after.leader == NO_LEADER:
+        return f"{name} has no leader, {before.leader} led it"
+    if before.leader == NO_LEADER:
+        return f"{name} is led by {after.leader} again, in epoch {after.leader_epoch}"
+    if before.leader == after.leader:
+        return f"{name} is led by {after.leader} in a new epoch, {after.leader_epoch}"
+    return f"{name} is led by {after.leader} in epoch {after.leader_epoch}, after {before.leader}"
+
+
+def _reassignment(
+    name: str, topic: str, fields: dict[str, Any], before: PartitionInfo, after: PartitionInfo
+) -> Iterator[Happening]:
+    old, new = ((each.adding_replicas, each.removing_replicas) for each in (before, after))
+    if old == new and before.replicas == after.replicas:
+        return
+    if any(new):
+        kind = "reassignment-started" if not any(old) else "reassignment-changed"
+        words = f"{name} is on its way to other replicas: adding {_nodes(new[0])}, removing {_nodes(new[1])}"
+    elif any(old):
+        kind, words = "reassignment-done", f"{name} has the replicas {_nodes(after.replicas)}"
+    else:
+        kind, words = "reassignment-done", f"{name} prefers its replicas as {_nodes(after.replicas)}"
+    replicas = {
+        "replicas": list(after.replicas),
+        "adding_replicas": list(after.adding_replicas),
+        "removing_replicas": list(after.removing_replicas),
+    }
+    yield Happening(kind, words, topic, {**fields, **replicas})
+
+
+def _config(before: Image, after: Image, resource_type: str, name: str) -> Iterator[Happening]:
+    old, new = _configs_of(before, resource_type, name), _configs_of(after, resource_type, name)
+    if old is None or new is None or old == new:
+        return  # of a topic that is new, or gone
+    changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
+    words = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
+    what = f"{resource_type} {name}" if name else "all brokers"
+    fields = {"resource_type": resource_type, "resource_name": name, "changed": changed}
+    yield Happening("config-changed", f"{what}: {words}", name if resource_type == "topic" else None, fields)
+
+
+def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str] | None:
+    if resource_type == "topic":
+        topic = image.topics.get(name)
+        return None if topic is None else topic.configs
+    if not name:
+        return image.default_broker_configs
+    return image.broker_configs.get(int(name), {}) if name.isascii() and name.isdigit() else None
+
+
+def _named(node_id: NodeId) -> NodeId | None:
+    return None if node_id == NO_LEADER else node_id
+
+
+def _nodes(nodes: tuple[NodeId, ...]) -> str:
+    return ",".join(map(str, nodes)) or "none"

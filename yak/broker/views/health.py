@@ -1,0 +1,183 @@
+"""Whether this broker is well, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from yak.cluster.image import Image, PartitionInfo, TopicInfo
+from yak.cluster.member_state import MemberState
+from yak.cluster.records import NO_LEADER
+from yak.config.topic_configs import resolve_log_config
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+RedisState = Literal["connected", "lost", "frozen"]
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionCounts:
+    """Of one image. `leaders` and `replicas` are this broker's; the other two count over the whole cluster."""
+
+    leaders: int = 0
+    replicas: int = 0
+    under_replicated: int = 0
+    unavailable: int = 0
+
+
+@dataclass(slots=True)
+class Health:
+    """`GET /health`."""
+
+    node_id: int
+    role: str
+    state: str
+    broker_epoch: int
+    cluster_id: str
+    controller_id: int | None
+    controller_epoch: int
+    is_controller: bool
+    metadata_offset: int
+    counts: PartitionCounts
+    redis: RedisState
+    redis_lost_ms: int | None
+    disks: list[dict[str, Any]]
+    own_reasons: list[str] = field(default_factory=list)
+    """What is wrong with this broker."""
+    cluster_reasons: list[str] = field(default_factory=list)
+    """What is wrong with the cluster: no reason to ask another broker instead."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients should be sent here."""
+        return not self.own_reasons
+
+    @property
+    def reasons(self) -> list[str]:
+        """All of them; empty when all is well."""
+        return self.own_reasons + self.cluster_reasons
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer's body."""
+        return {
+            "status": "unhealthy" if self.reasons else "ok",
+            "reasons": self.reasons,
+            "node_id": self.node_id,
+            "role": self.role,
+            "state": self.state,
+            "cluster_id": self.cluster_id,
+            "broker_epoch": self.broker_epoch,
+            "controller_id": self.controller_id,
+            "controller_epoch": self.controller_epoch,
+            "is_controller": self.is_controller,
+            "metadata_offset": self.metadata_offset,
+            "leaders": self.counts.leaders,
+            "replicas": self.counts.replicas,
+            "under_replicated": self.counts.under_replicated,
+            "unavailable": self.counts.unavailable,
+            "redis": {"state": self.redis, "lost_ms": self.redis_lost_ms},
+            "disks": self.disks,
+        }
+
+
+class HealthView:
+    """Makes `Health`; what is counted over all partitions is counted once for an image."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._image: Image | None = None
+        self._counts = PartitionCounts()
+
+    def look(self) -> Health:
+        """The broker as it is now."""
+        broker = self._broker
+        image, membership = broker.image, broker.metadata.membership
+        lost_ms = broker.metadata.store_lost_ms
+        redis: RedisState = "lost" if lost_ms is not None else "connected"
+        if membership.state is MemberState.FROZEN:
+            redis = "frozen"
+        health = Health(
+            node_id=broker.node_id,
+            role=broker.identity.role,
+            state=membership.state.value,
+            broker_epoch=membership.broker_epoch,
+            cluster_id=image.cluster_id,
+            controller_id=None if image.controller_id == -1 else image.controller_id,
+            controller_epoch=image.controller_epoch,
+            is_controller=membership.is_controller,
+            metadata_offset=image.offset,
+            counts=self.counts(),
+            redis=redis,
+            redis_lost_ms=None if lost_ms is None else max(0, broker.now_ms - lost_ms),
+            disks=[
+                {"index": index, "state": "online" if directory.failure is None else "offline"}
+                for index, directory in enumerate(broker.log_store.directories)
+            ],
+        )
+        health.own_reasons = self._own_reasons(health)
+        if health.counts.unavailable:
+            unavailable = f"{health.counts.unavailable} partitions have no leader, or too few replicas in sync"
+            health.cluster_reasons.append(unavailable)
+        return health
+
+    def counts(self) -> PartitionCounts:
+        """Over the image in force."""
+        image = self._broker.image
+        if image is not self._image:
+            self._image, self._counts = image, _count(self._broker, image)
+        return self._counts
+
+    def _own_reasons(self, health: Health) -> list[str]:
+        """A store that is away is not one: the data path goes on without it."""
+        broker = self._broker
+        reasons = []
+        if broker.maintenance.is_stopping:
+            reasons.append("this broker is stopping")
+        elif broker.metadata.membership.state is not MemberState.ACTIVE and health.redis != "lost":
+            why = broker.metadata.membership.reason
+            reasons.append(f"this broker is {health.state}" + (f": {why}" if why else ""))
+        offline = sum(disk["state"] == "offline" for disk in health.disks)
+        if offline:
+            reasons.append(f"{offline} of {len(health.disks)} data directories are offline")
+        return reasons
+
+
+def is_unavailable(info: PartitionInfo, min_isr: int) -> bool:
+    """Whether nothing can be written there with acks=all."""
+    return info.leader == NO_LEADER or len(info.isr) < min(min_isr, len(info.replicas))
+
+
+class MinIsrs:
+    """`min.insync.replicas` of topics in one image; few values are set, so few are worked out."""
+
+    def __init__(self, broker: Broker, image: Image) -> None:
+        self._dynamic = image.broker_configs.get(broker.node_id, {})
+        self._default = image.default_broker_configs
+        self._static = broker.config.static
+        self._known: dict[str | None, int] = {}
+
+    def of(self, topic: TopicInfo) -> int:
+        """That of a topic."""
+        value = topic.configs.get(_MIN_ISR)
+        found = self._known.get(value)
+        if found is None:
+            own = {} if value is None else {_MIN_ISR: value}
+            config = resolve_log_config(own, self._dynamic, self._default, self._static)
+            found = self._known[value] = config.min_insync_replicas
+        return found
+
+
+def _count(broker: Broker, image: Image) -> PartitionCounts:
+    leaders = replicas = under_replicated = unavailable = 0
+    node_id = broker.node_id
+    min_isrs = MinIsrs(broker, image)
+    for topic in image.topics.values():
+        min_isr = min_isrs.of(topic)
+        for info in topic.partitions:
+            leaders += info.leader == node_id
+            replicas += node_id in info.replicas
+            under_replicated += len(info.isr) < len(info.replicas)
+            unavailable += is_unavailable(info, min_isr)
+    return PartitionCounts(leaders, replicas, under_replicated, unavailable)

@@ -1,0 +1,182 @@
+"""Records of the metadata log as JSON, their fields named as KRaft's records name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from yak.broker.views.metadata_json import PLAINTEXT, STATUS, Json, seconds
+from yak.cluster.payload import BadRecord
+from yak.cluster.records import (
+    BrokerChange,
+    BrokerState,
+    ChangedPartition,
+    Cluster,
+    Config,
+    ControllerChange,
+    GuestChange,
+    NewPartition,
+    PartitionChange,
+    Partitions,
+    ProducerIds,
+    RegisterBroker,
+    RegisterGuest,
+    RemoveTopic,
+    Snapshot,
+    Topic,
+    UnregisterBroker,
+    parse,
+)
+from yak.seams.metadata_store import TailedRecord
+
+
+def record_json(record: TailedRecord) -> Json:
+    """A record: where and when it is, its kind, and what it says. One that a newer YAK wrote is told as it stands."""
+    try:
+        content = parse(record)
+        fields = _FIELDS[type(content)](content)
+    except BadRecord:
+        fields = dict(record.payload)
+    return {
+        "offset": record.offset,
+        "timestamp": seconds(record.timestamp_ms),
+        "kind": str(record.kind),
+        "hash": record.chain_hash,
+        "record": fields,
+    }
+
+
+def _cluster(said: Cluster) -> Json:
+    return {"clusterId": said.cluster_id, "incarnation": said.incarnation, "internalUUID": said.incarnation_id}
+
+
+def _register(said: RegisterBroker) -> Json:
+    return {
+        "brokerId": said.node_id,
+        "brokerHost": said.host,
+        "brokerPort": said.port,
+        "securityProtocol": PLAINTEXT,
+        "brokerStatus": STATUS[BrokerState.FENCED],
+        "rackId": said.rack,
+        "epoch": said.broker_epoch,
+        "internalUUID": said.boot_id,
+        "guest": False,
+        "role": said.role,
+        "httpPort": said.http_port,
+    }
+
+
+def _place(said: RegisterGuest | GuestChange, state: BrokerState) -> Json:
+    return {
+        "brokerId": said.node_id,
+        "brokerHost": said.host,
+        "brokerPort": said.port,
+        "securityProtocol": said.security_protocol,
+        "brokerStatus": STATUS[state],
+        "rackId": said.rack,
+        "epoch": said.broker_epoch,
+        "guest": True,
+    }
+
+
+def _register_guest(said: RegisterGuest) -> Json:
+    return {**_place(said, BrokerState.ACTIVE), "internalUUID": said.boot_id}
+
+
+def _unregister(said: UnregisterBroker) -> Json:
+    return {"brokerId": said.node_id, "epoch": said.broker_epoch, "brokerStatus": STATUS[BrokerState.CLOSED]}
+
+
+def _broker_change(said: BrokerChange) -> Json:
+    return {
+        "brokerId": said.node_id,
+        "epoch": said.broker_epoch,
+        "brokerStatus": STATUS[said.state],
+        "guest": False,
+    }
+
+
+def _topic(said: Topic) -> Json:
+    fields: Json = {"name": said.name, "topicUUID": str(said.topic_id), "numPartitions": said.partitions}
+    return fields if said.configs is None else {**fields, "configs": dict(said.configs)}
+
+
+def _state(said: NewPartition | ChangedPartition) -> Json:
+    return {
+        "ISR": [member.node_id for member in said.isr],
+        "leader": said.leader,
+        "leaderEpoch": said.leader_epoch,
+        "partitionEpoch": said.partition_epoch,
+    }
+
+
+def _partitions(said: Partitions) -> Json:
+    return {
+        "partitions": [
+            {
+                "partitionId": new.partition,
+                "topicUUID": str(said.topic_id),
+                "replicas": list(new.replicas),
+                "addingReplicas": [],
+                "removingReplicas": [],
+                **_state(new),
+            }
+            for new in said.partitions
+        ]
+    }
+
+
+def _partition_change(said: PartitionChange) -> Json:
+    return {
+        "partitions": [
+            {
+                "partitionId": change.partition,
+                "topicUUID": str(change.topic_id),
+                "replicas": None if change.replicas is None else list(change.replicas),
+                "addingReplicas": list(change.adding),
+                "removingReplicas": list(change.removing),
+                **_state(change),
+                "unclean": change.unclean,
+            }
+            for change in said.changes
+        ]
+    }
+
+
+def _config(said: Config) -> Json:
+    return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": dict(said.configs)}
+
+
+def _producer_ids(said: ProducerIds) -> Json:
+    return {
+        "brokerId": said.node_id,
+        "brokerEpoch": said.broker_epoch,
+        "producerId": said.first,
+        "nextProducerId": said.next_producer_id,
+    }
+
+
+def _controller(said: ControllerChange) -> Json:
+    return {
+        "controllerId": said.controller_id,
+        "controllerEpoch": said.controller_epoch,
+        "brokerEpoch": said.broker_epoch,
+    }
+
+
+_FIELDS: dict[type, Callable[[Any], Json]] = {
+    Cluster: _cluster,
+    RegisterBroker: _register,
+    RegisterGuest: _register_guest,
+    UnregisterBroker: _unregister,
+    BrokerChange: _broker_change,
+    GuestChange: lambda said: _place(said, said.state),
+    Topic: _topic,
+    RemoveTopic: lambda said: {"name": said.name, "topicUUID": str(said.topic_id)},
+    Partitions: _partitions,
+    PartitionChange: _partition_change,
+    Config: _config,
+    ProducerIds: _producer_ids,
+    ControllerChange: _controller,
+    Snapshot: lambda said: {"clusterId": said.content.get("cluster_id")},
+}

@@ -1,0 +1,133 @@
+"""How far the replicas of each partition are: a row for each partition, as `yak isr -o json` has them.
+
+A broker knows the log ends of all replicas only where it leads (the followers tell it with each fetch); elsewhere offsets are None
+until the leader was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from yak.broker.views.health import MinIsrs, is_unavailable
+from yak.cluster.image import PartitionInfo, TopicInfo
+from yak.cluster.records import NO_LEADER
+from yak.ids import NodeId, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.cluster.image import Image
+    from yak.replication.partition import Partition
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which partitions; with both `under_replicated` and `unavailable`, those of either kind."""
+
+    topic: str | None = None
+    under_replicated: bool = False
+    unavailable: bool = False
+    leader: NodeId | None = None
+
+    def is_wanted(self, info: PartitionInfo, min_isr: int) -> bool:
+        """Whether a partition is."""
+        if self.leader is not None and info.leader != self.leader:
+            return False
+        if not (self.under_replicated or self.unavailable):
+            return True
+        is_under = self.under_replicated and len(info.isr) < len(info.replicas)
+        return is_under or (self.unavailable and is_unavailable(info, min_isr))
+
+
+def rows(broker: Broker, wanted: Wanted) -> Iterator[Row]:
+    """A row for each partition in the image in force, by topic and number; offsets of those that this broker leads."""
+    image = broker.image
+    min_isrs = MinIsrs(broker, image)
+    for topic in _topics(image, wanted.topic):
+        min_isr = min_isrs.of(topic)
+        for info in topic.partitions:
+            if wanted.is_wanted(info, min_isr):
+                yield row(broker, topic, info)
+
+
+def _topics(image: Image, name: str | None) -> list[TopicInfo]:
+    if name is None:
+        return [image.topics[each] for each in sorted(image.topics)]
+    topic = image.topics.get(name)
+    return [] if topic is None else [topic]
+
+
+def row(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
+    """One partition: the contract of `yak isr -o json` (`yak.client.replication.PartitionReplicas.as_json`)."""
+    partition = led(broker, topic, info)
+    ends = {} if partition is None else partition.log_end_offsets()
+    return {
+        "topic": topic.name,
+        "partition": info.partition,
+        "leader": None if info.leader == NO_LEADER else info.leader,
+        "leader_epoch": info.leader_epoch,
+        "partition_epoch": info.partition_epoch,
+        "replicas": list(info.replicas),
+        "isr": list(info.isr),
+        "high_watermark": None if partition is None else partition.high_watermark,
+        "log_end_offsets": {str(node): _known(ends.get(node)) for node in info.replicas},
+    }
+
+
+def led(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Partition | None:
+    """The partition, if this broker leads it in the state of the image."""
+    if info.leader != broker.node_id:
+        return None
+    partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
+    if partition is None or not partition.is_leader or partition.log is None or partition.topic_id != topic.topic_id:
+        return None
+    return partition
+
+
+def _known(offset: Offset | None) -> Offset | None:
+    return None if offset is None or offset < 0 else offset
+
+
+def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
+    """One partition with everything that this broker knows of it; what only the leader knows is None on others."""
+    leads = led(broker, topic, info) is not None
+    found = row(broker, topic, info)
+    partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
+    log = None if partition is None or partition.topic_id != topic.topic_id else partition.log
+    min_isr = MinIsrs(broker, broker.image).of(topic)
+    found |= {
+        "topic_id": str(topic.topic_id),
+        "told_by": broker.node_id,
+        "isr_members": [{"node_id": node, "broker_epoch": epoch} for node, epoch in info.isr_members],
+        "eligible_leaders": list(info.elr),
+        "adding_replicas": list(info.adding_replicas),
+        "removing_replicas": list(info.removing_replicas),
+        "min_isr": min_isr,
+        "is_available": not is_unavailable(info, min_isr),
+        "log_start_offset": None if log is None else log.log_start_offset,
+        # without transactions every record below the high watermark is stable
+        "last_stable_offset": found["high_watermark"],
+        "size_bytes": None if log is None else log.size_bytes,
+        "segments": None if log is None else len(log.segments),
+        "recovery_point": None if log is None else log.recovery_point,
+        "followers": _followers(broker, partition) if leads and partition is not None else [],
+    }
+    return found
+
+
+def _followers(broker: Broker, partition: Partition) -> list[Row]:
+    end = partition.log_end_offset
+    return [
+        {
+            "node_id": state.node_id,
+            "broker_epoch": None if state.broker_epoch < 0 else state.broker_epoch,
+            "in_sync": state.node_id in partition.isr,
+            "log_end_offset": _known(state.log_end_offset),
+            "lag": None if state.log_end_offset < 0 else max(0, end - state.log_end_offset),
+            "last_caught_up_ms_ago": max(0, broker.now_ms - state.last_caught_up_ms),
+        }
+        for state in partition.replica_states.values()
+    ]

@@ -1,0 +1,117 @@
+"""From a request to its answer: route, guard, handler; every error as JSON, none with a traceback or a path."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+
+from yak.server import log
+from yak.server.http import guard
+from yak.server.http.context import Context
+from yak.server.http.problems import Problem
+from yak.server.http.replies import SECURITY_HEADERS, body_of
+from yak.server.http.route import Route
+from yak.server.http.routes import ROUTES
+from yak.server.http.serving import is_only_the_peer
+
+
+def make_app(context: Context, routes: Sequence[Route] | None = None) -> Starlette:
+    """The ASGI application on one broker; with other routes than the usual ones for tests."""
+    table = by_path(ROUTES if routes is None else routes)
+    app = Starlette(
+        routes=[StarletteRoute(path, _endpoint(context, each), methods=sorted(each)) for path, each in table.items()],
+        exception_handlers={HTTPException: _http_exception, Exception: partial(_bug, context)},
+    )
+    # A redirect from /health/ would name the Host that was asked for, whatever it is.
+    app.router.redirect_slashes = False
+    return app
+
+
+def by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
+    """The routes by path and method; paths without a parameter first, so that they win."""
+    table: dict[str, dict[str, Route]] = {}
+    for route in sorted(routes, key=lambda route: "{" in route.path):
+        methods = table.setdefault(route.path, {})
+        assert route.method not in methods, f"two routes are {route.method} {route.path}"
+        methods[route.method] = route
+    return table
+
+
+def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        route = table.get("GET" if request.method == "HEAD" else request.method)
+        try:
+            if route is None:  # OPTIONS and the like: Starlette has refused the others
+                raise Problem(405, "method-not-allowed", f"{request.method} is not served here")
+            guard.check(context, request, route)
+            response = await route.handler(context, request)
+        except Problem as problem:
+            response = problem_response(problem)
+        except ClientDisconnect:
+            response = Response(status_code=400)
+        except (trio.Cancelled, KeyboardInterrupt):
+            raise
+        except Exception as error:  # noqa: BLE001 - our bug: said in the log, not to the client
+            context.shell.counters.bugs += 1
+            log.write("error", "http-bug", {"method": request.method, "route": _shown(route)}, error=error)
+            response = problem_response(_internal_error())
+        for name, value in SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
+        return _head_of(response) if request.method == "HEAD" else response
+
+    return answer
+
+
+def problem_response(problem: Problem) -> Response:
+    """A problem as the answer that it is."""
+    body, headers = body_of(problem)
+    return Response(body, status_code=problem.status, headers=dict(headers))
+
+
+def _head_of(response: Response) -> Response:
+    """The same without its body: a stream would never end, and nobody would see it."""
+    head = Response(status_code=response.status_code)
+    head.raw_headers = response.raw_headers
+    head.background = response.background
+    return head
+
+
+def _shown(route: Route | None) -> str:
+    return "" if route is None else route.path
+
+
+def _internal_error() -> Problem:
+    return Problem(500, "internal-error", "this broker made a mistake", "its log says more; please report it")
+
+
+async def _http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        problem = Problem(
+            404, "not-found", f"there is no {request.scope['path'][:128]}", "GET /docs lists what there is"
+        )
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        problem = Problem(
+            405,
+            "method-not-allowed",
+            f"{request.method} is not served here",
+            f"use {allowed}",
+            headers={"allow": allowed},
+        )
+    else:
+        problem = Problem(error.status_code, "bad-request", str(error.detail))
+    return problem_response(problem)
+
+
+async def _bug(context: Context, request: Request, error: Exception) -> Response:
+    """Raised while an answer was sent, or by routing."""
+    if not is_only_the_peer(error):
+        context.shell.counters.bugs += 1
+        log.write("error", "http-bug", {"method": request.method}, error=error)
+    return problem_response(_internal_error())

@@ -1,0 +1,233 @@
+"""One connection of HTTP: Hypercorn's server and protocol, made stricter and with deadlines that they do not have.
+
+- A head must be whole in time: `head_deadline_ms` from its first byte, or from the connection's start for the first one.
+- Whatever h11 refuses is answered as a problem in JSON.
+- HTTP/2 and WebSockets are not spoken: no route needs them, and they would go past the bounds on heads.
+- A body that no handler reads holds up nobody (Hypercorn waits for ever to hand it over).
+- At the end what the peer still sends is read and thrown away for a moment: closing a socket with unread bytes resets the
+  connection, and the peer would lose the answer that says why.
+"""
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, Final
+
+import h11
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.utils import parse_socket_addr
+
+from yak.server.http.context import HttpLimits
+from yak.server.http.patient import STREAM, PatientStream
+from yak.server.http.problems import Problem
+from yak.server.http.replies import body_of
+from yak.server.http.strict import StrictConnection
+
+RECEIVE_BYTES: Final = 16 * 1024
+_LINGER_SECONDS: Final = 1.0
+_LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+class HttpConnection(TCPServer):
+    """Serves one peer until one side ends."""
+
+    protocol: "StrictProtocol"  # type: ignore[assignment]
+    stream: PatientStream  # type: ignore[assignment]
+
+    def __init__(
+        self, limits: HttpLimits, app: AppWrapper, config: Config, worker: WorkerContext, stream: PatientStream
+    ) -> None:
+        super().__init__(app, config, worker, ConnectionState({STREAM: stream}), stream)  # type: ignore[arg-type]
+        self._limits = limits
+        self._is_ending = False
+        self._head_since: float | None = trio.current_time()
+        self._reading = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Serve; the stream is closed at the end."""
+        try:
+            socket = self.stream.socket
+            client = parse_socket_addr(socket.family, socket.getpeername())
+            server = parse_socket_addr(socket.family, socket.getsockname())
+            async with _Tasks() as tasks:
+                self._task_group = tasks
+                self.protocol = StrictProtocol(
+                    self.app,
+                    self.config,
+                    self.context,
+                    tasks,
+                    ConnectionState(self.state),
+                    False,
+                    client,
+                    server,
+                    self.protocol_send,
+                )
+                await self.idle_task.restart(tasks, self._idle_timeout)
+                with self._reading:
+                    await self._read_data()
+                await self.idle_task.stop()
+                await self.protocol.handle(Closed())
+        except OSError:
+            pass
+        finally:
+            self.stream.drop()
+
+    async def protocol_send(self, event: Event) -> None:
+        """As of Hypercorn, but a send may be cancelled: else a peer that takes nothing would hold up the broker's stop."""
+        if not isinstance(event, RawData):
+            await super().protocol_send(event)
+            return
+        async with self.send_lock:
+            try:
+                await self.stream.send_all(event.data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                await self.protocol.handle(Closed())
+
+    async def _read_data(self) -> None:
+        thrown_away = 0
+        while thrown_away <= _LINGER_BYTES_MAX:
+            try:
+                with trio.fail_at(self._head_deadline()):
+                    data = await self.stream.receive_some(RECEIVE_BYTES)
+            except trio.TooSlowError:
+                await self._head_is_late()
+                continue
+            except (trio.ClosedResourceError, trio.BrokenResourceError):
+                data = b""
+            if self._is_ending:
+                thrown_away += len(data)
+            else:
+                await self.protocol.handle(RawData(data))
+            if not data:
+                return
+
+    def _head_deadline(self) -> float:
+        if self._is_ending or not self.protocol.awaits_head:
+            self._head_since = None
+            return inf
+        if self._head_since is None:
+            if not self.protocol.is_within_head:
+                return inf
+            self._head_since = trio.current_time()
+        return self._head_since + self._limits.head_deadline_ms / 1000
+
+    async def _head_is_late(self) -> None:
+        if self.protocol.is_within_head:
+            seconds = self._limits.head_deadline_ms / 1000
+            problem = Problem(408, "head-too-slow", f"the head of the request was not whole in {seconds:g} s", "")
+            await self.protocol.tell(problem)
+        await self._close()
+
+    async def _close(self) -> None:
+        """No more is said; what is still sent is thrown away by the task that reads, for a moment."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        self._reading.deadline = trio.current_time() + _LINGER_SECONDS
+        try:
+            await self.stream.send_eof()
+        except (trio.BrokenResourceError, trio.BusyResourceError, trio.ClosedResourceError):
+            self.stream.drop()
+
+    async def _initiate_server_close(self) -> None:
+        await self.protocol.handle(Closed())
+        await self._close()
+
+
+class StrictProtocol(H11Protocol):
+    """HTTP/1.1 and nothing else; errors are problems."""
+
+    connection: StrictConnection
+
+    def __init__(self, app: AppWrapper, config: Config, *more: Any) -> None:
+        super().__init__(app, config, *more)
+        self.connection = StrictConnection(config.h11_max_incomplete_size)
+        self._has_asked = False
+
+    @property
+    def is_within_head(self) -> bool:
+        """Whether a request has begun and its head is not whole."""
+        return self.connection.is_within_head
+
+    @property
+    def awaits_head(self) -> bool:
+        """Whether what comes next belongs to the head of a request."""
+        return self.connection.their_state is h11.IDLE
+
+    async def tell(self, problem: Problem) -> None:
+        """Answer instead of a handler."""
+        self.connection.problem = problem
+        await self._send_error_response(problem.status)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        problem = self.connection.explain(status_code)
+        body, headers = body_of(problem)
+        headers += [("connection", "close"), ("content-length", str(len(body)))]
+        await self._send_h11_event(
+            h11.Response(
+                status_code=problem.status,
+                headers=[
+                    *((name.encode(), value.encode("latin-1")) for name, value in headers),
+                    *self.config.response_headers("h11"),
+                ],
+            )
+        )
+        if self.connection.method != b"HEAD":
+            await self._send_h11_event(h11.Data(data=body))
+        await self._send_h11_event(h11.EndOfMessage())
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """An upgrade to h2c may be ignored (RFC 9110 section 7.8), and is: curl --http2 then goes on with HTTP/1.1."""
+
+
+class _Tasks(TaskGroup):
+    """Hypercorn's, with an inbox for each handler that can be closed."""
+
+    async def spawn_app(
+        self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        assert self._nursery is not None
+        inbox = _Inbox(config.max_app_queue_size)
+        self._nursery.start_soon(_run, app, scope, inbox, send)
+        return inbox.put
+
+
+class _Inbox:
+    """What a handler receives. Once the peer is gone nobody waits to put, and whoever takes is told at once."""
+
+    def __init__(self, size: int) -> None:
+        self._put, self._take = trio.open_memory_channel[Any](size)
+
+    async def put(self, message: Any) -> None:
+        if message["type"] == "http.disconnect":
+            self._put.close()
+            return
+        try:
+            await self._put.send(message)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            return
+
+    async def take(self) -> Any:
+        try:
+            return await self._take.receive()
+        except trio.EndOfChannel:
+            return {"type": "http.disconnect"}
+
+    def close(self) -> None:
+        self._take.close()
+
+
+async def _run(app: AppWrapper, scope: Any, inbox: _Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
+    try:
+        await app(scope, inbox.take, send, trio.to_thread.run_sync, trio.from_thread.run)
+    except Exception:  # noqa: BLE001, S110 - the application has written it to the log and raised it again for us to see
+        pass
+    finally:
+        inbox.close()
+        await send(None)

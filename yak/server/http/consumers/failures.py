@@ -1,0 +1,110 @@
+"""The REST proxy's errors, as its clients look for them, in one object with ours.
+
+    {"error": "unknown-instance", "message": "...", "hint": "...", "error_code": 40403}
+
+The codes are kafka-rest's (Errors.java) and rest-utils' (KafkaExceptionMapper.java); an error that has none of its own
+has the HTTP status, as there. Where the proxy answers 500 for what a client did or can wait for, we say 4xx or 503, with
+the proxy's code.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from yak.server.http.problems import Problem
+
+UNPROCESSABLE: Final = 422
+
+
+class _Kind(NamedTuple):
+    status: int
+    code: int
+    slug: str
+    hint: str
+
+
+_REBALANCING: Final = _Kind(
+    409, 40903, "rebalancing", "the group is giving partitions out anew: read records, then go on from there"
+)
+_UNREACHABLE: Final = _Kind(503, 50003, "broker-unreachable", "a broker is away or busy: try again in a moment")
+_UNKNOWN_TOPIC: Final = _Kind(404, 40401, "unknown-topic-or-partition", "GET /topics lists what there is")
+_FORBIDDEN: Final = _Kind(403, 40301, "forbidden", "")
+_NO_OFFSET: Final = _Kind(
+    409,
+    40903,
+    "no-offset",
+    "auto.offset.reset is none, and nothing is committed: POST .../positions says where to begin",
+)
+_KINDS: Final = {
+    "UNKNOWN_TOPIC_OR_PART": _UNKNOWN_TOPIC,
+    "_UNKNOWN_TOPIC": _UNKNOWN_TOPIC,
+    "UNKNOWN_TOPIC_ID": _UNKNOWN_TOPIC,
+    "_UNKNOWN_PARTITION": _Kind(404, 40402, "unknown-topic-or-partition", "GET /topics/{name} lists its partitions"),
+    "REBALANCE_IN_PROGRESS": _REBALANCING,
+    "ILLEGAL_GENERATION": _REBALANCING,
+    "UNKNOWN_MEMBER_ID": _REBALANCING,
+    "STALE_MEMBER_EPOCH": _REBALANCING,
+    "FENCED_MEMBER_EPOCH": _REBALANCING,
+    "_STATE": _REBALANCING,
+    "INCONSISTENT_GROUP_PROTOCOL": _Kind(
+        409, 40903, "other-protocol", "the members of this group share partitions in another way: take another group"
+    ),
+    "_AUTO_OFFSET_RESET": _NO_OFFSET,
+    "_NO_OFFSET": _NO_OFFSET,
+    "OFFSET_METADATA_TOO_LARGE": _Kind(422, 422, "metadata-too-large", "commit shorter metadata"),
+    "INVALID_TOPIC_EXCEPTION": _Kind(400, 40002, "bad-topic", ""),
+    "TOPIC_AUTHORIZATION_FAILED": _FORBIDDEN,
+    "GROUP_AUTHORIZATION_FAILED": _FORBIDDEN,
+    "_TRANSPORT": _UNREACHABLE,
+    "_ALL_BROKERS_DOWN": _UNREACHABLE,
+    "_TIMED_OUT": _UNREACHABLE,
+    "_TIMED_OUT_QUEUE": _UNREACHABLE,
+    "_WAIT_COORD": _UNREACHABLE,
+    "_RESOLVE": _UNREACHABLE,
+}
+"""By librdkafka's name of an error; a retriable one that is not here is as if the broker was away."""
+_OTHER: Final = _Kind(500, 50002, "kafka-error", "the broker's log may say more")
+
+
+def refusal(status: int, code: int, slug: str, message: str, hint: str = "") -> Problem:
+    """A problem with the proxy's code."""
+    return Problem(status, slug, message, hint, more={"error_code": code})
+
+
+def unprocessable(message: str, hint: str) -> Problem:
+    """What is JSON and makes no sense here."""
+    return refusal(UNPROCESSABLE, UNPROCESSABLE, "bad-body", message, hint)
+
+
+def bad_config(message: str, hint: str) -> Problem:
+    """An instance that cannot be as it was asked for."""
+    return refusal(UNPROCESSABLE, 42204, "bad-config", f"no consumer can be made of this: {message}", hint)
+
+
+def unknown_instance() -> Problem:
+    """It never was, or was deleted, or nobody used it for too long."""
+    return refusal(
+        404,
+        40403,
+        "unknown-instance",
+        "there is no such consumer instance in this broker",
+        "POST /consumers/{group} makes one; an idle one is closed, and each lives in the broker that made it: use its base_uri",
+    )
+
+
+def illegal_state(message: str, hint: str) -> Problem:
+    """Not now, or not in this order."""
+    return refusal(409, 40903, "illegal-state", message, hint)
+
+
+def kafka_failure(error: Any, what: str) -> Problem:
+    """The problem that an error of librdkafka is (a KafkaError); `what` could not be done."""
+    kind = _KINDS.get(error.name())
+    if kind is None:
+        kind = _UNREACHABLE if error.retriable() else _OTHER
+    return refusal(kind.status, kind.code, kind.slug, f"{what}: {error.str()}", kind.hint)
+
+
+def with_code(problem: Problem, media_type: str) -> Problem:
+    """Any problem as the proxy's clients want it: with a code, in their content type."""
+    problem.more.setdefault("error_code", problem.status)
+    problem.headers["content-type"] = media_type
+    return problem

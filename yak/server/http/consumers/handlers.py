@@ -1,0 +1,302 @@
+"""What answers the routes under `/consumers` (kafka-rest's ConsumersResource.java); `routes.consumers` has the table."""
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.ids import TopicPartition
+from yak.server.http.bodies import (
+    INT64_MAX,
+    body_pieces,
+    json_body,
+    query_integer,
+    query_text,
+    refuse_unknown_query,
+    text_of,
+)
+from yak.server.http.consumers import places
+from yak.server.http.consumers.content_types import V2, answer_type, check_body_type, records_type
+from yak.server.http.consumers.failures import illegal_state, with_code
+from yak.server.http.consumers.instances import Instance, Instances
+from yak.server.http.consumers.reading import read
+from yak.server.http.consumers.settings import HINT as SETTINGS_HINT
+from yak.server.http.consumers.settings import check_group, settings_of
+from yak.server.http.context import Context, HttpLimits
+from yak.server.http.problems import Problem
+from yak.server.options import bracketed
+
+_WAIT_MS: Final = 1_000
+"""The proxy's `consumer.request.timeout.ms`."""
+_Work = Callable[[Context, Request, str], Awaitable[Response]]
+
+
+def _as_the_proxy(work: _Work) -> Callable[[Context, Request], Awaitable[Response]]:
+    """A handler whose answers and errors have the content type that was asked for, and errors the proxy's code."""
+
+    @wraps(work)
+    async def handler(context: Context, request: Request) -> Response:
+        media_type = V2
+        try:
+            media_type = answer_type(request)
+            return await work(context, request, media_type)
+        except Problem as problem:
+            raise with_code(problem, media_type) from None
+
+    return handler
+
+
+def _instances(context: Context) -> Instances:
+    found = context.parts.get("consumers")
+    if found is None:
+        found = context.parts["consumers"] = Instances(context)
+    assert isinstance(found, Instances)
+    return found
+
+
+def _key(request: Request) -> tuple[str, str]:
+    return request.path_params["group"], request.path_params["instance"]
+
+
+async def _body(context: Context, request: Request, hint: str, *, optional: bool = False) -> Any:
+    check_body_type(request)
+    async with json_body(context, request, hint=hint, optional=optional) as body:
+        return body
+
+
+def _answer(value: Any, media_type: str) -> Response:
+    return Response(text_of(value) + b"\n", media_type=media_type)
+
+
+def _done() -> Response:
+    return Response(status_code=204)
+
+
+# --------------------------------------------------------------------------------------------------- begin and end
+
+
+@_as_the_proxy
+async def create(context: Context, request: Request, media_type: str) -> Response:
+    """Make an instance."""
+    refuse_unknown_query(request, ())
+    group = request.path_params["group"]
+    check_group(group)
+    body = await _body(context, request, SETTINGS_HINT, optional=True)
+    instance = await _instances(context).create(group, settings_of(body, context.limits.consumer_wait_ms_max))
+    host = request.headers.get("host") or f"{bracketed(context.advertised_host)}:{context.http_port}"
+    path = f"/consumers/{quote(group, safe='')}/instances/{quote(instance.name, safe='')}"
+    made = {"instance_id": instance.name, "base_uri": f"{request.scope['scheme']}://{host}{path}"}
+    return _answer(made, media_type)
+
+
+@_as_the_proxy
+async def delete(context: Context, request: Request, _media_type: str) -> Response:
+    """Close an instance: it leaves its group at once."""
+    refuse_unknown_query(request, ())
+    await _instances(context).delete(*_key(request))
+    return _done()
+
+
+# --------------------------------------------------------------------------------------------------- what is read
+
+
+@_as_the_proxy
+async def subscribe(context: Context, request: Request, _media_type: str) -> Response:
+    """Share topics with the other members of the group."""
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    instances.find(*_key(request))
+    wanted = places.subscription_of(await _body(context, request, places.SUBSCRIPTION_HINT))
+    source = "topics" if wanted.pattern is None else "pattern"
+    async with instances.exclusively(*_key(request)) as instance:
+        if instance.source not in ("nothing", source):
+            raise _exclusive(instance)
+        instance.pattern, instance.topics_seen = wanted.pattern, None
+        if wanted.pattern is not None:
+            instance.source = "pattern"
+            await instances.move(instances.follow_pattern, instance)
+        else:
+            await instances.move(instance.consumer.subscribe, wanted.topics)
+            instance.topics, instance.source = wanted.topics, "topics" if wanted.topics else "nothing"
+    return _done()
+
+
+@_as_the_proxy
+async def subscription(context: Context, request: Request, media_type: str) -> Response:
+    """The topics that are subscribed to, for a pattern those that it means now."""
+    refuse_unknown_query(request, ())
+    return _answer({"topics": list(_instances(context).find(*_key(request)).topics)}, media_type)
+
+
+@_as_the_proxy
+async def unsubscribe(context: Context, request: Request, _media_type: str) -> Response:
+    """Leave the group, or give up what was assigned; the instance stays."""
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    async with instances.exclusively(*_key(request)) as instance:
+        await instances.move(instance.consumer.unsubscribe)
+        _reads_nothing(instance)
+    return _done()
+
+
+@_as_the_proxy
+async def assign(context: Context, request: Request, _media_type: str) -> Response:
+    """Read partitions without sharing them."""
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    instances.find(*_key(request))
+    wanted = places.partitions_of(await _body(context, request, places.PARTITIONS_HINT))
+    async with instances.exclusively(*_key(request)) as instance:
+        if instance.source not in ("nothing", "partitions"):
+            raise _exclusive(instance)
+        places.require_known(wanted, partition_counts(context))
+        if wanted:
+            await instances.move(instance.consumer.assign, wanted)
+            instance.source = "partitions"
+        else:
+            await instances.move(instance.consumer.unsubscribe)
+            _reads_nothing(instance)
+    return _done()
+
+
+@_as_the_proxy
+async def assignments(context: Context, request: Request, media_type: str) -> Response:
+    """The partitions that are read now, by the group's decision or as assigned."""
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    found = instances.find(*_key(request)).consumer.assignment()
+    return _answer({"partitions": [{"topic": topic, "partition": number} for topic, number in found]}, media_type)
+
+
+def _reads_nothing(instance: Instance) -> None:
+    instance.source, instance.topics, instance.pattern = "nothing", (), None
+
+
+def _exclusive(instance: Instance) -> Problem:
+    return illegal_state(
+        "an instance reads topics by name, topics by pattern, or partitions: one of these at a time",
+        f"this instance has {instance.source}: DELETE .../subscription first",
+    )
+
+
+def partition_counts(context: Context) -> Callable[[str], int | None]:
+    """How many partitions a topic has, by the image in force."""
+    topics = context.broker.image.topics
+
+    def count(topic: str) -> int | None:
+        info = topics.get(topic)
+        return None if info is None else len(info.partitions)
+
+    return count
+
+
+# ------------------------------------------------------------------------------------------------------- records
+
+
+@_as_the_proxy
+async def records(context: Context, request: Request, _media_type: str) -> Response:
+    """Records that this instance did not have yet; an empty list when none came in time."""
+    if request.method == "HEAD":  # which every GET has, and nobody expects to lose records by
+        raise Problem(405, "method-not-allowed", "HEAD would take records and show none", "use GET")
+    refuse_unknown_query(request, ("timeout", "max_bytes"))
+    asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
+    asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
+    instances = _instances(context)
+    data_format = instances.find(*_key(request)).settings.data_format
+    media_type = records_type(request, data_format)
+    async for _ in body_pieces(context, request, bytes_max=0):
+        pass  # none may come, and what follows is the client's going away
+    async with instances.exclusively(*_key(request)) as instance:
+        if instance.source == "nothing":
+            raise illegal_state("this instance reads nothing yet", "POST .../subscription first")
+        wait_s = _wait_ms(asked_ms, instance.settings.wait_ms, context.limits) / 1000
+        bytes_max = context.limits.consumer_answer_bytes_max
+        if 0 < asked_bytes < bytes_max:
+            bytes_max = asked_bytes
+        body = await read(instances, instance, request, wait_s, bytes_max)
+    return Response(body, media_type=media_type)
+
+
+def _wait_ms(asked_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
+    """`timeout` counts when it is shorter than the instance's own (KafkaConsumerReadTask.java); without that, as it is."""
+    if asked_ms <= 0:
+        return own_ms or _WAIT_MS
+    return min(asked_ms, own_ms or limits.consumer_wait_ms_max)
+
+
+# ------------------------------------------------------------------------------------------- offsets and positions
+
+
+@_as_the_proxy
+async def commit(context: Context, request: Request, media_type: str) -> Response:
+    """Commit what was processed: the offsets of the last records, or with an empty body all that was read."""
+    refuse_unknown_query(request, ("async",))
+    waits = query_text(request, "async") or "false"
+    if waits not in ("true", "false"):
+        raise Problem(400, "bad-parameter", f"async={waits[:64]!r} is neither true nor false", "leave it out to wait")
+    instances = _instances(context)
+    instances.find(*_key(request))
+    marks = places.offsets_of(await _body(context, request, places.OFFSETS_HINT, optional=True))
+    if marks is not None:
+        places.require_known(marks, partition_counts(context))
+        marks = {each: places.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
+    async with instances.exclusively(*_key(request)) as instance:
+        await instances.move(lambda: instance.consumer.commit(marks, waits=waits == "false"))
+    return _answer([], media_type)
+
+
+@_as_the_proxy
+async def committed(context: Context, request: Request, media_type: str) -> Response:
+    """What the group has committed, whoever did."""
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    instance = instances.find(*_key(request))
+    body = await _body(context, request, places.PARTITIONS_HINT, optional=True)
+    wanted = None if body is None else places.partitions_of(body)
+    if wanted is not None:
+        places.require_known(wanted, partition_counts(context))
+    found = await instances.look(instance, instance.consumer.committed, wanted)
+    offsets = [
+        {"topic": each.topic, "partition": each.partition, "offset": mark.offset, "metadata": mark.metadata}
+        for each, mark in sorted(found.items())
+    ]
+    return _answer({"offsets": offsets}, media_type)
+
+
+@_as_the_proxy
+async def seek(context: Context, request: Request, _media_type: str) -> Response:
+    """Go on at offsets, or at the first records of a time."""
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    instances.find(*_key(request))
+    wanted = places.positions_of(await _body(context, request, places.POSITIONS_HINT))
+    async with instances.exclusively(*_key(request)) as instance:
+        consumer = instance.consumer
+        # As in the proxy, a time wins over an offset of the same partition.
+        await instances.move(lambda: consumer.seek(wanted.offsets | consumer.offsets_at(wanted.times_ms)))
+    return _done()
+
+
+async def _seek_to(context: Context, request: Request, name: str) -> Response:
+    refuse_unknown_query(request, ())
+    instances = _instances(context)
+    instances.find(*_key(request))
+    wanted: list[TopicPartition] = places.partitions_of(await _body(context, request, places.PARTITIONS_HINT))
+    async with instances.exclusively(*_key(request)) as instance:
+        await instances.move(getattr(instance.consumer, name), wanted)
+    return _done()
+
+
+@_as_the_proxy
+async def seek_to_beginning(context: Context, request: Request, _media_type: str) -> Response:
+    """Go on at the first records that there are."""
+    return await _seek_to(context, request, "seek_to_beginning")
+
+
+@_as_the_proxy
+async def seek_to_end(context: Context, request: Request, _media_type: str) -> Response:
+    """Go on behind the last records."""
+    return await _seek_to(context, request, "seek_to_end")

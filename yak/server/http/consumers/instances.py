@@ -1,0 +1,280 @@
+"""All instances of this broker: how many there may be, who uses them, which are idle, and their end.
+
+An instance answers one request at a time that moves it; a second one gets 409 at once instead of waiting for a long poll.
+What only looks is answered at any time, and DELETE ends what is under way. Every second the idle ones are tended, so that a
+group can give partitions out anew without waiting for them, and those that nobody used for long are closed.
+"""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import trio
+
+from yak.groups.consumer.regexes import matching
+from yak.protocol.topic_names import is_internal
+from yak.server import log
+from yak.server.http.consumers.failures import refusal, unknown_instance
+from yak.server.http.consumers.kafka_consumer import KafkaConsumer
+from yak.server.http.consumers.settings import Settings
+from yak.server.http.context import Context
+from yak.server.http.problems import Problem
+from yak.server.options import bracketed
+
+TEND_SECONDS: Final = 1.0
+_CLOSE_SECONDS_MAX: Final = 5.0
+_LOOKS_MAX: Final = 8
+"""At once, of all instances: those beyond wait, and hold up only each other."""
+Source: TypeAlias = Literal["nothing", "topics", "pattern", "partitions"]
+_Key: TypeAlias = tuple[str, str]
+_T = TypeVar("_T")
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """One consumer of a group."""
+
+    group: str
+    name: str
+    settings: Settings
+    consumer: KafkaConsumer
+    used_at: float
+    """On Trio's clock: when the last request began or ended."""
+    polled_at: float = 0.0
+    """When librdkafka was last asked for records, on the same clock."""
+    source: Source = "nothing"
+    topics: tuple[str, ...] = ()
+    """What is subscribed to, for a pattern what it means now."""
+    pattern: str | None = None
+    topics_seen: object = None
+    """The image's topics that the pattern was last compared with."""
+    is_open: bool = False
+    is_busy: bool = False
+    """A request that moves it is under way."""
+    is_gone: bool = False
+    looks: int = 0
+    """Threads that look at the consumer, besides the one whose turn it is."""
+    turn: trio.Lock = field(default_factory=trio.Lock)
+    unused: trio.Event = field(default_factory=trio.Event)
+    closed: trio.Event = field(default_factory=trio.Event)
+
+
+class Instances:
+    """The table, by group and name."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._table: dict[_Key, Instance] = {}
+        self._closing: dict[Instance, None] = {}
+        self._is_tending = False
+        self._is_stopping = False
+        # One thread for each, so that no long poll of one waits for that of another, and one to tend them.
+        self._threads = trio.CapacityLimiter(context.limits.consumers_max + 1)
+        self._look_threads = trio.CapacityLimiter(_LOOKS_MAX)
+        context.at_stop.append(self.close_all)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    # --------------------------------------------------------------------------------------------- begin and end
+
+    async def create(self, group: str, settings: Settings) -> Instance:
+        """Make an instance. Raises Problem: 40902 for a name that is taken, 42901 when there are too many, 503."""
+        name = settings.name or f"rest-consumer-{self._context.broker.node_id}-{uuid.uuid4()}"
+        self._check_room(group, name)
+        instance = Instance(group, name, settings, KafkaConsumer(settings), trio.current_time())
+        self._table[group, name] = instance
+        try:
+            async with instance.turn:
+                opening = partial(instance.consumer.open, self._bootstrap(), group, f"yak-http-{name}"[:255])
+                await trio.to_thread.run_sync(opening, limiter=self._threads)
+        except BaseException:
+            self._start_closing(instance)
+            raise
+        instance.is_open = True
+        instance.used_at = trio.current_time()
+        if not self._is_tending:
+            self._is_tending = True
+            self._context.shell.nursery.start_soon(self._tend)
+        return instance
+
+    def _check_room(self, group: str, name: str) -> None:
+        limits = self._context.limits
+        if self._is_stopping:
+            raise refusal(503, 50302, "stopping", "this broker is stopping", "ask another one")
+        if (group, name) in self._table:
+            raise refusal(
+                409,
+                40902,
+                "instance-exists",
+                "the group has an instance of this name in this broker already",
+                "take another name, or none; DELETE the old one first",
+            )
+        # Those that are still closing have their threads and memory.
+        if len(self._table) + len(self._closing) >= limits.consumers_max:
+            raise _too_many(f"this broker has {limits.consumers_max} instances", "ask another broker, or DELETE some")
+        if sum(held == group for held, _ in self._table) >= limits.consumers_per_group_max:
+            raise _too_many(f"the group has {limits.consumers_per_group_max} instances in this broker", "DELETE some")
+
+    def _bootstrap(self) -> str:
+        broker = self._context.broker
+        info = broker.image.brokers[broker.node_id]
+        return f"{bracketed(info.host)}:{info.port}"
+
+    async def delete(self, group: str, name: str) -> None:
+        """Take it away; what is under way ends. When this returns it has left its group, or could not within seconds."""
+        instance = self.find(group, name)
+        self._start_closing(instance)
+        with trio.move_on_after(_CLOSE_SECONDS_MAX):
+            await instance.closed.wait()
+
+    async def close_all(self) -> None:
+        """The broker stops: every instance leaves its group, so that the others need not wait for it."""
+        self._is_stopping = True
+        for instance in list(self._table.values()):
+            self._start_closing(instance)
+        for instance in list(self._closing):
+            await instance.closed.wait()
+
+    def _start_closing(self, instance: Instance) -> None:
+        instance.is_gone = True
+        instance.consumer.end_soon()
+        del self._table[instance.group, instance.name]
+        self._closing[instance] = None
+        self._context.shell.nursery.start_soon(self._close, instance)
+
+    async def _close(self, instance: Instance) -> None:
+        try:
+            async with instance.turn:
+                if instance.looks:
+                    await instance.unused.wait()
+                await trio.to_thread.run_sync(instance.consumer.close, limiter=self._threads, abandon_on_cancel=True)
+        except Exception as error:  # noqa: BLE001 - our bug: said in the log, the broker lives on
+            self._note_bug(error)
+        finally:
+            del self._closing[instance]
+            instance.closed.set()
+            self._pass_on_log(instance)
+
+    # --------------------------------------------------------------------------------------------------- use
+
+    def find(self, group: str, name: str) -> Instance:
+        """Raises Problem 40403. Whoever asks for it uses it."""
+        instance = self._table.get((group, name))
+        if instance is None or not instance.is_open:
+            raise unknown_instance()
+        instance.used_at = trio.current_time()
+        return instance
+
+    @contextlib.asynccontextmanager
+    async def exclusively(self, group: str, name: str) -> AsyncIterator[Instance]:
+        """An instance for a request that moves it. Raises Problem: 409 while another one does, 40403."""
+        instance = self.find(group, name)
+        if instance.is_busy:
+            raise refusal(
+                409,
+                409,
+                "instance-busy",
+                "another request of this instance is under way",
+                "an instance answers one request after the other: wait for the answer, or make another instance",
+            )
+        instance.is_busy = True
+        try:
+            async with instance.turn:
+                if instance.is_gone:
+                    raise unknown_instance()
+                yield instance
+        finally:
+            instance.is_busy = False
+            instance.used_at = trio.current_time()
+            self._pass_on_log(instance)
+
+    async def move(self, work: Callable[..., _T], *args: Any) -> _T:
+        """Do something with the consumer of the instance whose turn it is, in a thread."""
+        return await trio.to_thread.run_sync(work, *args, limiter=self._threads)
+
+    async def look(self, instance: Instance, work: Callable[..., _T], *args: Any) -> _T:
+        """Do something in a thread that changes nothing, at any time. Raises Problem 40403 for one that just went."""
+        if instance.is_gone:
+            raise unknown_instance()
+        instance.looks += 1
+        instance.consumer.is_looked_at = True
+        try:
+            return await trio.to_thread.run_sync(work, *args, limiter=self._look_threads)
+        finally:
+            instance.looks -= 1
+            if not instance.looks:
+                instance.consumer.is_looked_at = False
+                instance.unused.set()
+                instance.unused = trio.Event()
+
+    # --------------------------------------------------------------------------------------------------- tending
+
+    async def _tend(self) -> None:
+        """The task; there is one while there are instances."""
+        try:
+            while self._table:
+                await trio.sleep(TEND_SECONDS)
+                try:
+                    await self._tend_all()
+                except Exception as error:  # noqa: BLE001 - our bug: said in the log, the broker lives on
+                    self._note_bug(error)
+        finally:
+            self._is_tending = False
+
+    async def _tend_all(self) -> None:
+        now = trio.current_time()
+        idle_seconds_max = self._context.limits.consumer_idle_ms_max / 1000
+        idle: list[Instance] = []
+        for instance in list(self._table.values()):
+            if instance.is_busy or not instance.is_open:
+                continue
+            if now - instance.used_at >= idle_seconds_max and not instance.looks:
+                log.write("info", "rest-consumer-expired", {"group": instance.group, "instance": instance.name})
+                self._start_closing(instance)
+            elif now - instance.polled_at >= TEND_SECONDS and not instance.turn.locked():
+                instance.polled_at = now
+                instance.turn.acquire_nowait()
+                idle.append(instance)
+        try:
+            await trio.to_thread.run_sync(self._tend_these, idle, limiter=self._threads)
+        finally:
+            for instance in idle:
+                instance.turn.release()
+                self._pass_on_log(instance)
+
+    def _tend_these(self, idle: list[Instance]) -> None:
+        for instance in idle:
+            with contextlib.suppress(Problem):
+                self.follow_pattern(instance)
+            instance.consumer.tend()
+
+    def follow_pattern(self, instance: Instance) -> None:
+        """Subscribe to what its pattern means now, if it has one. In a thread. Raises Problem."""
+        topics_now = self._context.broker.image.topics
+        if instance.pattern is None or instance.topics_seen is topics_now:
+            return
+        names = [name for name in topics_now if not is_internal(name)]
+        topics = matching(instance.pattern, names)
+        if topics != instance.topics or instance.topics_seen is None:
+            instance.consumer.subscribe(topics)
+        instance.topics, instance.topics_seen = topics, topics_now
+
+    # --------------------------------------------------------------------------------------------------- the log
+
+    def _pass_on_log(self, instance: Instance) -> None:
+        lines = instance.consumer.log_lines
+        while lines:
+            fields: dict[str, object] = {"group": instance.group, "instance": instance.name, "what": lines.popleft()}
+            self._context.shell.rate_limit.write("debug", "rest-consumer", fields)
+
+    def _note_bug(self, error: Exception) -> None:
+        self._context.shell.counters.bugs += 1
+        self._context.shell.rate_limit.write("error", "rest-consumer-bug", {"what": type(error).__name__}, error=error)
+
+
+def _too_many(message: str, hint: str) -> Problem:
+    return refusal(429, 42901, "too-many-instances", message, hint)

@@ -1,0 +1,186 @@
+"""An upload of CSV on its way into a topic: rows become JSON objects, written batch by batch while the next is read.
+
+Nothing is read while a batch is written, so the client is held back, and no more than a batch and a piece is in memory.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
+
+from yak.server.http.bodies import text_of
+from yak.server.http.context import Context
+from yak.server.http.csv_rows import CsvRow, CsvRows
+from yak.server.http.places import find_or_create_topic
+from yak.server.http.placing import Placing
+from yak.server.http.problems import Problem
+from yak.server.http.producing import ACKS_ALL, write
+from yak.server.http.rows import Row
+
+COLUMNS_MAX: Final = 1000
+_HINT: Final = "the first line names the columns, each once: id,name,price"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the rows so far."""
+
+    rows: int = 0
+    written: int = 0
+    failed: int = 0
+    received_bytes: int = 0
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    """The first of them: line and why."""
+    partitions: dict[int, int] = field(default_factory=dict)
+    """Rows written, by partition."""
+
+    def fail(self, line: int, why: str, named_max: int) -> None:
+        """One more row that is not written."""
+        self.failed += 1
+        if len(self.failures) < named_max:
+            self.failures.append({"line": line, "why": why})
+
+    def as_json(self) -> dict[str, Any]:
+        """For people who wait, and at the end."""
+        return {
+            "rows": self.rows,
+            "written": self.written,
+            "failed": self.failed,
+            "received_bytes": self.received_bytes,
+        }
+
+    def as_total(self) -> dict[str, Any]:
+        """At the end."""
+        partitions = {str(number): self.partitions[number] for number in sorted(self.partitions)}
+        return {**self.as_json(), "failures": self.failures, "partitions": partitions}
+
+
+class CsvUpload:
+    """`begin` reads as far as the header, `go_on` the rest; both raise Problem, and `tally` says how far it came."""
+
+    def __init__(
+        self, context: Context, topic: str, pieces: AsyncIterator[bytes], rows: CsvRows, key_column: str | None
+    ) -> None:
+        self.tally = Tally()
+        self.topic = topic
+        self.columns: list[str] = []
+        self._context = context
+        self._pieces = pieces
+        self._rows = rows
+        self._key_column = key_column
+        self._key_at: int | None = None
+        self._held: Iterator[CsvRow] = iter(())
+        """What the piece with the header had behind it."""
+        self._is_at_end = False
+
+    async def begin(self) -> None:
+        """Find the header, and the topic. Raises Problem 400 `no-header`, `bad-header`, `unknown-column`; 404."""
+        while not self._is_at_end:
+            self._held = await self._next_piece()
+            header = next(self._held, None)
+            if header is not None:
+                self._take_header(header)
+                await find_or_create_topic(self._context, self.topic)
+                return
+        raise Problem(400, "no-header", "there is no line in it", _HINT)
+
+    async def go_on(self) -> AsyncIterator[Tally]:
+        """Write all the rest; gives the tally after each batch. Raises Problem when the topic takes no more."""
+        batch: list[CsvRow] = []
+        rows_max = self._context.limits.csv_rows_per_batch
+        while True:
+            for row in self._held:
+                batch.append(row)
+                if len(batch) >= rows_max:
+                    await self._write(batch)
+                    yield self.tally
+                    batch = []
+            if self._is_at_end:
+                break
+            self._held = await self._next_piece()
+        if batch:
+            await self._write(batch)
+            yield self.tally
+
+    async def _next_piece(self) -> Iterator[CsvRow]:
+        piece = await anext(self._pieces, None)
+        self._is_at_end = piece is None
+        self.tally.received_bytes += len(piece or b"")
+        return self._rows.feed(piece or b"", is_last=piece is None)
+
+    def _take_header(self, header: CsvRow) -> None:
+        names = header.cells
+        if header.fault:
+            raise Problem(400, "bad-header", f"line {header.line} cannot be the header: {header.fault}", _HINT)
+        if len(names) > COLUMNS_MAX:
+            raise Problem(400, "bad-header", f"{len(names)} columns, at most {COLUMNS_MAX}", _HINT)
+        blank = next((place for place, name in enumerate(names, 1) if not name.strip()), None)
+        if blank is not None:
+            raise Problem(400, "no-header", f"column {blank} has no name", _HINT)
+        if all(map(_is_number, names)):
+            raise Problem(400, "no-header", "the first line has numbers alone: it looks like data", _HINT)
+        twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+        if twice is not None:
+            raise Problem(400, "bad-header", f"two columns are named {twice[:64]!r}", _HINT)
+        if self._key_column is not None:
+            if self._key_column not in names:
+                known = ", ".join(name[:64] for name in names[:20])
+                raise Problem(
+                    400, "unknown-column", f"there is no column {self._key_column[:64]!r}", f"the columns are {known}"
+                )
+            self._key_at = names.index(self._key_column)
+        self.columns = names
+
+    async def _write(self, batch: Sequence[CsvRow]) -> None:
+        tally, named_max = self.tally, self._context.limits.failed_rows_named_max
+        rows: list[Row] = []
+        lines: list[int] = []
+        count = len(self.columns)
+        for line, cells, fault in batch:
+            tally.rows += 1
+            if fault or len(cells) != count:
+                tally.fail(line, fault or f"it has {len(cells)} cells, the header has {count}", named_max)
+                continue
+            # An empty cell is no key: all such rows would else go to one partition.
+            key = (cells[self._key_at] or None) if self._key_at is not None else None
+            value = text_of(dict(zip(self.columns, cells, strict=True)))
+            rows.append(Row(self.topic, None, None if key is None else key.encode(), value, ()))
+            lines.append(line)
+        if not rows:
+            await trio.lowlevel.checkpoint()
+            return
+        # Looked up anew: it may have got more partitions, or be gone.
+        topic = await find_or_create_topic(self._context, self.topic)
+        placing = Placing(self._context, {self.topic: topic})
+        placing.put(rows)
+        for fault_at in placing.faults:
+            tally.fail(lines[fault_at["row"]], fault_at["message"], named_max)
+        tally.failed += placing.failed - len(placing.faults)
+        lanes = list(placing.lanes.values())
+        await write(self._context, lanes, ACKS_ALL)
+        for lane in lanes:
+            if lane.written:
+                partition = lane.place.partition
+                tally.partitions[partition] = tally.partitions.get(partition, 0) + lane.written
+                tally.written += lane.written
+            if lane.problem is not None:
+                for row in lane.rows[lane.written :]:
+                    tally.fail(lines[row], lane.problem.message, named_max)
+        stopped = next((lane.problem for lane in lanes if lane.problem is not None), None)
+        if stopped is not None:
+            raise Problem(
+                stopped.status,
+                stopped.error,
+                stopped.message,
+                f"up to line {lines[0] - 1} all is settled; of lines {lines[0]} to {lines[-1]} some are not written, "
+                "and nothing after them",
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

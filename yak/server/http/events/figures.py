@@ -1,0 +1,137 @@
+"""Offsets that moved, and rates: looked at once in a tick for all who listen, of what this broker leads.
+
+Of many partitions only some are looked at in each tick, in turns, so that a look has a bound; what moved more often than it was
+looked at is told once, with where it is now.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.broker.broker import Broker
+from yak.replication.partition import Partition
+from yak.replication.traffic import Traffic
+
+LOOKED_AT_MAX: Final = 1000
+"""Partitions looked at in one tick: about a millisecond."""
+MOVED_MAX: Final = 200
+"""Partitions told in one event."""
+TOPICS_MAX: Final = 50
+"""Topics told by name in the rates; the others together."""
+_NUMBERS: Final = ("bytes_in", "messages_in", "bytes_out", "messages_out")
+_Numbers = tuple[int, int, int, int]
+
+
+class Progress:
+    """Which partitions moved since the last look."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._seen: dict[Partition, tuple[int, ...]] = {}
+        self._round: list[Partition] = []
+
+    def forget(self) -> None:
+        """Nobody listens any more: what moves until somebody does again is not told."""
+        self._seen.clear()
+        self._round.clear()
+
+    def look(self) -> list[dict[str, Any]]:
+        """A row for each partition found to have moved; one that is seen for the first time has not."""
+        if not self._round:
+            led = [each for each in self._broker.partitions.values() if each.is_leader and each.log is not None]
+            self._seen = {each: self._seen[each] for each in led if each in self._seen}
+            led.reverse()
+            self._round = led
+        moved: list[dict[str, Any]] = []
+        for _ in range(min(LOOKED_AT_MAX, len(self._round))):
+            partition = self._round.pop()
+            if not partition.is_leader:
+                continue
+            ends = partition.log_end_offsets()
+            state = (partition.leader_epoch, partition.high_watermark, *ends.values())
+            seen = self._seen.get(partition)
+            if seen == state:
+                continue
+            self._seen[partition] = state
+            if seen is not None:
+                moved.append(_row(partition, ends))
+                if len(moved) >= MOVED_MAX:
+                    break
+        return moved
+
+
+def _row(partition: Partition, ends: Mapping[int, int]) -> dict[str, Any]:
+    return {
+        "topic": partition.topic_partition.topic,
+        "partition": partition.topic_partition.partition,
+        "leader_epoch": partition.leader_epoch,
+        "high_watermark": partition.high_watermark,
+        "log_end_offsets": {str(node): end for node, end in ends.items()},
+    }
+
+
+@dataclass(slots=True)
+class _Sample:
+    time_ms: int
+    topics: dict[str, _Numbers]
+    total: _Numbers
+
+
+class Rates:
+    """Bytes and messages a second over one interval."""
+
+    def __init__(self, broker: Broker, interval_ms: int, now_ms: int) -> None:
+        self._broker = broker
+        self.interval_ms = interval_ms
+        self.due_ms = now_ms + interval_ms
+        self._last = self._sample(now_ms)
+
+    def look(self, now_ms: int) -> dict[str, Any]:
+        """The rates since the last look, of all topics and of those with the most bytes."""
+        last, self._last = self._last, self._sample(now_ms)
+        self.due_ms = max(self.due_ms + self.interval_ms, now_ms + 1)
+        elapsed_ms = max(1, now_ms - last.time_ms)
+        by_topic = {
+            name: _difference(numbers, last.topics.get(name, (0, 0, 0, 0)))
+            for name, numbers in self._last.topics.items()
+        }
+        busy = [(name, numbers) for name, numbers in by_topic.items() if any(numbers)]
+        busy.sort(key=lambda item: (-item[1][0] - item[1][2], item[0]))
+        rest = [numbers for _name, numbers in busy[TOPICS_MAX:]]
+        return {
+            "elapsed_ms": elapsed_ms,
+            **_a_second(_difference(self._last.total, last.total), elapsed_ms),
+            "topics": [{"topic": name, **_a_second(numbers, elapsed_ms)} for name, numbers in busy[:TOPICS_MAX]],
+            "other_topics": {"count": len(rest), **_a_second(_sum(rest), elapsed_ms)},
+        }
+
+    def _sample(self, now_ms: int) -> _Sample:
+        counters = self._broker.counters
+        topics = {name: _numbers(traffic) for name, traffic in counters.topics.items()}
+        return _Sample(now_ms, topics, _sum([_numbers(counters.retired), *topics.values()]))
+
+
+def _numbers(traffic: Traffic) -> _Numbers:
+    return traffic.bytes_in, traffic.messages_in, traffic.bytes_out, traffic.messages_out
+
+
+def _difference(now: _Numbers, before: _Numbers) -> _Numbers:
+    # a topic that was made anew counts from 0
+    return (
+        max(0, now[0] - before[0]),
+        max(0, now[1] - before[1]),
+        max(0, now[2] - before[2]),
+        max(0, now[3] - before[3]),
+    )
+
+
+def _sum(many: list[_Numbers]) -> _Numbers:
+    columns = tuple(map(sum, zip(*many, strict=True))) if many else (0, 0, 0, 0)
+    return columns[0], columns[1], columns[2], columns[3]
+
+
+def _a_second(numbers: _Numbers, elapsed_ms: int) -> dict[str, float]:
+    return {
+        f"{name}_per_second": round(number * 1000 / elapsed_ms, 1)
+        for name, number in zip(_NUMBERS, numbers, strict=True)
+    }

@@ -1,0 +1,101 @@
+"""The last events, each rendered once to the bytes that all its listeners get.
+
+An event's id is `BOOT:NUMBER`; numbers count up without a gap. What is no longer here, or of another boot, is answered with a `gap`.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from yak.server.http.problems import Problem
+
+CURSOR: Final = "[0-9a-z-]{1,40}:[0-9]{1,18}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event."""
+
+    kind: str
+    topic: str | None
+    sse: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a listener wants: kinds and families of kinds (all when None), of one topic or of everything."""
+
+    kinds: frozenset[str] | None = None
+    topic: str | None = None
+
+    def takes(self, kind: str, topic: str | None) -> bool:
+        """Whether an event is wanted. One that is about no topic is for everybody."""
+        if self.topic is not None and topic is not None and topic != self.topic:
+            return False
+        return self.kinds is None or kind in self.kinds or kind.partition("-")[0] in self.kinds
+
+
+def render(kind: str, fields: Mapping[str, Any], event_id: str | None = None) -> bytes:
+    """A server-sent event; `fields` as one line of JSON."""
+    text = json.dumps({"kind": kind, **fields}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    head = "" if event_id is None else f"id: {event_id}\n"
+    return f"{head}event: {kind}\ndata: {text}\n\n".encode()
+
+
+class EventRing:
+    """Events `first` to `next - 1`."""
+
+    def __init__(self, boot: str, events_max: int) -> None:
+        self.boot = boot
+        self.next = 1
+        self._entries: deque[Entry] = deque(maxlen=events_max)
+
+    @property
+    def first(self) -> int:
+        """The oldest number that is still here."""
+        return self.next - len(self._entries)
+
+    def add(self, kind: str, topic: str | None, fields: Mapping[str, Any]) -> None:
+        """One more event."""
+        self._entries.append(Entry(kind, topic, render(kind, fields, self.event_id(self.next))))
+        self.next += 1
+
+    def lose(self) -> None:
+        """Something happened that nobody can tell any more: whoever is behind this must be told of a gap."""
+        self._entries.clear()
+        self.next += 1
+
+    def event_id(self, number: int) -> str:
+        """What a listener gives back to resume behind this event."""
+        return f"{self.boot}:{number}"
+
+    def after(self, cursor: str) -> int | None:
+        """The number that follows a cursor; None for a gap. Raises Problem 400 `bad-cursor` for what is no cursor."""
+        if not re.fullmatch(CURSOR, cursor, re.ASCII):
+            raise Problem(
+                400, "bad-cursor", f"{cursor[:64]!r} is no cursor", "give the id of the last event, as in 1-18f3a2:42"
+            )
+        boot, _, number = cursor.rpartition(":")
+        follows = int(number) + 1
+        return follows if boot == self.boot and self.first <= follows <= self.next else None
+
+    def collect(self, start: int, end: int, wish: Wish, bytes_max: int) -> tuple[bytes, int]:
+        """The wanted events from `start` to before `end`, as one piece of about `bytes_max` at most; and where it ends.
+
+        `start` must not be before `first`.
+        """
+        assert self.first <= start, "a gap must be told"
+        pieces: list[bytes] = []
+        size = 0
+        skipped = start - self.first
+        for number, entry in enumerate(islice(self._entries, skipped, skipped + max(0, end - start)), start):
+            if wish.takes(entry.kind, entry.topic):
+                pieces.append(entry.sse)
+                size += len(entry.sse)
+                if size >= bytes_max:
+                    return b"".join(pieces), number + 1
+        return b"".join(pieces), max(start, end)

@@ -1,0 +1,142 @@
+"""One listener's HTTP answer: what it missed and a snapshot by the usual way, then the pump sends past it."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from yak.broker.views.replicas import Wanted
+from yak.server.http.answers import render as render_json
+from yak.server.http.cluster_view import cluster_view
+from yak.server.http.context import Context
+from yak.server.http.events.listeners import Listener, Subscription, gap
+from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
+from yak.server.http.events.ring import EventRing
+from yak.server.http.fair_share import FairShare
+from yak.server.http.patient import STREAM, PatientStream
+from yak.server.http.problems import Problem
+from yak.server.http.replica_rows import all_rows
+
+_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""The latter tells nginx to hold nothing back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a listener asked for. `cursor` is the id of the last event that it has."""
+
+    subscription: Subscription
+    cursor: str | None = None
+    has_snapshot: bool = False
+    duration_ms: int | None = None
+
+
+def pump_of(context: Context) -> Pump:
+    """The pump of this broker; from its first use on, events are taken note of."""
+    pump = context.parts.get("events")
+    if pump is None:
+        share = context.parts["fair_share"]
+        assert isinstance(share, FairShare)
+        boot = f"{context.broker.node_id}-{context.started_ms:x}"
+        ring = EventRing(boot, context.limits.events_kept_max)
+        pump = context.parts["events"] = Pump(context.shell, context.broker, ring, share)
+        context.broker.metadata.on_image = pump.gathering.note_image
+        context.shell.observers.append(pump.gathering.note_notice)
+    assert isinstance(pump, Pump)
+    return pump
+
+
+class EventStream(Response):
+    """Server-sent events until the listener goes, is too slow, or its time is over."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, context: Context, asked: Asked) -> None:
+        """Raises Problem: 400 `bad-cursor`, 503 `too-many-listeners`."""
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._context = context
+        self._asked = asked
+        self._pump = pump = pump_of(context)
+        if pump.listeners >= context.limits.event_listeners_max:
+            most = context.limits.event_listeners_max
+            raise Problem(503, "too-many-listeners", f"{most} listen already, which is the most", "ask another broker")
+        self._follows = pump.ring.next if asked.cursor is None else pump.ring.after(asked.cursor)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI application."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if scope["method"] == "HEAD":
+            await send(_body(b"", more=False))
+            return
+        stream = scope["state"][STREAM]
+        assert isinstance(stream, PatientStream)
+        listener: Listener | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+            if self._asked.duration_ms is not None:
+                nursery.cancel_scope.deadline = trio.current_time() + self._asked.duration_ms / 1000
+            listener = Listener(stream.send_now, await self._catch_up(send))
+            await self._listen(listener)
+            nursery.cancel_scope.cancel()
+        # one that stopped in the middle of a chunk is cut off by not being ended
+        if listener is None or (listener.is_whole and not listener.ended.is_set()):
+            await send(_body(b"", more=False))
+
+    async def _catch_up(self, send: Send) -> int:
+        """Send what the listener missed; gives the number of the event that comes next."""
+        ring, clock = self._pump.ring, self._context.shell.clock
+        await self._pump.gathering.digest()
+        position = self._follows
+        # who was told that the stream began knows that it misses nothing from then on
+        opening = f": events of {ring.boot}\nretry: 1000\n\n".encode()
+        if position is None or position < ring.first:
+            position = ring.first
+            opening += gap(ring, position, clock.now_ms(), "the cursor is of another boot, or its events are gone")
+        await send(_body(opening))
+        if self._asked.has_snapshot:
+            position = ring.next
+            await send(_body(await self._snapshot(ring)))
+        while position < ring.next:
+            if position < ring.first:
+                position = ring.first
+                await send(_body(gap(ring, position, clock.now_ms(), "events were gone before they could be sent")))
+                continue
+            piece, position = ring.collect(position, ring.next, self._asked.subscription.wish, PIECE_BYTES_MAX)
+            if piece:
+                await send(_body(piece))
+        return position
+
+    async def _snapshot(self, ring: EventRing) -> bytes:
+        event_id = ring.event_id(ring.next - 1)
+        rows = await all_rows(self._context, Wanted(self._asked.subscription.wish.topic))
+        content: dict[str, Any] = {
+            "kind": "snapshot",
+            "time_ms": self._context.shell.clock.now_ms(),
+            "node_id": self._context.broker.node_id,
+            "cluster": cluster_view(self._context).look(),
+            "partitions": rows,
+        }
+        data = await trio.to_thread.run_sync(render_json, content)
+        return f"id: {event_id}\nevent: snapshot\ndata: ".encode() + data + b"\n"
+
+    async def _listen(self, listener: Listener) -> None:
+        """Let the pump send, until the listener cannot go on."""
+        subscription = self._asked.subscription
+        self._pump.join(subscription, listener)
+        try:
+            await listener.ended.wait()
+        finally:
+            self._pump.leave(subscription, listener)
+
+
+def _body(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

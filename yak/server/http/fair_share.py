@@ -1,0 +1,160 @@
+"""Kafka first: how much of the loop HTTP may have.
+
+Everything shares one thread. While it is idle now and then, HTTP takes what it likes, one request in each pass of the loop, so that
+a Kafka client waits for one at the most. When the loop is never idle and Kafka has part in that, HTTP's share is halved again and
+again, down to `SHARE_MIN`, and grows when there is idle time again: HTTP gets slower, Kafka does not.
+
+What is measured, over windows of 20 ms and more: the time the loop waited (an instrument of Trio, only while somebody is connected over
+HTTP), the time of the shell's turns that were not asked for over HTTP, and the time of all steps of HTTP's own tasks (`timed`).
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+if TYPE_CHECKING:
+    from yak.server.shell import Counters
+
+SHARE_MIN: Final = 0.05
+_WINDOW_NS: Final = 20_000_000
+_BURST_NS: Final = 2_000_000
+"""What may be saved up: four requests."""
+_IDLE_WANTED: Final = 0.15
+_IDLE_AMPLE: Final = 0.25
+_KAFKA_MATTERS: Final = 0.02
+_SLEEP_MIN_S: Final = 0.001
+
+
+class _IdleTime(trio.abc.Instrument):
+    """How long the loop had nothing to do."""
+
+    def __init__(self) -> None:
+        self.total_ns = 0
+        self._since_ns = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        if timeout > 0:
+            self._since_ns = time.perf_counter_ns()
+
+    def after_io_wait(self, timeout: float) -> None:
+        if timeout > 0:
+            self.total_ns += time.perf_counter_ns() - self._since_ns
+
+
+class FairShare:
+    """The share of HTTP; `share` is 1 while nobody is in want."""
+
+    def __init__(self, counters: "Counters", now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._counters = counters
+        self._now_ns = now_ns
+        self._idle = _IdleTime()
+        self._users = 0
+        self._spent_ns = 0
+        self.share = 1.0
+        self._credit_ns = _BURST_NS
+        self._paid_ns = 0
+        """`_spent_ns` and the time up to which the credit is reckoned."""
+        self._paid_at_ns = 0
+        self._looked = (0, 0, 0, 0)
+        self._queue: trio.Lock | None = None
+
+    def enter(self) -> None:
+        """Somebody connected."""
+        self._users += 1
+        if self._users == 1:
+            trio.lowlevel.add_instrument(self._idle)
+            self.share = 1.0
+            self._looked = self._now()
+            self._paid_at_ns = self._looked[0]
+
+    def leave(self) -> None:
+        """Somebody is gone."""
+        self._users -= 1
+        if not self._users:
+            trio.lowlevel.remove_instrument(self._idle)
+
+    async def turn(self) -> None:
+        """Wait until one more request may be worked on; those that wait go in the order in which they came."""
+        if self._queue is None:
+            self._queue = trio.Lock()
+        async with self._queue:
+            # a pass of the loop: whoever has something for Kafka goes first
+            await trio.lowlevel.checkpoint()
+            while True:
+                wait_s = self.wait_s()
+                if wait_s <= 0:
+                    return
+                await trio.sleep(max(wait_s, _SLEEP_MIN_S))
+
+    def wait_s(self) -> float:
+        """How long HTTP is to wait now, in seconds."""
+        now = self._now()
+        self._look(now)
+        now_ns, _idle_ns, _kafka_ns, spent_ns = now
+        if self.share >= 1.0:
+            self._credit_ns = _BURST_NS
+        else:
+            earned = (now_ns - self._paid_at_ns) * self.share
+            self._credit_ns = min(_BURST_NS, int(self._credit_ns + earned) - (spent_ns - self._paid_ns))
+        self._paid_at_ns, self._paid_ns = now_ns, spent_ns
+        return 0.0 if self._credit_ns >= 0 else -self._credit_ns / self.share / 1e9
+
+    def _now(self) -> tuple[int, int, int, int]:
+        return self._now_ns(), self._idle.total_ns, self._counters.busy_ns, self._spent_ns
+
+    def _look(self, now: tuple[int, int, int, int]) -> None:
+        elapsed_ns = now[0] - self._looked[0]
+        if elapsed_ns < _WINDOW_NS:
+            return
+        idle_ns, kafka_ns = now[1] - self._looked[1], now[2] - self._looked[2]
+        self._looked = now
+        self.share = next_share(self.share, idle=idle_ns / elapsed_ns, kafka=kafka_ns / elapsed_ns)
+
+    def timed(self, work: Awaitable[Any]) -> Awaitable[Any]:
+        """The same, with the time of its steps counted as HTTP's."""
+        return _Timed(self, work)
+
+    def spent(self, took_ns: int) -> None:
+        """Count some time as HTTP's."""
+        self._spent_ns += took_ns
+
+
+def next_share(share: float, *, idle: float, kafka: float) -> float:
+    """The share for the next window, after one in which the loop was idle, and busy for Kafka, for these parts of the time."""
+    if kafka < _KAFKA_MATTERS or idle > _IDLE_AMPLE:
+        return min(1.0, share * 1.25)
+    if idle < _IDLE_WANTED:
+        return max(SHARE_MIN, share / 2)
+    return share
+
+
+class _Timed:
+    """Steps a coroutine and counts the time of each step."""
+
+    __slots__ = ("_share", "_work")
+
+    def __init__(self, share: FairShare, work: Awaitable[Any]) -> None:
+        self._share = share
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        clock, count = time.perf_counter_ns, self._share.spent
+        steps: Any = self._work.__await__()
+        began = clock()
+        try:
+            wanted = steps.send(None) if hasattr(steps, "send") else next(steps)
+            while True:
+                count(clock() - began)
+                try:
+                    given = yield wanted
+                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                    began = clock()
+                    wanted = steps.throw(error)
+                else:
+                    began = clock()
+                    wanted = steps.send(given)
+        except StopIteration as end:
+            count(clock() - began)
+            return end.value

@@ -1,0 +1,95 @@
+"""Who may ask for what: checked before a handler runs.
+
+- **Host**: a page in somebody's browser must not reach us under a name of its own (DNS rebinding), not even to read; so the
+  name asked for is an address, this machine's name, or the one that is advertised. Who sends the token is no such page, and
+  neither is who names no host at all, as load balancers do in HTTP/1.0.
+- **Origin**: a page of another site may send simple requests; such a request changes nothing.
+- **Token** (`YAK_HTTP_TOKEN`): when it is set, `Authorization: Bearer TOKEN` for everything that changes something.
+- **Administration**: without a token only from this machine.
+"""
+
+import hmac
+import ipaddress
+
+from starlette.requests import Request
+
+from yak.server.http.context import Context
+from yak.server.http.hosts import host_name, is_own_name
+from yak.server.http.problems import Problem
+from yak.server.http.route import Route
+
+
+def check(context: Context, request: Request, route: Route) -> None:
+    """Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `token-needed`, 403 `local-only`."""
+    if context.token is None or not _has_token(context.token, request):
+        _check_host(context, request)
+    if route.guard == "read":
+        return
+    _check_origin(request)
+    if context.token is not None:
+        _check_token(context.token, request)
+    elif route.guard == "admin" and not is_local(request):
+        raise Problem(
+            403,
+            "local-only",
+            "without a token the administration is for this machine only",
+            "start the broker with YAK_HTTP_TOKEN, and send it as Authorization: Bearer TOKEN",
+        )
+
+
+def is_local(request: Request) -> bool:
+    """Whether the request came over the loopback, or from the very address that it came to."""
+    client, server = request.client, request.scope.get("server")
+    if client is None:
+        return False
+    try:
+        if ipaddress.ip_address(client.host.partition("%")[0]).is_loopback:
+            return True
+    except ValueError:
+        return False
+    return server is not None and client.host == server[0]
+
+
+def _check_host(context: Context, request: Request) -> None:
+    if "host" not in request.headers:  # only HTTP/1.0 gets here without one, and browsers do not speak it
+        return
+    host = request.headers["host"]
+    if is_own_name(context, host):
+        return
+    raise Problem(
+        421,
+        "wrong-host",
+        f"this broker is not {host_name(host)[:64]!r}",
+        "ask by its address or the name it advertises, or send the token of its YAK_HTTP_TOKEN",
+    )
+
+
+def _check_origin(request: Request) -> None:
+    origin = request.headers.get("origin")
+    if origin is None:
+        # A GET that changes something may be a page's picture, which has no Origin; browsers say so here (Fetch Metadata).
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Problem(
+                403, "foreign-origin", "a page of another site may change nothing here", "ask for it yourself"
+            )
+        return
+    if origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
+        raise Problem(403, "foreign-origin", "a page of another site may change nothing here", "send no Origin header")
+
+
+def _check_token(token: str, request: Request) -> None:
+    if _has_token(token, request):
+        return
+    raise Problem(
+        401,
+        "token-needed",
+        "the token is not the right one" if "authorization" in request.headers else "this needs the token",
+        "send Authorization: Bearer TOKEN, with what the broker's YAK_HTTP_TOKEN is",
+        headers={"www-authenticate": "Bearer"},
+    )
+
+
+def _has_token(token: str, request: Request) -> bool:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    # Starlette reads headers as Latin-1, and curl sends what the terminal speaks.
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode())

@@ -1,0 +1,66 @@
+"""What `/health`, `/health/live` and `/health/ready` say, as status and bytes: for their routes and for `quick`."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.broker.views.health import Health, HealthView
+
+if TYPE_CHECKING:
+    from yak.server.http.context import Context
+
+_FRESH_MS: Final = 10
+"""Who asks 1,500 times a second is told the same for so long: looking and writing cost more than all the rest."""
+
+
+class HealthAnswers:
+    """Answers by path, each made at most every `_FRESH_MS`."""
+
+    def __init__(self, context: "Context") -> None:
+        self._shell = context.shell
+        self._view = HealthView(context.broker)
+        self._made: dict[str, tuple[int, tuple[int, bytes]]] = {}
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body. Raises KeyError for a path that is none of `PATHS`."""
+        now_ms = self._shell.clock.now_ms()
+        made_ms, answer = self._made.get(path, (-_FRESH_MS, (0, b"")))
+        if now_ms - made_ms >= _FRESH_MS:
+            answer = PATHS[path](self._view)
+            self._made[path] = (now_ms, answer)
+        return answer
+
+
+def health_answers(context: "Context") -> HealthAnswers:
+    """Those of this broker."""
+    found = context.parts.get("health")
+    if found is None:
+        found = context.parts["health"] = HealthAnswers(context)
+    assert isinstance(found, HealthAnswers)
+    return found
+
+
+def _all(view: HealthView) -> tuple[int, bytes]:
+    found = view.look()
+    return 503 if found.reasons else 200, _json(found.as_json())
+
+
+def _live(_view: HealthView) -> tuple[int, bytes]:
+    return 200, _json({"status": "ok", "reasons": []})
+
+
+def _ready(view: HealthView) -> tuple[int, bytes]:
+    found: Health = view.look()
+    body = {"status": "ok" if found.is_ready else "unhealthy", "reasons": found.own_reasons}
+    return 200 if found.is_ready else 503, _json(body)
+
+
+def _json(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+PATHS: Final[Mapping[str, Callable[[HealthView], tuple[int, bytes]]]] = {
+    "/health": _all,
+    "/health/live": _live,
+    "/health/ready": _ready,
+}

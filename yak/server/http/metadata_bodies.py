@@ -1,0 +1,122 @@
+"""Fields of the metadata service's bodies, checked one by one, and its JSON answers."""
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import trio
+from starlette.responses import Response
+
+from yak.broker.broker import Broker
+from yak.cluster.guests import SECURITY_PROTOCOLS
+from yak.cluster.image import Image
+from yak.server.http.bodies import kind_of, text_of
+from yak.server.http.context import Context
+from yak.server.http.problems import Problem
+
+NODE_ID_MAX: Final = 2**31 - 1
+HOST_CHARACTERS_MAX: Final = 255
+RENDERS_MAX: Final = 2
+"""Large answers that are made at the same time; the others wait."""
+_SMALL_PARTITIONS: Final = 300
+"""An image with no more partitions and brokers is shown on the event loop: about a millisecond."""
+_HOST: Final = re.compile(r"[!-~]+", re.ASCII)
+
+Body = Mapping[str, Any]
+
+
+def wrong(name: str, value: Any, wanted: str, hint: str) -> Problem:
+    """A field that is not what it must be."""
+    shown = f"is {kind_of(value)}" if not isinstance(value, str | int | float) else f"is {str(value)[:64]!r}"
+    return Problem(400, "bad-body", f"{name} {shown}, not {wanted}", hint)
+
+
+def integer(body: Body, name: str, *, minimum: int, maximum: int, hint: str) -> int:
+    """A whole number that must be there. Raises Problem 400 `bad-body`."""
+    if name not in body:
+        raise Problem(400, "bad-body", f"{name} is missing", hint)
+    value = body[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        raise wrong(name, value, f"a whole number from {minimum} to {maximum}", hint)
+    return value
+
+
+def optional_integer(body: Body, name: str, *, minimum: int, maximum: int, hint: str) -> int | None:
+    """A whole number that may be absent, or null."""
+    return None if body.get(name) is None else integer(body, name, minimum=minimum, maximum=maximum, hint=hint)
+
+
+def text(body: Body, name: str, *, hint: str) -> str:
+    """A string that must be there, and is not empty. Raises Problem 400 `bad-body`."""
+    if name not in body:
+        raise Problem(400, "bad-body", f"{name} is missing", hint)
+    value = body[name]
+    if not isinstance(value, str) or not value:
+        raise wrong(name, value, "a string with something in it", hint)
+    return value
+
+
+def host(body: Body, name: str, *, hint: str) -> str:
+    """The name or the address of a machine, without blanks."""
+    value = text(body, name, hint=hint)
+    if len(value) > HOST_CHARACTERS_MAX or not _HOST.fullmatch(value):
+        raise wrong(name, value, f"the name of a host, of at most {HOST_CHARACTERS_MAX} characters", hint)
+    return value
+
+
+def rack(body: Body, name: str, *, hint: str) -> str | None:
+    """A rack, or null."""
+    if body.get(name) is None:
+        return None
+    value = text(body, name, hint=hint)
+    if len(value) > HOST_CHARACTERS_MAX:
+        raise wrong(name, value, f"a string of at most {HOST_CHARACTERS_MAX} characters", hint)
+    return value
+
+
+def security_protocol(body: Body, name: str, *, hint: str) -> str:
+    """One of Kafka's four."""
+    value = body[name]
+    if not isinstance(value, str) or value not in SECURITY_PROTOCOLS:
+        raise wrong(name, value, f"one of {', '.join(SECURITY_PROTOCOLS)}", hint)
+    return value
+
+
+def identifier(body: Body, name: str, *, hint: str) -> uuid.UUID:
+    """A UUID."""
+    value = text(body, name, hint=hint)
+    try:
+        found = uuid.UUID(value)
+    except ValueError:
+        raise wrong(name, value, "a UUID", hint) from None
+    if found.int == 0:
+        raise wrong(name, value, "a UUID other than zero", hint)
+    return found
+
+
+def require_store(broker: Broker) -> None:
+    """Raises Problem 503 `metadata-store-away` when nothing can be changed now: nothing was asked yet."""
+    refusal = broker.metadata.membership.refusal()
+    if refusal is not None:
+        raise Problem(503, "metadata-store-away", refusal.message or "metadata cannot be changed now", "try again")
+
+
+def json_answer(content: Any, status: int = 200) -> Response:
+    """JSON that is small."""
+    return Response(text_of(content) + b"\n", status, media_type="application/json")
+
+
+async def image_answer(context: Context, image: Image, show: Callable[[], Any]) -> Response:
+    """What `show` makes of an image: in a thread when that is large, and not many at once."""
+    size = len(image.brokers) + len(image.guests) + sum(len(topic.partitions) for topic in image.topics.values())
+    if size <= _SMALL_PARTITIONS:
+        return json_answer(show())
+    return await thread_answer(context, show)
+
+
+async def thread_answer(context: Context, show: Callable[[], Any]) -> Response:
+    """JSON that is made in a thread."""
+    limiter = context.parts.setdefault("metadata-renders", trio.CapacityLimiter(RENDERS_MAX))
+    content = await trio.to_thread.run_sync(lambda: text_of(show()) + b"\n", limiter=limiter)
+    return Response(content, media_type="application/json")

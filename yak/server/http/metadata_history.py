@@ -1,0 +1,279 @@
+"""The metadata log and what the cluster was, read from the store or from this broker's own copy.
+
+The store has the log, except for what was trimmed (never less than 100,000 records); the copy has the newest records and a
+snapshot of what was before, and is there while the store is not. Nothing is read or folded on the event loop in large
+pieces: files and JSON are for a thread, and so is the fold, a hundred records at a time.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+import trio
+
+from yak.broker.broker import Broker
+from yak.broker.views.metadata_records_json import record_json
+from yak.cluster.image import ChainBroken, Image
+from yak.cluster.image_log import read_entries
+from yak.cluster.payload import BadRecord
+from yak.cluster.records import Kind
+from yak.ids import MetadataOffset
+from yak.seams.metadata_store import TailedRecord
+from yak.server.boot import METADATA_FOLDER
+from yak.server.http.context import Context
+from yak.server.http.problems import Problem
+from yak.server.redis_client import ConnectionLost, ReplyError
+from yak.server.redis_store import LogPage, RedisStore, record_of, snapshot_of
+
+RECORDS_PER_READ: Final = 100
+"""What is asked of the store, and folded, in one piece: a few ms of a thread."""
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A page of the log ends where its records are larger than this together."""
+FOLD_SECONDS_MAX: Final = 30.0
+_REST_SECONDS: Final = 0.001
+"""Between two pieces, for the event loop: a thread that computes takes the interpreter from it."""
+_SNAPSHOT: Final = "snapshot"
+
+Source = Literal["store", "copy"]
+
+
+@dataclass(slots=True, frozen=True)
+class Page:
+    """Records as JSON, from `begin` to `end` in all; `next_offset` is where to go on, None at the end."""
+
+    records: list[dict[str, Any]]
+    begin: MetadataOffset
+    end: MetadataOffset
+    next_offset: MetadataOffset | None
+    source: Source
+
+
+@dataclass(slots=True, frozen=True)
+class Point:
+    """What `at` means: a record, or a time."""
+
+    offset: MetadataOffset | None = None
+    time_ms: int | None = None
+
+    def is_before(self, record: TailedRecord) -> bool:
+        """Whether a record is later than this."""
+        if self.offset is not None:
+            return record.offset > self.offset
+        assert self.time_ms is not None
+        return record.timestamp_ms > self.time_ms
+
+
+@dataclass(slots=True, frozen=True)
+class Copy:
+    """What this broker has on its disk: the snapshot, if there is one, and the records behind it."""
+
+    base: TailedRecord | None
+    records: list[TailedRecord]
+
+    def reaches(self, point: Point) -> bool:
+        """Whether the state at a point can be told from it."""
+        if self.base is not None:
+            return not point.is_before(self.base)
+        if not self.records:
+            return False
+        first = self.records[0]
+        return first.offset == 1 or (first.kind == Kind.SNAPSHOT and not point.is_before(first))
+
+
+class History:
+    """Reads for one broker; one fold at a time, and the last one's image is kept to go on from."""
+
+    def __init__(self, context: Context) -> None:
+        self._broker: Broker = context.broker
+        store = context.shell.store
+        self._store = store if isinstance(store, RedisStore) else None
+        self._folding = trio.Lock()
+        self._last: Image | None = None
+
+    # ---------------------------------------------------------------------------------------------------- pages
+
+    async def page(self, first: MetadataOffset, limit: int) -> Page:
+        """Up to `limit` records from `first` on, or from where the log begins."""
+        try:
+            return await self._page_of_store(first, limit)
+        except (ConnectionLost, ReplyError):
+            return await trio.to_thread.run_sync(partial(_page_of_copy, self._folder, first, limit))
+
+    async def _page_of_store(self, first: MetadataOffset, limit: int) -> Page:
+        records: list[dict[str, Any]] = []
+        size = 0
+        while True:
+            wanted = min(RECORDS_PER_READ, limit - len(records))
+            found = await self._read(first, wanted)
+            page, bytes_read = await trio.to_thread.run_sync(_shown, found)
+            records += page
+            size += bytes_read
+            if page:
+                first = page[-1]["offset"] + 1
+            if len(page) < wanted or len(records) >= limit or size >= PAGE_BYTES_MAX:
+                return Page(records, found.begin, found.end, _next(records, found.end), "store")
+
+    async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
+        if self._store is None:
+            raise ConnectionLost("there is no store")
+        return await self._store.read_log(first, count, with_snapshot=with_snapshot)
+
+    @property
+    def _folder(self) -> str:
+        return f"{self._broker.log_store.directories[0].path}/{METADATA_FOLDER}"
+
+    # --------------------------------------------------------------------------------------------------- images
+
+    async def image_at(self, point: Point) -> Image:
+        """The cluster as it was then.
+
+        Raises Problem: 404 `not-yet` and 410 `gone` for what this cluster has not, or no more, 503 `metadata-store-away`, 504
+        `too-slow`.
+        """
+        now = self._broker.image
+        if point.offset is not None and point.offset > now.offset:
+            raise Problem(404, "not-yet", f"record {point.offset} is not here", f"the newest is {now.offset}")
+        if point.offset == now.offset or (point.time_ms is not None and point.time_ms >= now.timestamp_ms):
+            return now
+        with trio.move_on_after(FOLD_SECONDS_MAX):
+            async with self._folding:
+                image = await self._folded(point)
+                self._last = image
+                return image
+        raise Problem(
+            504, "too-slow", f"it took more than {FOLD_SECONDS_MAX:g} s", "ask for a later state, or yak log --at"
+        )
+
+    async def _folded(self, point: Point) -> Image:
+        copy = await trio.to_thread.run_sync(_read_copy, self._folder)
+        if copy.reaches(point):
+            try:
+                return await self._fold_copy(copy, point)
+            except ChainBroken:
+                pass  # compacted while it was read
+        try:
+            return await self._fold_store(point)
+        except (ConnectionLost, ReplyError) as error:
+            begin = 1 if copy.base is None else copy.base.offset
+            raise Problem(
+                503,
+                "metadata-store-away",
+                f"what was before record {begin} is in the metadata store, which does not answer: {error}",
+                "try again when it is back",
+            ) from None
+        except (ChainBroken, BadRecord) as error:
+            raise Problem(
+                503, "log-broken", f"the metadata records do not fit together: {error}", "yak cluster tells more"
+            ) from None
+
+    async def _fold_copy(self, copy: Copy, point: Point) -> Image:
+        image = Image() if copy.base is None else Image().apply(copy.base)
+        for start in range(0, len(copy.records), RECORDS_PER_READ):
+            image, is_there = await self._apply(image, copy.records[start : start + RECORDS_PER_READ], point)
+            if is_there:
+                break
+        return image
+
+    async def _fold_store(self, point: Point) -> Image:
+        found = await self._read(1, RECORDS_PER_READ, with_snapshot=True)
+        image = Image()
+        if self._is_on_the_way(point) and self._last is not None:
+            image = self._last
+        elif found.begin != 1:
+            base = await trio.to_thread.run_sync(snapshot_of, found.snapshot) if found.snapshot else None
+            if base is None or point.is_before(base):
+                raise _gone(found.begin if base is None else base.offset)
+            image = await trio.to_thread.run_sync(image.apply, base)
+        while True:
+            found = await self._read(image.offset + 1, RECORDS_PER_READ)
+            records = await trio.to_thread.run_sync(_records, found)
+            image, is_there = await self._apply(image, records, point)
+            if is_there or len(records) < RECORDS_PER_READ:
+                return image
+
+    def _is_on_the_way(self, point: Point) -> bool:
+        """Whether the image of the last fold is of this history and not behind the point."""
+        last = self._last
+        if last is None or last.incarnation_id != self._broker.image.incarnation_id:
+            return False
+        if point.offset is not None:
+            return last.offset <= point.offset
+        assert point.time_ms is not None
+        return last.timestamp_ms <= point.time_ms
+
+    async def _apply(self, image: Image, records: Sequence[TailedRecord], point: Point) -> tuple[Image, bool]:
+        """The image after those of the records that are not later than the point, and whether one is."""
+        late = next((number for number, record in enumerate(records) if point.is_before(record)), None)
+        taken = records[:late]
+        if taken:
+            image = await trio.to_thread.run_sync(lambda: image.apply_all(taken)[0])
+            await trio.sleep(_REST_SECONDS)
+        return image, late is not None
+
+
+def _gone(begin: MetadataOffset) -> Problem:
+    return Problem(
+        410,
+        "gone",
+        f"the state before record {begin} is not kept any more",
+        f"GET /metadata/image?at={begin} is the first there is",
+    )
+
+
+def _next(records: Sequence[dict[str, Any]], end: MetadataOffset) -> MetadataOffset | None:
+    return records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
+
+
+# ----------------------------------------------------------------------------------------------------- in threads
+
+
+def _records(page: LogPage) -> list[TailedRecord]:
+    return [record_of(entry) for entry in page.entries]
+
+
+def _shown(page: LogPage) -> tuple[list[dict[str, Any]], int]:
+    size = sum(len(value) for entry in page.entries for value in entry[1])
+    return [record_json(record) for record in _records(page)], size
+
+
+def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
+    copy = _read_copy(folder)
+    records: list[dict[str, Any]] = []
+    size = 0
+    for record in copy.records:
+        if record.offset >= first and len(records) < limit and size < PAGE_BYTES_MAX:
+            records.append(record_json(record))
+            size += sys.getsizeof(str(record.payload))
+    begin = copy.records[0].offset if copy.records else 0
+    end = copy.records[-1].offset if copy.records else 0
+    return Page(records, begin, end, _next(records, end), "copy")
+
+
+def _read_copy(folder: str) -> Copy:
+    """The files as they are now, also while the broker writes them; a torn tail is left alone.
+
+    Raises Problem 503 `log-unreadable`.
+    """
+    try:
+        records: dict[MetadataOffset, TailedRecord] = {}
+        for name in sorted(name for name in os.listdir(folder) if name.endswith(".log")):
+            records |= {record.offset: record for record in _entries(f"{folder}/{name}")}
+        # last: one that was compacted meanwhile covers the records of the files that it took away
+        base = next(iter(_entries(f"{folder}/{_SNAPSHOT}")), None)
+    except OSError as error:
+        raise Problem(
+            503, "log-unreadable", f"this broker's copy cannot be read: {error.strerror}", "ask another broker"
+        ) from None
+    least = 0 if base is None else base.offset
+    return Copy(base, [record for offset, record in sorted(records.items()) if offset > least])
+
+
+def _entries(path: str) -> list[TailedRecord]:
+    try:
+        with open(path, "rb") as file:
+            return read_entries(file.read())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,157 @@
+"""Groups that this broker coordinates: their states, members, and how far behind they are.
+
+Where this broker holds no replica of a partition, its leader is asked; one that does not answer in time leaves the lag of its
+partitions out, and `yak_group_lag_unknown_partitions` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from yak.broker.apis.list_offsets import KEY as LIST_OFFSETS
+from yak.broker.apis.list_offsets import LATEST
+from yak.broker.views.group_lag import TopicLag, coordinated_groups, leaders_to_ask, members_count, topic_lag
+from yak.ids import NodeId, Offset
+from yak.server.http.metrics.text import Family, Samples
+from yak.server.http.problems import Problem
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.server.http.door import Door
+
+GROUPS: Final = Family("yak_groups", "gauge", "Groups that this broker coordinates, by state")
+MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group that this broker coordinates")
+LAG: Final = Family(
+    "yak_group_lag_messages",
+    "gauge",
+    "Records that a group has not committed yet, by topic; by offsets, as Kafka counts",
+)
+LAG_UNKNOWN: Final = Family(
+    "yak_group_lag_unknown_partitions", "gauge", "Partitions with committed offsets whose end nobody told in time"
+)
+
+_PER_STEP: Final = 100
+_ASKED_PER_REQUEST: Final = 200
+_ASK_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class GroupBounds:
+    """How much of it is shown at most."""
+
+    groups_max: int
+    topics_max: int
+    """Pairs of a group and a topic."""
+    offsets_max: int
+    """Committed offsets that are looked at."""
+    name_length_max: int
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """What was beyond."""
+
+    groups: int = 0
+    topics: int = 0
+    offsets: int = 0
+
+
+def gather(
+    broker: Broker, samples: Samples, bounds: GroupBounds, lags: list[TopicLag], left_out: LeftOut
+) -> Iterator[None]:
+    """Write what is known of groups, and find `lags`; each step is a fraction of a millisecond."""
+    states: dict[str, int] = {}
+    samples.of(GROUPS)
+    samples.of(MEMBERS)
+    shown = looked_at = since_step = 0
+    for group in coordinated_groups(broker):
+        states[group.state_name] = states.get(group.state_name, 0) + 1
+        since_step += 1
+        if shown >= bounds.groups_max or len(group.group_id) > bounds.name_length_max:
+            left_out.groups += 1
+        else:
+            shown += 1
+            samples.add(MEMBERS, members_count(group), group=group.group_id)
+            for topic, committed in list(group.offsets.topics.items()):
+                if len(lags) >= bounds.topics_max or looked_at + len(committed) > bounds.offsets_max:
+                    left_out.topics += 1
+                    left_out.offsets += len(committed)
+                    continue
+                looked_at += len(committed)
+                since_step += len(committed)
+                lags.append(topic_lag(broker, group.group_id, topic, committed))
+                if since_step >= _PER_STEP:
+                    since_step = 0
+                    yield
+        if since_step >= _PER_STEP:
+            since_step = 0
+            yield
+    for state in sorted(states):
+        samples.add(GROUPS, states[state], state=state)
+    yield
+
+
+def write_lags(samples: Samples, lags: list[TopicLag]) -> Iterator[None]:
+    """The lines; what is still `elsewhere` is not known."""
+    samples.of(LAG)
+    unknown = 0
+    for number, lag in enumerate(lags):
+        samples.add(LAG, lag.messages, group=lag.group_id, topic=lag.topic)
+        unknown += len(lag.elsewhere)
+        if number % _PER_STEP == 0:
+            yield
+    samples.add(LAG_UNKNOWN, unknown)
+    yield
+
+
+async def ask_elsewhere(broker: Broker, door: Door, lags: list[TopicLag]) -> None:
+    """Have the leaders of partitions that are not here tell their high watermarks, all at once."""
+    asked = [lag for lag in lags if lag.elsewhere]
+    if not asked:
+        return
+    found: dict[tuple[str, int], Offset] = {}
+    async with trio.open_nursery() as nursery:
+        for node_id, topics in leaders_to_ask(broker, asked).items():
+            nursery.start_soon(partial(_ask, door, node_id, topics, found))
+    for lag in asked:
+        missing = lag.elsewhere
+        lag.elsewhere = []
+        for index, committed in missing:
+            high_watermark = found.get((lag.topic, index))
+            if high_watermark is None:
+                lag.elsewhere.append((index, committed))
+            else:
+                lag.add(high_watermark, committed)
+
+
+async def _ask(
+    door: Door, node_id: NodeId, topics: Mapping[str, set[int]], found: dict[tuple[str, int], Offset]
+) -> None:
+    """One leader; what it does not tell is not in `found`."""
+    pairs = [(topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
+    with trio.move_on_after(_ASK_SECONDS):
+        for start in range(0, len(pairs), _ASKED_PER_REQUEST):
+            try:
+                answer = await door.ask(
+                    LIST_OFFSETS, _request(pairs[start : start + _ASKED_PER_REQUEST]), node_id=node_id
+                )
+            except Problem:
+                return
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if not each.error_code and each.offset >= 0:
+                        found[str(topic.name), int(each.partition_index)] = int(each.offset)
+
+
+def _request(pairs: list[tuple[str, int]]) -> dict[str, Any]:
+    by_topic: dict[str, list[dict[str, int]]] = {}
+    for topic, index in pairs:
+        partition = {"partition_index": index, "current_leader_epoch": -1, "timestamp": LATEST}
+        by_topic.setdefault(topic, []).append(partition)
+    topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
+    return {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout": 1_000}

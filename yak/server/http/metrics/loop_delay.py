@@ -1,0 +1,27 @@
+"""How late the event loop wakes: what holds it up is a turn that takes long, a garbage collection, or another program."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import trio
+
+from yak.server.latencies import Histogram
+
+_EVERY_SECONDS: Final = 0.05
+
+
+class LoopDelay:
+    """Looks twenty times a second, from when somebody wants to know."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.histogram = Histogram()
+        nursery.start_soon(self._run)
+
+    async def _run(self) -> None:
+        every_ns = int(_EVERY_SECONDS * 1e9)
+        while True:
+            asleep_since_ns = time.perf_counter_ns()
+            await trio.sleep(_EVERY_SECONDS)
+            self.histogram.note(max(0, time.perf_counter_ns() - asleep_since_ns - every_ns))

@@ -1,0 +1,169 @@
+"""Offsets and sizes of the replicas on this broker, who follows those it leads and how far behind, and what is wrong.
+
+One pass over all partitions writes every family's lines: to look them up is what costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from yak.cluster.records import NO_LEADER
+from yak.ids import NodeId
+from yak.replication.partition import Partition
+from yak.replication.replica import Replica
+from yak.server.http.metrics.text import Family, Samples
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+REPLICAS: Final = Family("yak_replicas", "gauge", "Replicas on this broker")
+LEADERS: Final = Family("yak_leaders", "gauge", "Partitions that this broker leads")
+UNDER_REPLICATED: Final = Family(
+    "yak_under_replicated_partitions", "gauge", "Partitions led here with fewer replicas in sync than they have"
+)
+UNDER_MIN_ISR: Final = Family(
+    "yak_under_min_isr_partitions", "gauge", "Partitions led here with too few replicas in sync to take acks=all"
+)
+OFFLINE_REPLICAS: Final = Family(
+    "yak_offline_replicas", "gauge", "Replicas on this broker whose log cannot be used, as on a failed disk"
+)
+OFFLINE: Final = Family("yak_offline_partitions", "gauge", "Partitions of the cluster without a leader, as known here")
+CLUSTER_PARTITIONS: Final = Family("yak_cluster_partitions", "gauge", "Partitions of the cluster, as known here")
+LOGS_SIZE: Final = Family("yak_logs_size_bytes", "gauge", "Size of all logs on this broker")
+LAG_MAX_MESSAGES: Final = Family(
+    "yak_replica_lag_max_messages", "gauge", "By follower: the most records it lacks of a partition led here"
+)
+LAG_MAX_SECONDS: Final = Family(
+    "yak_replica_lag_max_seconds", "gauge", "By follower: the longest it has not been caught up in a partition led here"
+)
+
+LOG_START: Final = Family("yak_partition_log_start_offset", "gauge", "First offset that can be read from this replica")
+LOG_END: Final = Family("yak_partition_log_end_offset", "gauge", "Offset of the next record of this replica")
+HIGH_WATERMARK: Final = Family("yak_partition_high_watermark", "gauge", "Below it records count, as known here")
+LOG_SIZE: Final = Family("yak_partition_log_size_bytes", "gauge", "Size of this replica on disk, without its indexes")
+IN_SYNC: Final = Family("yak_partition_in_sync_replicas", "gauge", "Replicas in sync, of partitions led here")
+REPLICA_LAG: Final = Family(
+    "yak_replica_lag_messages",
+    "gauge",
+    "Records that a follower lacks, of partitions led here; all while it is not heard",
+)
+
+_PER_STEP: Final = 32
+_IMAGE_PER_STEP: Final = 500
+
+
+@dataclass(slots=True)
+class _Sums:
+    replicas: int = 0
+    leaders: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    offline: int = 0
+    size_bytes: int = 0
+    lag_messages: dict[NodeId, int] = field(default_factory=dict)
+    lag_ms: dict[NodeId, int] = field(default_factory=dict)
+
+
+def gather(broker: Broker, samples: Samples, partitions_max: int, now_ms: int) -> Iterator[int]:
+    """Gives how many partitions were left out at last; 0 with the other steps."""
+    partitions = list(broker.partitions.values())
+    sums = _Sums()
+    writer = _Writer(samples)
+    for number, partition in enumerate(partitions):
+        _sum(sums, partition, now_ms)
+        if number < partitions_max:
+            writer.write(partition)
+        if number % _PER_STEP == 0:
+            yield 0
+    _add_sums(samples, sums)
+    yield from _cluster(broker, samples)
+    yield max(0, len(partitions) - partitions_max)
+
+
+def _cluster(broker: Broker, samples: Samples) -> Iterator[int]:
+    count = leaderless = seen = 0
+    for topic in list(broker.image.topics.values()):
+        infos = topic.partitions
+        count += len(infos)
+        leaderless += sum(info.leader == NO_LEADER for info in infos)
+        seen += len(infos) + 1
+        if seen > _IMAGE_PER_STEP:
+            seen = 0
+            yield 0
+    samples.add(CLUSTER_PARTITIONS, count)
+    samples.add(OFFLINE, leaderless)
+    yield 0
+
+
+def _sum(sums: _Sums, partition: Partition, now_ms: int) -> None:
+    sums.replicas += 1
+    log = partition.log
+    if log is None:
+        sums.offline += 1
+        return
+    sums.size_bytes += log.size_bytes
+    if not partition.is_leader:
+        return
+    sums.leaders += 1
+    sums.under_replicated += len(partition.isr) < len(partition.replicas)
+    sums.under_min_isr += partition.is_under_min_isr
+    end_offset = log.log_end_offset
+    for node_id, replica in partition.replica_states.items():
+        lag = _lag(replica, log.log_start_offset, end_offset)
+        if lag >= sums.lag_messages.get(node_id, 0):
+            sums.lag_messages[node_id] = lag
+        lag_ms = max(0, now_ms - replica.last_caught_up_ms) if lag else 0
+        if lag_ms >= sums.lag_ms.get(node_id, 0):
+            sums.lag_ms[node_id] = lag_ms
+
+
+def _lag(replica: Replica, start_offset: int, end_offset: int) -> int:
+    """What the follower lacks; the whole log while it has not fetched in this epoch."""
+    return max(0, end_offset - max(replica.log_end_offset, start_offset))
+
+
+def _add_sums(samples: Samples, sums: _Sums) -> None:
+    samples.add(REPLICAS, sums.replicas)
+    samples.add(LEADERS, sums.leaders)
+    samples.add(UNDER_REPLICATED, sums.under_replicated)
+    samples.add(UNDER_MIN_ISR, sums.under_min_isr)
+    samples.add(OFFLINE_REPLICAS, sums.offline)
+    samples.add(LOGS_SIZE, sums.size_bytes)
+    samples.of(LAG_MAX_MESSAGES)
+    samples.of(LAG_MAX_SECONDS)
+    for node_id in sorted(sums.lag_messages):
+        samples.add(LAG_MAX_MESSAGES, sums.lag_messages[node_id], replica=str(node_id))
+        samples.add(LAG_MAX_SECONDS, sums.lag_ms[node_id] / 1000, replica=str(node_id))
+
+
+class _Writer:
+    """The lines of one partition after another. Topic names need no escaping."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._start = samples.of(LOG_START)
+        self._end = samples.of(LOG_END)
+        self._high_watermark = samples.of(HIGH_WATERMARK)
+        self._size = samples.of(LOG_SIZE)
+        self._in_sync = samples.of(IN_SYNC)
+        self._lag = samples.of(REPLICA_LAG)
+
+    def write(self, partition: Partition) -> None:
+        """A replica whose log cannot be used has no lines."""
+        log = partition.log
+        if log is None:
+            return
+        topic, index = partition.topic_partition
+        start_offset, end_offset = log.log_start_offset, log.log_end_offset
+        labels = f'topic="{topic}",partition="{index}"'
+        self._start.append(f"{LOG_START.name}{{{labels}}} {start_offset}\n")
+        self._end.append(f"{LOG_END.name}{{{labels}}} {end_offset}\n")
+        self._high_watermark.append(f"{HIGH_WATERMARK.name}{{{labels}}} {partition.high_watermark}\n")
+        self._size.append(f"{LOG_SIZE.name}{{{labels}}} {log.size_bytes}\n")
+        if not partition.is_leader:
+            return
+        self._in_sync.append(f"{IN_SYNC.name}{{{labels}}} {len(partition.isr)}\n")
+        for node_id, replica in partition.replica_states.items():
+            lag = _lag(replica, start_offset, end_offset)
+            self._lag.append(f'{REPLICA_LAG.name}{{{labels},replica="{node_id}"}} {lag}\n')

@@ -1,0 +1,121 @@
+"""The process and its disks: by prometheus-client's collectors, and what the file systems have left. In a thread.
+
+prometheus-client is loaded with the first scrape; it reads /proc, so what it tells of memory and files is for Linux.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from yak.broker.broker import Broker
+
+DIRECTORY_ONLINE: Final = Family("yak_data_directory_online", "gauge", "1 while a data directory can be used")
+DIRECTORY_FREE: Final = Family(
+    "yak_data_directory_free_bytes", "gauge", "Space left for this broker on the file system of a data directory"
+)
+DIRECTORY_SIZE: Final = Family("yak_data_directory_size_bytes", "gauge", "Size of the file system of a data directory")
+_CONTENT_TYPE: Final = re.compile(r"[a-z/-]+; version=\d{1,3}(\.\d{1,3}){0,2}; charset=utf-8(; escaping=[a-z0-9-]+)?")
+_DEADLINE_SECONDS: Final = 2.0
+"""A disk that does not answer must not hold up a scrape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How an answer is written: prometheus-client's choice by the Accept header."""
+
+    content_type: str
+    encode: Callable[[Any], bytes]
+
+    @property
+    def is_open_metrics(self) -> bool:
+        """Whether it ends with `# EOF`, and counters are named without `_total` in heads."""
+        return self.content_type.startswith("application/openmetrics-text")
+
+
+class Process:
+    """What prometheus-client collects; make it in a thread, since it loads the library."""
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+        registry = CollectorRegistry()
+        self._collectors = (
+            ProcessCollector(registry=registry),
+            PlatformCollector(registry=registry),
+            GCCollector(registry=registry),
+        )
+
+    def collect(self) -> list[Metric]:
+        """As it is now; reads files of /proc."""
+        return [metric for collector in self._collectors for metric in collector.collect()]
+
+    def format_for(self, accept: str) -> Format:
+        """The format that a client asks for; the oldest text where its wish makes no sense."""
+        from prometheus_client.exposition import choose_encoder
+
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is no number
+            encode, content_type = choose_encoder("")
+        if not _CONTENT_TYPE.fullmatch(content_type):  # it repeats what the client wrote
+            encode, content_type = choose_encoder("")
+        return Format(content_type, encode)
+
+
+class _Collected:
+    """What was collected, in the shape that an encoder takes."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def process_text(metrics: Sequence[Metric], chosen: Format) -> bytes:
+    """The text of what was collected; without the last line of OpenMetrics."""
+    return chosen.encode(_Collected(metrics)).removesuffix(END_OF_OPENMETRICS)
+
+
+async def gather(process: Process, broker: Broker, samples: Samples) -> list[Metric]:
+    """Look at disks and the process, for a short time at most."""
+    directories = broker.log_store.directories
+    for index, directory in enumerate(directories):
+        samples.add(DIRECTORY_ONLINE, int(directory.failure is None), directory=str(index))
+    paths = [directory.path if directory.failure is None else None for directory in directories]
+    spaces: list[tuple[int, int] | None] = []
+    metrics: list[Metric] = []
+    with trio.move_on_after(_DEADLINE_SECONDS):
+        metrics = await trio.to_thread.run_sync(process.collect, abandon_on_cancel=True)
+        spaces = await trio.to_thread.run_sync(partial(_spaces, paths), abandon_on_cancel=True)
+    samples.of(DIRECTORY_FREE)
+    samples.of(DIRECTORY_SIZE)
+    for index, space in enumerate(spaces):
+        if space is not None:
+            samples.add(DIRECTORY_FREE, space[0], directory=str(index))
+            samples.add(DIRECTORY_SIZE, space[1], directory=str(index))
+    return metrics
+
+
+def _spaces(paths: Sequence[str | None]) -> list[tuple[int, int] | None]:
+    """(bytes left, bytes in all) of each file system; None for one that cannot be asked."""
+    found: list[tuple[int, int] | None] = []
+    for path in paths:
+        try:
+            stat = os.statvfs(path) if path is not None else None
+        except OSError:
+            stat = None
+        found.append(None if stat is None else (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
+    return found

@@ -1,0 +1,145 @@
+"""One look at everything, in slices of half a millisecond between which the broker serves, and shared by all who ask.
+
+A thread would not do: it holds the interpreter for five milliseconds at a time, and each request would wait for that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from yak.server.http.metrics import groups, partitions, process, requests, topics
+from yak.server.http.metrics.groups import GroupBounds, LeftOut
+from yak.server.http.metrics.loop_delay import LoopDelay
+from yak.server.http.metrics.process import Format, Process, process_text
+from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from yak.broker.views.group_lag import TopicLag
+    from yak.server.http.context import Context
+
+TRUNCATED: Final = Family("yak_metrics_truncated", "gauge", "What is not shown since there is too much of it, by kind")
+GATHERED: Final = Family(
+    "yak_metrics_gather_seconds", "gauge", "How long it took to gather this, with the broker serving"
+)
+_SLICE_NS: Final = 500_000
+
+
+@dataclass(slots=True)
+class MetricsLimits:
+    """Bounds on values of labels, changeable by tests."""
+
+    topics_max: int = 1_000
+    partitions_max: int = 10_000
+    groups_max: int = 1_000
+    group_topics_max: int = 10_000
+    group_offsets_max: int = 50_000
+    group_name_length_max: int = 256
+    fresh_seconds: float = 1.0
+    """Who asks within this time after another gets the same."""
+
+
+@dataclass(slots=True, frozen=True)
+class Gathered:
+    """One look."""
+
+    samples: Samples
+    process: list[Metric]
+
+
+class Rendering:
+    """Makes the text of `/metrics`."""
+
+    def __init__(self, context: Context, limits: MetricsLimits | None = None) -> None:
+        self.limits = limits or MetricsLimits()
+        self._context = context
+        self._lock = trio.Lock()
+        self._process: Process | None = None
+        self._loop_delay = LoopDelay(context.shell.nursery)
+        self._gathered: Gathered | None = None
+        self._gathered_at = 0.0
+        self._pieces: dict[bool, list[bytes]] = {}
+        """The text of what was gathered; as OpenMetrics, or not."""
+
+    async def text(self, accept: str) -> tuple[str, list[bytes]]:
+        """(content type, text in pieces) for a client that accepts this; gathered at most once in a time, for all."""
+        async with self._lock:
+            if self._process is None:
+                self._process = await trio.to_thread.run_sync(Process)
+            chosen = self._process.format_for(accept)
+            if self._gathered is None or trio.current_time() - self._gathered_at > self.limits.fresh_seconds:
+                self._pieces.clear()
+                self._gathered = await self._gather(self._process)
+                self._gathered_at = trio.current_time()
+                self._context.shell.nursery.start_soon(self._forget_later, self._gathered)
+            if chosen.is_open_metrics not in self._pieces:
+                pieces: list[bytes] = []
+                await _in_slices(_render(self._gathered, chosen, pieces))
+                self._pieces[chosen.is_open_metrics] = pieces
+            return chosen.content_type, self._pieces[chosen.is_open_metrics]
+
+    async def _forget_later(self, gathered: Gathered) -> None:
+        """Megabytes, where partitions are many: nobody needs them until the next scrape."""
+        await trio.sleep(2 * self.limits.fresh_seconds)
+        if self._gathered is gathered and not self._lock.locked():
+            self._gathered = None
+            self._pieces.clear()
+
+    async def _gather(self, of_process: Process) -> Gathered:
+        began_ns = time.perf_counter_ns()
+        context, limits = self._context, self.limits
+        broker, samples = context.broker, Samples()
+        await _in_slices(requests.gather(context, samples))
+        samples.add_histogram(requests.LOOP_DELAY, self._loop_delay.histogram)
+        left_out = {"topics": await _in_slices(topics.gather(broker, samples, limits.topics_max))}
+        now_ms = context.shell.clock.now_ms()
+        of_partitions = partitions.gather(broker, samples, limits.partitions_max, now_ms)
+        left_out["partitions"] = await _in_slices(of_partitions)
+        left_out |= await self._gather_groups(samples)
+        metrics = await process.gather(of_process, broker, samples)
+        for what, count in left_out.items():
+            samples.add(TRUNCATED, count, what=what)
+        samples.add(GATHERED, (time.perf_counter_ns() - began_ns) / 1e9)
+        return Gathered(samples, metrics)
+
+    async def _gather_groups(self, samples: Samples) -> dict[str, int]:
+        context, limits = self._context, self.limits
+        bounds = GroupBounds(
+            limits.groups_max, limits.group_topics_max, limits.group_offsets_max, limits.group_name_length_max
+        )
+        lags: list[TopicLag] = []
+        left_out = LeftOut()
+        await _in_slices(groups.gather(context.broker, samples, bounds, lags, left_out))
+        await groups.ask_elsewhere(context.broker, context.door, lags)
+        await _in_slices(groups.write_lags(samples, lags))
+        return {"groups": left_out.groups, "group_topics": left_out.topics, "group_offsets": left_out.offsets}
+
+
+def _render(gathered: Gathered, chosen: Format, pieces: list[bytes]) -> Iterator[None]:
+    """The text, a piece a step."""
+    for piece in in_pieces(gathered.samples, open_metrics=chosen.is_open_metrics):
+        pieces.append(piece)
+        yield
+    pieces.append(process_text(gathered.process, chosen))
+    if chosen.is_open_metrics:
+        pieces.append(END_OF_OPENMETRICS)
+    yield
+
+
+async def _in_slices(steps: Iterator[int] | Iterator[None]) -> int:
+    """Take all steps; after each half millisecond the loop goes round once. Gives what the last step gave, or 0."""
+    last = 0
+    until_ns = time.perf_counter_ns() + _SLICE_NS
+    for step in steps:
+        last = step or 0
+        if time.perf_counter_ns() >= until_ns:
+            await trio.lowlevel.checkpoint()
+            until_ns = time.perf_counter_ns() + _SLICE_NS
+    await trio.lowlevel.checkpoint()
+    return last

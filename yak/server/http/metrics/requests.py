@@ -1,0 +1,169 @@
+"""What the shell knows: requests and how long they took, connections, jobs, the loop, the metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from yak.broker import apis
+from yak.broker.counters import FOLLOWER_FETCH
+from yak.cluster.member_state import MemberState
+from yak.errors import ErrorCode
+from yak.server.http.metrics.text import Family, Samples
+from yak.version import __version__
+
+if TYPE_CHECKING:
+    from yak.server.http.context import Context
+
+BUILD: Final = Family("yak_build_info", "gauge", "Always 1: the version of YAK and who this broker is")
+STATE: Final = Family("yak_broker_state", "gauge", "1 for the state in which this broker stands with the cluster")
+BROKER_EPOCH: Final = Family("yak_broker_epoch", "gauge", "The epoch of this broker's registration")
+IS_CONTROLLER: Final = Family("yak_is_controller", "gauge", "1 on the broker that holds the controller's office")
+CONTROLLER_EPOCH: Final = Family(
+    "yak_controller_epoch", "gauge", "The epoch of the controller, as this broker knows it"
+)
+METADATA_OFFSET: Final = Family("yak_metadata_offset", "gauge", "The last metadata record that this broker acts on")
+BROKERS: Final = Family("yak_brokers", "gauge", "Registered brokers by state, as this broker knows them")
+
+REQUEST_SECONDS: Final = Family(
+    "yak_request_seconds",
+    "histogram",
+    "Time from the turn in which a request came to its answer, by API; fetches and joins include what they waited for",
+)
+REQUEST_ERRORS: Final = Family(
+    "yak_request_errors",
+    "counter",
+    "Error codes answered, by API: one for each partition, topic, group or whole answer that had one",
+)
+BAD_REQUESTS: Final = Family("yak_bad_requests", "counter", "What made no sense or broke a bound, by kind")
+BUGS: Final = Family("yak_bugs", "counter", "Mistakes of this broker that it survived; its log has each")
+RECEIVED: Final = Family("yak_received_bytes", "counter", "Bytes received on the Kafka port")
+WAITING: Final = Family("yak_requests_waiting", "gauge", "Requests that wait: for records, for replicas, for members")
+CONNECTIONS: Final = Family("yak_connections", "gauge", "Open connections to the Kafka port")
+CONNECTIONS_LIMIT: Final = Family("yak_connections_limit", "gauge", "How many connections the Kafka port takes at most")
+HTTP_CONNECTIONS: Final = Family("yak_http_connections", "gauge", "Open connections to the HTTP port")
+PAUSES: Final = Family("yak_read_pauses", "counter", "Times a connection was not read for a while, to bound its memory")
+MEMORY: Final = Family(
+    "yak_request_memory_bytes", "gauge", "Held for clients: requests half received, answers not taken"
+)
+MEMORY_LIMIT: Final = Family(
+    "yak_request_memory_limit_bytes", "gauge", "Past this, connections are not read for a while"
+)
+
+TURNS: Final = Family("yak_turns", "counter", "Turns of the loop: all that came with one read, or one other event")
+SLOWEST_TURN: Final = Family("yak_slowest_turn_seconds", "gauge", "The longest turn since the start")
+LOOP_DELAY: Final = Family(
+    "yak_event_loop_delay_seconds",
+    "histogram",
+    "How late the loop woke, twenty looks a second since the first scrape: how long a request may lie before its turn",
+)
+
+FLUSH: Final = Family("yak_log_flush_seconds", "histogram", "Time in which a log was made durable (fsync)")
+JOBS: Final = Family("yak_job_seconds", "histogram", "Time of other jobs in threads, by kind")
+
+STORE_CONNECTED: Final = Family("yak_store_connected", "gauge", "1 while the metadata store (Redis) answers")
+STORE_CALLS: Final = Family(
+    "yak_store_call_seconds", "histogram", "Time of a call to the metadata store, there and back"
+)
+STORE_OUTAGES: Final = Family("yak_store_outages", "counter", "Times the metadata store was lost")
+STORE_OUTAGE_TOTAL: Final = Family(
+    "yak_store_outage_seconds", "counter", "Time without the metadata store, all together"
+)
+STORE_OUTAGE: Final = Family(
+    "yak_store_outage_current_seconds", "gauge", "How long the metadata store is away by now; 0 while it answers"
+)
+
+
+def gather(context: Context, samples: Samples) -> Iterator[None]:
+    """Each step is a fraction of a millisecond."""
+    _broker(context, samples)
+    yield
+    yield from _requests(context, samples)
+    _connections(context, samples)
+    yield
+    _loop_and_jobs(context, samples)
+    yield
+    _store(context, samples)
+    yield
+
+
+def _broker(context: Context, samples: Samples) -> None:
+    broker = context.broker
+    image, membership = broker.image, broker.metadata.membership
+    samples.add(
+        BUILD,
+        1,
+        version=__version__,
+        node_id=str(broker.node_id),
+        role=broker.identity.role,
+        cluster_id=image.cluster_id,
+    )
+    for state in MemberState:
+        samples.add(STATE, int(membership.state is state), state=state.value)
+    samples.add(BROKER_EPOCH, membership.broker_epoch)
+    samples.add(IS_CONTROLLER, int(membership.is_controller))
+    samples.add(CONTROLLER_EPOCH, image.controller_epoch)
+    samples.add(METADATA_OFFSET, image.offset)
+    by_state: dict[str, int] = {}
+    for info in image.brokers.values():
+        by_state[info.state.value] = by_state.get(info.state.value, 0) + 1
+    for name in sorted(by_state):
+        samples.add(BROKERS, by_state[name], state=name)
+
+
+def _requests(context: Context, samples: Samples) -> Iterator[None]:
+    for key, histogram in context.shell.latencies.by_api.items():
+        if any(histogram.cells):
+            samples.add_histogram(REQUEST_SECONDS, histogram, api=api_name(key))
+            yield
+    samples.of(REQUEST_SECONDS)
+    samples.of(REQUEST_ERRORS)
+    for (key, code), count in list(context.broker.counters.errors.items()):
+        samples.add(REQUEST_ERRORS, count, api=api_name(key), code=ErrorCode(code).name.upper())
+    yield
+
+
+def api_name(key: int) -> str:
+    """As Kafka calls it; a follower's fetch apart."""
+    if key == FOLLOWER_FETCH:
+        return "FollowerFetch"
+    return apis.NAMES[key]
+
+
+def _connections(context: Context, samples: Samples) -> None:
+    shell = context.shell
+    counters = shell.counters
+    samples.of(BAD_REQUESTS)
+    for kind, count in counters.bad_requests.items():
+        samples.add(BAD_REQUESTS, count, kind=kind)
+    samples.add(BUGS, counters.bugs)
+    samples.add(RECEIVED, counters.received_bytes)
+    samples.add(WAITING, len(context.broker.timeouts))
+    samples.add(CONNECTIONS, len(shell.connections))
+    samples.add(CONNECTIONS_LIMIT, shell.limits.connections_max)
+    samples.add(HTTP_CONNECTIONS, context.connections())
+    samples.add(PAUSES, counters.pauses)
+    samples.add(MEMORY, shell.memory.held_bytes)
+    samples.add(MEMORY_LIMIT, shell.memory.bytes_max)
+
+
+def _loop_and_jobs(context: Context, samples: Samples) -> None:
+    shell = context.shell
+    samples.add(TURNS, shell.counters.turns)
+    samples.add(SLOWEST_TURN, shell.counters.slowest_turn_ms / 1000)
+    samples.add_histogram(FLUSH, shell.jobs.durations["flush"])
+    for kind, histogram in shell.jobs.durations.items():
+        if kind != "flush":
+            samples.add_histogram(JOBS, histogram, kind=kind)
+
+
+def _store(context: Context, samples: Samples) -> None:
+    broker = context.broker
+    lost_ms = broker.metadata.store_lost_ms
+    outage_ms = 0 if lost_ms is None else max(0, context.shell.clock.now_ms() - lost_ms)
+    samples.add(STORE_CONNECTED, int(lost_ms is None))
+    if context.shell.store is not None:
+        samples.add_histogram(STORE_CALLS, context.shell.store.round_trips)
+    samples.add(STORE_OUTAGES, broker.counters.store_outages)
+    samples.add(STORE_OUTAGE_TOTAL, (broker.counters.store_outage_ms + outage_ms) / 1000)
+    samples.add(STORE_OUTAGE, outage_ms / 1000)

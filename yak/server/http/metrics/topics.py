@@ -1,0 +1,92 @@
+"""What goes in and out, by topic and in all; replication, changes of in-sync sets, elections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from yak.cluster.election_counts import BOUNDS_MS
+from yak.cluster.elections import Cause
+from yak.replication.traffic import Traffic
+from yak.server.http.metrics.text import Family, Samples, escaped
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_WRITTEN = "appended to logs that this broker leads"
+_READ = "given to consumers"
+_BY_OFFSET = "counted by offsets, which a compacted topic has more of than records"
+IN_BYTES: Final = Family("yak_in_bytes", "counter", f"Bytes of record batches {_WRITTEN}, over all topics")
+IN_MESSAGES: Final = Family("yak_in_messages", "counter", f"Records {_WRITTEN}, over all topics")
+OUT_BYTES: Final = Family("yak_out_bytes", "counter", f"Bytes of record batches {_READ}, over all topics")
+OUT_MESSAGES: Final = Family("yak_out_messages", "counter", f"Records {_READ}, over all topics; {_BY_OFFSET}")
+TOPIC_IN_BYTES: Final = Family("yak_topic_in_bytes", "counter", f"Bytes of record batches {_WRITTEN}, by topic")
+TOPIC_IN_MESSAGES: Final = Family("yak_topic_in_messages", "counter", f"Records {_WRITTEN}, by topic")
+TOPIC_OUT_BYTES: Final = Family("yak_topic_out_bytes", "counter", f"Bytes of record batches {_READ}, by topic")
+TOPIC_OUT_MESSAGES: Final = Family("yak_topic_out_messages", "counter", f"Records {_READ}, by topic; {_BY_OFFSET}")
+REPLICATION_IN: Final = Family("yak_replication_in_bytes", "counter", "Bytes of records fetched from leaders")
+REPLICATION_OUT: Final = Family("yak_replication_out_bytes", "counter", "Bytes of records given to followers")
+
+ISR_SHRINKS: Final = Family("yak_isr_shrinks", "counter", "Changes that let a follower out of an in-sync set led here")
+ISR_EXPANDS: Final = Family("yak_isr_expands", "counter", "Changes that let a follower into an in-sync set led here")
+ISR_REFUSED: Final = Family("yak_isr_changes_refused", "counter", "Changes of in-sync sets that the store did not take")
+ELECTIONS: Final = Family(
+    "yak_elections", "counter", "Partitions given a leader by this broker as controller, by cause"
+)
+UNCLEAN: Final = Family("yak_unclean_elections", "counter", "Leaders elected that may lack committed records")
+LEADERLESS: Final = Family(
+    "yak_elections_without_leader", "counter", "Partitions for which no replica could be elected"
+)
+ELECTION_SECONDS: Final = Family(
+    "yak_election_seconds", "histogram", "Time of a round of elections, from when this controller saw its cause"
+)
+OFFICES: Final = Family("yak_controller_offices", "counter", "Times this broker became the controller")
+
+_TOPICS_PER_STEP: Final = 50
+
+
+def gather(broker: Broker, samples: Samples, topics_max: int) -> Iterator[int]:
+    """Gives how many topics were left out at last; 0 with the other steps."""
+    counters = broker.counters
+    total = Traffic()
+    total.add(counters.retired)
+    topics = list(counters.topics.items())
+    samples.add(REPLICATION_IN, counters.replication_bytes_in)
+    samples.add(REPLICATION_OUT, counters.replication_bytes_out)
+    samples.add(ISR_SHRINKS, counters.isr_shrinks)
+    samples.add(ISR_EXPANDS, counters.isr_expands)
+    samples.add(ISR_REFUSED, counters.isr_refused)
+    yield 0
+    _elections(broker, samples)
+    yield 0
+    in_bytes, in_messages = samples.of(TOPIC_IN_BYTES), samples.of(TOPIC_IN_MESSAGES)
+    out_bytes, out_messages = samples.of(TOPIC_OUT_BYTES), samples.of(TOPIC_OUT_MESSAGES)
+    for number, (name, traffic) in enumerate(topics):
+        total.add(traffic)
+        if number % _TOPICS_PER_STEP == 0:
+            yield 0
+        if number >= topics_max:
+            continue
+        label = f'_total{{topic="{escaped(name)}"}} '
+        in_bytes.append(f"{TOPIC_IN_BYTES.name}{label}{traffic.bytes_in}\n")
+        in_messages.append(f"{TOPIC_IN_MESSAGES.name}{label}{traffic.messages_in}\n")
+        out_bytes.append(f"{TOPIC_OUT_BYTES.name}{label}{traffic.bytes_out}\n")
+        out_messages.append(f"{TOPIC_OUT_MESSAGES.name}{label}{traffic.messages_out}\n")
+    samples.add(IN_BYTES, total.bytes_in)
+    samples.add(IN_MESSAGES, total.messages_in)
+    samples.add(OUT_BYTES, total.bytes_out)
+    samples.add(OUT_MESSAGES, total.messages_out)
+    yield max(0, len(topics) - topics_max)
+
+
+def _elections(broker: Broker, samples: Samples) -> None:
+    counts = broker.counters.elections
+    for cause in Cause:
+        samples.add(ELECTIONS, counts.by_cause.get(cause.value, 0), cause=cause.value)
+    samples.add(UNCLEAN, counts.unclean)
+    samples.add(LEADERLESS, counts.without_leader)
+    samples.add(OFFICES, counts.offices_taken)
+    *totals, count = accumulate(counts.rounds_by_duration)
+    bounds = (bound / 1000 for bound in BOUNDS_MS)
+    samples.add_buckets(ELECTION_SECONDS, bounds, totals, count, counts.rounds_ms / 1000, {})

@@ -1,0 +1,162 @@
+"""The OpenAPI 3.1 document of the routes, for tools, for /docs, and for the tests that send what it allows and forbids.
+
+Everything in it comes from the table of routes; only what tags mean is said here.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.version import __version__
+
+TAGS: Final[Mapping[str, str]] = {
+    "Health": "Whether this broker is well, for people, load balancers, and whatever restarts it.",
+    "Data": "Records in and out as JSON: one or many, as a live stream, from CSV; topics, and who leads their partitions.",
+    "Consumer groups": "Reading in a group, as Confluent's REST proxy v2 has it.",
+    "Metadata service: brokers": "Brokers that register, those that are alive, and those that leave.",
+    "Metadata service: topics, partitions, producers": "Topics, partitions and producer ids by the metadata service's names.",
+    "Metadata service: changes and history": "What changed since a time, the metadata log, and the cluster as it was.",
+    "Administration": "The cluster as it is, live events, failover and shutdown.",
+    "Metrics": "Numbers for Prometheus.",
+    "Documentation": "What there is.",
+}
+"""The headings of routes, in the order of the page; a tag that is not named here comes after them."""
+
+PROBLEM_SCHEMA: Final = {
+    "type": "object",
+    "required": ["error", "message", "hint"],
+    "properties": {
+        "error": {
+            "type": "string",
+            "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$",
+            "description": "a name that never changes; a Kafka error has Kafka's name",
+        },
+        "message": {"type": "string", "description": "what happened"},
+        "hint": {"type": "string", "description": "what to do about it; may be empty"},
+    },
+}
+_JSON: Final = "application/json"
+_ERRORS: Final = {
+    "401": ("TokenNeeded", "The token is missing or wrong (only where the broker has one)"),
+    "403": ("Refused", "Not from there: a page of another site, or the administration from another machine"),
+    "4XX": ("Mistake", "The request cannot be served as it is"),
+    "5XX": ("Trouble", "The broker or the cluster cannot do it now"),
+}
+_PATH_PARAMETER: Final = re.compile(r"{(\w+)(?::\w+)?}")
+
+
+def tags_of(routes: Sequence[Route]) -> list[str]:
+    """The tags that these routes have, in the order of the page."""
+    used = dict.fromkeys(route.tag for route in routes)
+    return [tag for tag in TAGS if tag in used] + [tag for tag in used if tag not in TAGS]
+
+
+def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str, Any]:
+    """The document as plain values; without a URL the server is the one that it is read from."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(shown_path(route.path), {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "YAK over HTTP",
+            "version": __version__,
+            "summary": "Health, data, metadata, administration, events and metrics of a YAK broker.",
+            "description": "Any broker answers any request. Errors are JSON: a name, what happened, and what to do.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": server_url or "/"}],
+        "tags": [{"name": tag, "description": TAGS.get(tag, "")} for tag in tags_of(routes)],
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": PROBLEM_SCHEMA},
+            "responses": {name: _problem_answer(words) for name, words in _ERRORS.values()},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "What the broker's YAK_HTTP_TOKEN is; one without it asks for none.",
+                }
+            },
+        },
+    }
+
+
+def shown_path(path: str) -> str:
+    """A route's path without Starlette's converters: `/f/{rest:path}` is `/f/{rest}`."""
+    return _PATH_PARAMETER.sub(r"{\1}", path)
+
+
+def path_names(path: str) -> list[str]:
+    """The names of the parameters in a path."""
+    return _PATH_PARAMETER.findall(path)
+
+
+def operation_id(route: Route) -> str:
+    """`get-topics-name`: made of what it is, so that it is the same for ever."""
+    words = re.findall(r"[A-Za-z0-9]+", shown_path(route.path))
+    return "-".join([route.method.lower(), *(words or ["root"])])
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": operation_id(route),
+        "tags": [route.tag],
+        "summary": route.summary,
+        "parameters": [_parameter(each) for each in route.parameters],
+        "responses": _answers(route),
+    }
+    if route.description:
+        operation["description"] = route.description
+    if route.body is not None:
+        operation["requestBody"] = _body(route.body)
+    if route.guard != "read":
+        operation["security"] = [{"token": []}, {}]
+    return operation
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.where,
+        "required": parameter.required or parameter.where == "path",
+        "description": parameter.summary,
+        "schema": dict(parameter.schema),
+    }
+
+
+def _body(body: Body) -> dict[str, Any]:
+    content: dict[str, Any] = {"schema": dict(body.schema)}
+    if body.example is not None:
+        content["example"] = body.example
+    return {"required": body.required, "content": {body.media_type: content}}
+
+
+def _answers(route: Route) -> dict[str, Any]:
+    answers = {str(status): _answer(answer) for status, answer in sorted(route.answers.items())}
+    # A route of another protocol says its errors in that protocol's kind of JSON too.
+    spoken = [kind for each in route.answers.values() for kind in (each.media_type, *each.also)]
+    kinds = sorted({_JSON, *(kind for kind in spoken if "+json" in kind)})
+    for status, (name, words) in _ERRORS.items():
+        if status in answers or (status in {"401", "403"} and route.guard == "read"):
+            continue
+        if len(kinds) == 1:
+            answers[status] = {"$ref": f"#/components/responses/{name}"}
+        else:
+            answers[status] = _problem_answer(words, kinds)
+    return answers
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    shown: dict[str, Any] = {"description": answer.summary}
+    if answer.schema is not None:
+        shown["content"] = {kind: {"schema": dict(answer.schema)} for kind in (answer.media_type, *answer.also)}
+    elif answer.media_type != _JSON:
+        shown["content"] = {answer.media_type: {}}
+    return shown
+
+
+def _problem_answer(words: str, kinds: Sequence[str] = (_JSON,)) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": words, "content": {kind: {"schema": schema} for kind in kinds}}

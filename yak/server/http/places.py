@@ -1,0 +1,159 @@
+"""Where things are: topics and partitions of the image, their leaders, and where these answer HTTP."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from yak.cluster.image import BrokerInfo, Image, TopicInfo
+from yak.config.topic_configs import resolve_log_config
+from yak.errors import ErrorCode, PeerError
+from yak.ids import NodeId
+from yak.protocol.topic_names import validate_topic_name
+from yak.server.http.context import Context
+from yak.server.http.problems import Problem, kafka_problem
+
+METADATA: Final = 3
+_AGAIN_SECONDS: Final = 0.02
+
+
+def find_topic(context: Context, name: str) -> TopicInfo:
+    """A topic that exists. Raises Problem 404 `unknown-topic-or-partition`."""
+    topic = context.broker.image.topics.get(name)
+    if topic is None:
+        raise kafka_problem(ErrorCode.unknown_topic_or_partition, f"topic {name[:249]!r}", "there is no such topic")
+    return topic
+
+
+def check_partition(topic: TopicInfo, partition: int) -> None:
+    """Raises Problem 404 `unknown-topic-or-partition` with the numbers that there are."""
+    if not 0 <= partition < len(topic.partitions):
+        last = len(topic.partitions) - 1
+        raise kafka_problem(
+            ErrorCode.unknown_topic_or_partition,
+            f"partition {partition} of topic {topic.name!r}",
+            "it has partition 0 alone" if last == 0 else f"it has partitions 0 to {last}",
+        )
+
+
+async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
+    """A topic, made on the way where `auto.create.topics.enable` lets producers do so; a Metadata request decides.
+
+    Raises Problem 404, 400 for a name that cannot be, 503.
+    """
+    topic = context.broker.image.topics.get(name)
+    if topic is not None:
+        return topic
+    try:
+        validate_topic_name(name)
+    except PeerError as error:
+        raise kafka_problem(error.error_code, "topic", error.message) from None
+    fields: Mapping[str, object] = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
+    answer = await context.door.ask(METADATA, fields)
+    found = answer.topics[0]
+    if found.error_code is not ErrorCode.none and found.error_code is not ErrorCode.leader_not_available:
+        if found.error_code is ErrorCode.unknown_topic_or_partition and context.broker.config.auto_create_topics_enable:
+            raise kafka_problem(ErrorCode.leader_not_available, f"topic {name!r}", "it could not be made now")
+        raise kafka_problem(found.error_code, f"topic {name[:249]!r}", "there is no such topic")
+    return find_topic(context, name)
+
+
+def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
+    """Who leads a partition now; None when nobody does, or when it is not there."""
+    info = image.topics.get(topic)
+    if info is None or not 0 <= partition < len(info.partitions):
+        return None
+    leader = info.partitions[partition].leader
+    return leader if leader in image.brokers else None
+
+
+def max_message_bytes(context: Context, topic: TopicInfo) -> int:
+    """The largest batch that the topic takes, as the image has it; worked out once for an image."""
+    image = context.broker.image
+    held = context.parts.get("max_message_bytes")
+    if held is None or held[0] is not image:
+        held = context.parts["max_message_bytes"] = (image, {})
+    known: dict[str, int] = held[1]
+    found = known.get(topic.name)
+    if found is None:
+        node_id, static = context.broker.node_id, context.broker.config.static
+        config = resolve_log_config(
+            topic.configs, image.broker_configs.get(node_id, {}), image.default_broker_configs, static
+        )
+        found = known[topic.name] = config.max_message_bytes
+    return found
+
+
+def http_address(info: BrokerInfo | None) -> str | None:
+    """`http://host:port` of a broker that answers HTTP."""
+    if info is None or not info.http_port:
+        return None
+    host = f"[{info.host}]" if ":" in info.host else info.host
+    return f"http://{host}:{info.http_port}"
+
+
+class Patience:
+    """How long to go on trying: `HttpLimits.retry_ms` from the first thing that went wrong.
+
+    `again` waits a little and says whether it is worth another try.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._seconds = context.limits.retry_ms / 1000
+        self._until: float | None = None
+        self._pause = _AGAIN_SECONDS
+
+    async def again(self) -> bool:
+        """Wait a moment; False when the time is over."""
+        now = trio.current_time()
+        if self._until is None:
+            self._until = now + self._seconds
+        if now >= self._until:
+            return False
+        await trio.sleep(min(self._pause, max(0.0, self._until - now)))
+        self._pause = min(self._pause * 2, 0.25)
+        return True
+
+    def calm(self) -> None:
+        """It went well: the next trouble has all the time again."""
+        self._until = None
+        self._pause = _AGAIN_SECONDS
+
+
+async def ask_leader(
+    context: Context, api_key: int, fields: Mapping[str, object], topic: str, partition: int, **more: Any
+) -> Any:
+    """Ask whoever leads the partition now. Raises Problem, 503 `leader-not-available` among others."""
+    leader = leader_of(context.broker.image, topic, partition)
+    if leader is None:
+        check_partition(find_topic(context, topic), partition)
+        raise kafka_problem(
+            ErrorCode.leader_not_available, f"partition {partition} of topic {topic!r}", "nobody leads it"
+        )
+    return await context.door.ask(api_key, fields, node_id=leader, **more)
+
+
+def is_moving(code: ErrorCode) -> bool:
+    """Whether an error is of a moment in which leadership moves, and nothing was done."""
+    return code in _MOVING
+
+
+_MOVING: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.offset_not_available,
+        ErrorCode.replica_not_available,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+    }
+)
+"""The last two are told by a leader that has not heard of a new topic yet; of one that is gone the image tells."""
+
+
+def is_moving_problem(problem: Problem) -> bool:
+    """The same of what the door raises."""
+    return problem.status == 503

@@ -1,0 +1,103 @@
+"""Errors for people who use curl: `{"error", "message", "hint"}`, and the HTTP status that goes with each Kafka error."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from yak.errors import ErrorCode
+
+_STATUS: Final[Mapping[str, int]] = {
+    "unknown_topic_or_partition": 404,
+    "unknown_topic_id": 404,
+    "group_id_not_found": 404,
+    "resource_not_found": 404,
+    "broker_id_not_registered": 404,
+    "unknown_member_id": 404,
+    "topic_already_exists": 409,
+    "duplicate_broker_registration": 409,
+    "stale_broker_epoch": 409,
+    "non_empty_group": 409,
+    "rebalance_in_progress": 409,
+    "group_subscribed_to_topic": 409,
+    "reassignment_in_progress": 409,
+    "election_not_needed": 409,
+    "offset_out_of_range": 416,
+    "message_too_large": 413,
+    "record_list_too_large": 413,
+    "not_enough_replicas": 503,
+    "not_enough_replicas_after_append": 503,
+    "leader_not_available": 503,
+    "not_leader_or_follower": 503,
+    "coordinator_not_available": 503,
+    "coordinator_load_in_progress": 503,
+    "not_coordinator": 503,
+    "not_controller": 503,
+    "broker_not_available": 503,
+    "replica_not_available": 503,
+    "kafka_storage_error": 503,
+    "request_timed_out": 504,
+    "unknown_server_error": 500,
+}
+"""What is not here is the caller's mistake: 400."""
+_HINTS: Final[Mapping[str, str]] = {
+    "unknown_topic_or_partition": "GET /topics lists what there is",
+    "topic_already_exists": "DELETE it first, or take another name",
+    "offset_out_of_range": "GET /topics/{name} shows the first and the last offset of each partition",
+    "message_too_large": "send less at once, or raise max.message.bytes of the topic",
+    "not_enough_replicas": "nothing was written; GET /api/isr shows which replicas are missing",
+    "not_enough_replicas_after_append": "it was written and may yet count; GET /api/isr shows which replicas are missing",
+    "leader_not_available": "try again in a moment; GET /api/isr shows who leads",
+    "not_leader_or_follower": "leadership is moving: try again in a moment",
+    "invalid_replication_factor": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
+    "invalid_replica_assignment": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
+    "invalid_partitions": "a topic can only grow",
+    "request_timed_out": "nobody can say whether it was done: look, then try again",
+}
+
+
+class Problem(Exception):
+    """An answer that is an error: status, a slug that never changes, what happened, and what to do."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        message: str,
+        hint: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = error
+        self.message = message
+        self.hint = hint
+        self.headers = dict(headers or {})
+        self.more = dict(more or {})
+        """More fields of the answer, as which rows failed."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer's body."""
+        return {"error": self.error, "message": self.message, "hint": self.hint, **self.more}
+
+
+def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) -> Problem:
+    """The problem that a Kafka error code is; `what` it was about, and the broker's own words where it gave some."""
+    known = ErrorCode(code)
+    words = (message or "").rstrip(".") or known.name.replace("_", " ")
+    return Problem(status_of(known), slug_of(known), f"{what}: {words}", hint_of(known))
+
+
+def status_of(code: ErrorCode) -> int:
+    """The HTTP status of a Kafka error code."""
+    return _STATUS.get(code.name, 400)
+
+
+def slug_of(code: ErrorCode) -> str:
+    """`unknown-topic-or-partition`."""
+    return code.name.replace("_", "-")
+
+
+def hint_of(code: ErrorCode) -> str:
+    """What to do about it; empty when the message says all."""
+    return _HINTS.get(code.name, "")

@@ -1,0 +1,277 @@
+"""Writing records: each partition's batches to its leader, wherever it is, and again when leadership moves meanwhile.
+
+Trying again writes nothing twice: a request borrows a producer id and uses it in a new epoch, with sequences from 0, so that
+a leader, the new one too, knows a batch that it has (KIP-98; raising the epoch by oneself is KIP-360's way). While no id can
+be had, because the metadata store is away, a batch whose fate is unknown is not sent again.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
+
+from yak.errors import ErrorCode
+from yak.ids import NodeId, TopicPartition
+from yak.protocol.record_batch import HEADER_BYTES
+from yak.protocol.record_writer import Headers, build_batch
+from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
+from yak.server.http.context import Context
+from yak.server.http.places import Patience, leader_of
+from yak.server.http.problems import Problem, kafka_problem
+
+PRODUCE_VERSION: Final = 12
+"""The last that names topics."""
+ACKS_ALL: Final = -1
+_REQUEST_MS: Final = 10_000
+_DOOR_SECONDS: Final = 12.0
+_ID_SECONDS: Final = 2.0
+_EPOCH_MAX: Final = 2**15 - 1
+_IDS_KEPT_MAX: Final = 1024
+_NOT_WRITTEN: Final = frozenset(
+    {
+        ErrorCode.leader_not_available,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.kafka_storage_error,
+    }
+)
+"""Worth another try in any case."""
+_MAYBE_WRITTEN: Final = frozenset(
+    {ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas_after_append, ErrorCode.request_timed_out}
+)
+"""Worth one when a producer id makes it safe."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """What goes to one partition, in order, and how far it came."""
+
+    place: TopicPartition
+    records: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
+    headers: dict[int, Headers] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    """Where each record stands in the request."""
+    size_bytes_max: list[int] = field(default_factory=list)
+    batch_bytes_max: int = 0
+    written: int = 0
+    """How many records are written; the rest failed by `problem`."""
+    base_offsets: list[tuple[int, int]] = field(default_factory=list)
+    """(first record, its offset) of each batch that is written; offset -1 with acks=0."""
+    problem: Problem | None = None
+    is_unknown: bool = False
+    """Whether the batch that failed may be written all the same."""
+
+    def add(self, row: int, key: bytes | None, value: bytes | None, headers: Headers, size_bytes_max: int) -> None:
+        """One more record."""
+        if headers:
+            self.headers[len(self.records)] = headers
+        self.records.append((key, value))
+        self.rows.append(row)
+        self.size_bytes_max.append(size_bytes_max)
+
+    def headers_between(self, first: int, end: int) -> dict[int, Headers] | None:
+        """Those of some records, by their place in a batch of these."""
+        if not self.headers:
+            return None
+        return {at - first: self.headers[at] for at in range(first, end) if at in self.headers}
+
+    def next_batch_end(self) -> int:
+        """The end of the next batch, within what the topic takes; a record that is too large goes alone."""
+        end, total = self.written, HEADER_BYTES
+        for size in self.size_bytes_max[self.written :]:
+            total += size
+            if total > self.batch_bytes_max and end > self.written:
+                break
+            end += 1
+        return end
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.problem is not None or self.written == len(self.records)
+
+    def offsets(self) -> list[int | None]:
+        """Of the written records, in order; None where nobody knows (acks=0)."""
+        found: list[int | None] = []
+        for (first, offset), (end, _) in itertools.pairwise([*self.base_offsets, (self.written, -1)]):
+            found += [None] * (end - first) if offset < 0 else range(offset, offset + end - first)
+        return found
+
+
+async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
+    """Write all lanes; what became of them is in them. Raises nothing but for a cancellation."""
+    ids = _ids(context)
+    producer = (-1, -1) if acks == 0 else await ids.borrow(context)
+    await _Writing(context, lanes, acks, producer).run()
+    if producer[0] >= 0 and not any(lane.problem is not None for lane in lanes):
+        ids.give_back(producer)
+
+
+class _Writing:
+    """One `write`."""
+
+    def __init__(self, context: Context, lanes: Sequence[Lane], acks: int, producer: tuple[int, int]) -> None:
+        self._context = context
+        self._lanes = lanes
+        self._acks = acks
+        self._producer = producer
+        self._patience = Patience(context)
+        self._batches: dict[TopicPartition, tuple[int, bytes]] = {}
+        """(end, batch) of what is on its way; the same bytes again when it is sent again."""
+        self._troubles: dict[TopicPartition, Problem] = {}
+        """Of this round, what is worth another try."""
+
+    async def run(self) -> None:
+        while True:
+            self._troubles.clear()
+            by_leader = self._by_leader()
+            if len(by_leader) == 1:
+                ((leader, lanes),) = by_leader.items()
+                await self._send(leader, lanes)
+            else:
+                async with trio.open_nursery() as nursery:
+                    for leader, lanes in by_leader.items():
+                        nursery.start_soon(self._send, leader, lanes)
+            if all(lane.is_done for lane in self._lanes):
+                return
+            if not self._troubles:
+                self._patience.calm()
+            elif not await self._patience.again():
+                for lane in self._lanes:
+                    if not lane.is_done:
+                        lane.problem = self._troubles.get(lane.place) or _nobody_leads(lane.place)
+                return
+
+    def _by_leader(self) -> dict[NodeId, list[Lane]]:
+        image = self._context.broker.image
+        grouped: dict[NodeId, list[Lane]] = {}
+        for lane in self._lanes:
+            if lane.is_done:
+                continue
+            topic, partition = lane.place
+            leader = leader_of(image, topic, partition)
+            if leader is not None:
+                grouped.setdefault(leader, []).append(lane)
+            elif topic not in image.topics:
+                what = f"topic {topic!r}"
+                lane.problem = kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted meanwhile")
+            else:
+                self._troubles[lane.place] = _nobody_leads(lane.place)
+        return grouped
+
+    def _batch(self, lane: Lane) -> bytes:
+        held = self._batches.get(lane.place)
+        if held is not None:
+            return held[1]
+        first, end = lane.written, lane.next_batch_end()
+        producer_id, epoch = self._producer
+        batch = build_batch(
+            lane.records[first:end],
+            self._context.shell.clock.now_ms(),
+            headers=lane.headers_between(first, end),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=-1 if producer_id < 0 else first,
+        )
+        self._batches[lane.place] = (end, batch)
+        return batch
+
+    async def _send(self, leader: NodeId, lanes: list[Lane]) -> None:
+        topics: dict[str, list[dict[str, object]]] = {}
+        for lane in lanes:
+            data = {"index": lane.place.partition, "records": self._batch(lane)}
+            topics.setdefault(lane.place.topic, []).append(data)
+        fields: Mapping[str, object] = {
+            "acks": self._acks,
+            "timeout": _REQUEST_MS,
+            "topic_data": [{"name": name, "partition_data": data} for name, data in topics.items()],
+        }
+        door = self._context.door
+        try:
+            if self._acks == 0:
+                await door.tell(PRODUCE, PRODUCE_VERSION, fields, leader)
+                for lane in lanes:
+                    self._take(lane, -1)
+                return
+            answer = await door.ask(PRODUCE, fields, node_id=leader, timeout_s=_DOOR_SECONDS, version=PRODUCE_VERSION)
+        except Problem as problem:
+            for lane in lanes:
+                self._trouble(lane, problem, may_be_written=True)
+            return
+        found = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
+        for lane in lanes:
+            self._settle(lane, found[lane.place.topic, lane.place.partition])
+
+    def _settle(self, lane: Lane, answer: Any) -> None:
+        code = answer.error_code
+        if code is ErrorCode.none:
+            self._take(lane, answer.base_offset)
+            return
+        topic, partition = lane.place
+        problem = kafka_problem(code, f"partition {partition} of topic {topic!r}", _words(answer))
+        # A leader that refuses says why; one that lost its office while the batch waited to count has no words.
+        is_refusal = code in _NOT_WRITTEN or (code is ErrorCode.not_leader_or_follower and bool(answer.error_message))
+        if is_refusal or code in _MAYBE_WRITTEN:
+            self._trouble(lane, problem, may_be_written=not is_refusal)
+        else:
+            lane.problem = problem
+
+    def _take(self, lane: Lane, base_offset: int) -> None:
+        end, _batch = self._batches.pop(lane.place)
+        lane.base_offsets.append((lane.written, base_offset))
+        lane.written = end
+
+    def _trouble(self, lane: Lane, problem: Problem, *, may_be_written: bool) -> None:
+        lane.is_unknown = lane.is_unknown or may_be_written
+        if may_be_written and self._producer[0] < 0:
+            lane.problem = problem
+        else:
+            self._troubles[lane.place] = problem
+
+
+def _words(answer: Any) -> str | None:
+    """What the broker says, of a record too: a batch of one's topic may ask for keys."""
+    errors = [each.batch_index_error_message for each in answer.record_errors if each.batch_index_error_message]
+    found: str | None = errors[0] if errors else answer.error_message
+    return found
+
+
+def _nobody_leads(place: TopicPartition) -> Problem:
+    what = f"partition {place.partition} of topic {place.topic!r}"
+    return kafka_problem(ErrorCode.leader_not_available, what, "nobody leads it")
+
+
+class _Ids:
+    """Producer ids that nobody uses at the moment, each with the last epoch it was used in."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[int, int]] = []
+
+    async def borrow(self, context: Context) -> tuple[int, int]:
+        """An id and an epoch that was never used before; (-1, -1) when there is none now."""
+        if self._free:
+            producer_id, epoch = self._free.pop()
+            return producer_id, epoch + 1
+        try:
+            fields: Mapping[str, object] = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+            answer = await context.door.ask(INIT_PRODUCER_ID, fields, timeout_s=_ID_SECONDS)
+        except Problem:
+            return -1, -1
+        if answer.error_code is not ErrorCode.none:
+            return -1, -1
+        return answer.producer_id, answer.producer_epoch
+
+    def give_back(self, producer: tuple[int, int]) -> None:
+        """All that was sent with it is answered: the next may have it."""
+        if producer[1] < _EPOCH_MAX and len(self._free) < _IDS_KEPT_MAX:
+            self._free.append(producer)
+
+
+def _ids(context: Context) -> _Ids:
+    ids: _Ids | None = context.parts.get("producer_ids")
+    if ids is None:
+        ids = context.parts["producer_ids"] = _Ids()
+    return ids

@@ -1,0 +1,122 @@
+"""Health checks answered at once, before anything that speaks HTTP is loaded.
+
+Hypercorn and Starlette take 0.8 ms of the loop for a request, and Kafka's clients share that loop. Whoever watches a broker asks the
+same few bytes again and again: they are looked at once, and what they ask for is answered from a table. A connection that asks for
+anything else, in any other way, goes to Hypercorn for good with what it said.
+"""
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from yak.server.http.health_answers import PATHS, health_answers
+from yak.server.http.hosts import is_own_name
+
+if TYPE_CHECKING:
+    from yak.server.http.context import Context
+
+_READ_BYTES: Final = 64 * 1024
+_KNOWN_MAX: Final = 64
+"""Requests remembered, as bytes: monitors are few and do not vary."""
+_HARMLESS: Final = frozenset(("host", "user-agent", "accept", "accept-encoding", "accept-language", "connection"))
+_LINE: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~]*?)[ \t]*", re.ASCII)
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_REASONS: Final = {200: "OK", 503: "Service Unavailable"}
+
+
+class QuickAnswers:
+    """The answers of one broker."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._health = health_answers(context)
+        self._paths: dict[bytes, str] = {}
+        self._heads: dict[tuple[int, int], bytes] = {}
+        self._heads_of_second = 0
+
+    def answer(self, request: bytes) -> bytes | None:
+        """The whole answer; None for what is not a plain GET of one of the paths, one whole request and nothing more."""
+        path = self._paths.get(request)
+        if path is None:
+            path = path_of(self._context, request)
+            if path is None:
+                return None
+            if len(self._paths) >= _KNOWN_MAX:
+                self._paths.clear()
+            self._paths[request] = path
+        status, body = self._health.get(path)
+        return self._head(status, len(body)) + body
+
+    def _head(self, status: int, length: int) -> bytes:
+        second = self._context.shell.clock.now_ms() // 1000
+        if second != self._heads_of_second:
+            self._heads.clear()
+            self._heads_of_second = second
+        head = self._heads.get((status, length))
+        if head is None:
+            head = self._heads[status, length] = (
+                f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-length: {length}\r\n"
+                "content-type: application/json\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n"
+                f"date: {_http_date(second)}\r\n\r\n"
+            ).encode()
+        return head
+
+
+def _http_date(second: int) -> str:
+    """RFC 9110, 5.6.7: always in English, whatever the locale."""
+    moment = time.gmtime(second)
+    day, month = _DAYS[moment.tm_wday], _MONTHS[moment.tm_mon - 1]
+    return f"{day}, {moment.tm_mday:02} {month} {moment.tm_year} {time.strftime('%H:%M:%S', moment)} GMT"
+
+
+def path_of(context: "Context", request: bytes) -> str | None:
+    """The path of one whole plain GET that `QuickAnswers` may answer; None for anything that it leaves to Hypercorn."""
+    if not request.startswith(b"GET /health") or request.find(b"\r\n\r\n") != len(request) - 4:
+        return None
+    first, *lines = request[:-4].decode("latin-1").split("\r\n")
+    method, _, rest = first.partition(" ")
+    path, _, version = rest.partition(" ")
+    if (method, version) != ("GET", "HTTP/1.1") or path not in PATHS:
+        return None
+    headers: dict[str, str] = {}
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        name = "" if found is None else found[1].lower()
+        if found is None or name not in _HARMLESS or name in headers:
+            return None
+        headers[name] = found[2]
+    if headers.get("connection", "keep-alive").lower() != "keep-alive" or "host" not in headers:
+        return None
+    return path if is_own_name(context, headers["host"]) else None
+
+
+async def serve(
+    stream: trio.SocketStream,
+    answers: QuickAnswers,
+    turn: Callable[[], Awaitable[None]],
+    first_seconds: float,
+    idle_seconds: float,
+) -> bytes:
+    """Answer until something comes that is not for us, and give that; empty when the peer is gone, or idle for too long.
+
+    It has `first_seconds` for its first request.
+
+    `turn` is waited for before each answer. What a peer takes slowly it takes at its own cost: one that takes nothing in
+    `idle_seconds` is gone. Raises OSError and trio.BrokenResourceError.
+    """
+    patience = first_seconds
+    while True:
+        with trio.move_on_after(patience):
+            request = bytes(await stream.receive_some(_READ_BYTES))
+            answer = answers.answer(request) if request else None
+            if answer is None:
+                return request
+            await turn()
+            await stream.send_all(answer)
+            patience = idle_seconds
+            continue
+        return b""

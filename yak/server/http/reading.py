@@ -1,0 +1,184 @@
+"""Reading committed records of one partition, from its leader, wherever it is."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from yak.errors import ErrorCode, ProtocolViolation
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import WalkedRecord, walk_records
+from yak.protocol.versions import FETCH
+from yak.server.http.context import Context
+from yak.server.http.places import Patience, ask_leader, check_partition, find_topic, is_moving, is_moving_problem
+from yak.server.http.problems import Problem, kafka_problem
+
+LIST_OFFSETS: Final = 2
+LATEST, EARLIEST = -1, -2
+FETCH_VERSION: Final = 12
+"""The last that names topics."""
+READ_AT_ONCE_BYTES_MAX: Final = 64 * 1024
+"""More than this is looked at in a thread; so is what is compressed."""
+_LIST_OFFSETS_VERSION: Final = 7
+
+
+class Read(NamedTuple):
+    """What one look gave: `next_offset` is behind all that was looked at, holes and control batches too."""
+
+    records: list[WalkedRecord]
+    next_offset: int
+
+
+def walk_from(data: bytes, offset: int, *, records_max: int, bytes_max: int, decompressed_bytes_max: int) -> Read:
+    """The records from `offset` on in what a Fetch gave, within bounds but for the first one.
+
+    Raises Problem 422 `batch-unreadable` when the very first batch is broken, or too large when decompressed.
+    """
+    records: list[WalkedRecord] = []
+    position, size_bytes = offset, 0
+    for place, header in iterate_headers(data):
+        if header.next_offset <= position:
+            continue
+        if header.is_control:
+            position = header.next_offset
+            continue
+        try:
+            batch = memoryview(data)[place : place + header.size_bytes]
+            for record in walk_records(batch, decompressed_bytes_max, with_headers=True):
+                if record.offset < position:
+                    continue
+                size_bytes += record_bytes(record)
+                if records and (len(records) >= records_max or size_bytes > bytes_max):
+                    return Read(records, position)
+                records.append(record)
+                position = record.offset + 1
+        except ProtocolViolation as error:
+            if records:
+                return Read(records, position)
+            raise Problem(
+                422,
+                "batch-unreadable",
+                f"the batch of offsets {header.base_offset} to {header.last_offset}: {error}",
+                f"go on at offset {header.next_offset}, or read it with a Kafka client",
+                more={"next_offset": header.next_offset},
+            ) from None
+        position = header.next_offset
+        if len(records) >= records_max:
+            break
+    return Read(records, position)
+
+
+def record_bytes(record: WalkedRecord) -> int:
+    """What a record counts for in the bound of bytes: key, value and headers."""
+    size = len(record.key or b"") + len(record.value or b"")
+    return size + sum(len(name) + len(value or b"") for name, value in record.headers)
+
+
+def is_quick(data: bytes) -> bool:
+    """Whether the records can be looked at without holding up the loop."""
+    return len(data) <= READ_AT_ONCE_BYTES_MAX and not any(header.codec for _, header in iterate_headers(data))
+
+
+async def fetch(
+    context: Context, place: TopicPartition, offset: int, *, bytes_max: int, wait_ms: int, isolation_level: int
+) -> Any:
+    """What the leader has from `offset` on, as kio's partition of a Fetch answer; waits for a moment of change to pass.
+
+    Raises Problem: 404, 416 `offset-out-of-range` with the offsets that there are, 503, 504.
+    """
+    topic, partition = place
+    fields: Mapping[str, object] = {
+        "replica_id": -1,
+        "max_wait": wait_ms,
+        "min_bytes": 1,
+        "max_bytes": bytes_max,
+        "isolation_level": isolation_level,
+        "session_epoch": -1,
+        "topics": [
+            {
+                "topic": topic,
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "current_leader_epoch": -1,
+                        "fetch_offset": offset,
+                        "last_fetched_epoch": -1,
+                        "log_start_offset": -1,
+                        "partition_max_bytes": bytes_max,
+                    }
+                ],
+            }
+        ],
+    }
+    answer = await _ask(context, place, FETCH, fields, FETCH_VERSION, 10 + wait_ms / 1000)
+    if answer.error_code is ErrorCode.offset_out_of_range:
+        raise await _out_of_range(context, place, offset)
+    if answer.error_code is not ErrorCode.none:
+        raise kafka_problem(answer.error_code, f"partition {partition} of topic {topic!r}")
+    return answer
+
+
+async def list_offset(context: Context, place: TopicPartition, which: int) -> int:
+    """LATEST: the high watermark; EARLIEST: the log start offset. Raises Problem."""
+    fields: Mapping[str, object] = {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [
+            {
+                "name": place.topic,
+                "partitions": [{"partition_index": place.partition, "current_leader_epoch": -1, "timestamp": which}],
+            }
+        ],
+    }
+    answer = await _ask(context, place, LIST_OFFSETS, fields, _LIST_OFFSETS_VERSION, 10)
+    if answer.error_code is not ErrorCode.none:
+        raise kafka_problem(answer.error_code, f"partition {place.partition} of topic {place.topic!r}")
+    return int(answer.offset)
+
+
+async def _ask(
+    context: Context, place: TopicPartition, api_key: int, fields: Mapping[str, object], version: int, timeout_s: float
+) -> Any:
+    """The one partition of a leader's answer; a moment of change is waited out, and then its error given."""
+    patience = Patience(context)
+    check_partition(find_topic(context, place.topic), place.partition)
+    while True:
+        try:
+            answer = await ask_leader(context, api_key, fields, *place, version=version, timeout_s=timeout_s)
+        except Problem as problem:
+            if is_moving_problem(problem) and await patience.again():
+                continue
+            raise
+        topics = answer.responses if api_key == FETCH else answer.topics
+        found = topics[0].partitions[0]
+        if is_moving(found.error_code):
+            check_partition(find_topic(context, place.topic), place.partition)
+            if await patience.again():
+                continue
+        return found
+
+
+async def _out_of_range(context: Context, place: TopicPartition, offset: int) -> Problem:
+    start = await list_offset(context, place, EARLIEST)
+    end = await list_offset(context, place, LATEST)
+    return Problem(
+        416,
+        "offset-out-of-range",
+        f"partition {place.partition} of topic {place.topic!r} has offsets {start} to {end - 1}, not {offset}"
+        if end > start
+        else f"partition {place.partition} of topic {place.topic!r} is empty at offset {end}; {offset} is not there",
+        f"ask from {start} to {end}, or for offset=earliest or latest",
+        more={"log_start_offset": start, "high_watermark": end},
+    )
+
+
+@contextmanager
+def held(context: Context, bytes_count: int) -> Iterator[None]:
+    """Count bytes of records as held while they are shown. Raises Problem 503 `too-busy` when there are too many."""
+    if context.body_bytes_held + bytes_count > context.limits.body_in_flight_bytes_max:
+        raise Problem(503, "too-busy", "too many records are being shown", "try again in a moment")
+    context.body_bytes_held += bytes_count
+    try:
+        yield
+    finally:
+        context.body_bytes_held -= bytes_count

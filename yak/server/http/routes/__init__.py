@@ -1,0 +1,44 @@
+"""All routes. Each file here has a tuple `ROUTES`; this is the one place that knows the files."""
+
+from yak.server.http.route import Route
+from yak.server.http.routes import (
+    cluster,
+    consume,
+    consumers,
+    csv_upload,
+    documentation,
+    events,
+    failover,
+    groups,
+    health,
+    leader,
+    metadata_brokers,
+    metadata_feeds,
+    metadata_topics,
+    metrics,
+    partitions,
+    produce,
+    stream,
+    topics,
+)
+
+ROUTES: tuple[Route, ...] = (
+    *cluster.ROUTES,
+    *consume.ROUTES,
+    *consumers.ROUTES,
+    *csv_upload.ROUTES,
+    *documentation.ROUTES,
+    *events.ROUTES,
+    *failover.ROUTES,
+    *groups.ROUTES,
+    *health.ROUTES,
+    *leader.ROUTES,
+    *metadata_brokers.ROUTES,
+    *metadata_feeds.ROUTES,
+    *metadata_topics.ROUTES,
+    *metrics.ROUTES,
+    *partitions.ROUTES,
+    *produce.ROUTES,
+    *stream.ROUTES,
+    *topics.ROUTES,
+)

@@ -1,0 +1,66 @@
+"""`/api/cluster`: brokers, controller, Redis, and how many partitions are well."""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.server.http.answers import answer
+from yak.server.http.bodies import refuse_unknown_query
+from yak.server.http.cluster_view import cluster_view
+from yak.server.http.context import Context
+from yak.server.http.route import Answer, Route
+from yak.server.http.schemas import BOOLEAN, NODE_ID, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
+
+_BROKER: Final = record(
+    {
+        "node_id": NODE_ID,
+        "role": TEXT,
+        "state": {"enum": ["ACTIVE", "FENCED", "STOPPING", "CLOSED"]},
+        "broker_epoch": NUMBER,
+        "rack": TEXT_OR_NULL,
+        "host": TEXT,
+        "port": NUMBER,
+        "http_address": TEXT_OR_NULL,
+        "is_controller": BOOLEAN,
+        "leaders": OFFSET,
+        "replicas": OFFSET,
+        "replicas_in_sync": OFFSET,
+    }
+)
+CLUSTER: Final = record(
+    {
+        "cluster_id": TEXT,
+        "told_by": NODE_ID,
+        "controller_id": {"type": ["integer", "null"]},
+        "controller_epoch": NUMBER,
+        "metadata_offset": OFFSET,
+        "metadata_time_ms": OFFSET,
+        "incarnation": NUMBER,
+        "redis": record({"state": {"enum": ["connected", "lost", "frozen"]}, "lost_ms": {"type": ["integer", "null"]}}),
+        "brokers": listing(_BROKER),
+        "topics": OFFSET,
+        "partitions": OFFSET,
+        "under_replicated": OFFSET,
+        "unavailable": OFFSET,
+        "reassigning": OFFSET,
+    }
+)
+
+
+async def cluster(context: Context, request: Request) -> Response:
+    """The cluster as this broker knows it."""
+    refuse_unknown_query(request, ())
+    return answer(cluster_view(context).look())
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/cluster",
+        cluster,
+        "Brokers, controller, Redis, and how many partitions are well",
+        "Administration",
+        answers={200: Answer("the cluster as this broker knows it", CLUSTER)},
+    ),
+)

@@ -1,0 +1,200 @@
+"""`GET /consume`: committed records of one partition from an offset on, waiting for them when there are none yet."""
+
+from typing import Final, NamedTuple
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.ids import TopicPartition
+from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text, refuse_unknown_query
+from yak.server.http.context import Context, HttpLimits
+from yak.server.http.places import check_partition, find_topic
+from yak.server.http.problems import Problem
+from yak.server.http.reading import EARLIEST, LATEST, fetch, held, is_quick, list_offset, walk_from
+from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.rows import INT32_MAX
+from yak.server.http.shown import FORMS, RECORD_SCHEMA, Form, record_json
+
+MESSAGES: Final = 100
+BYTES: Final = 1024 * 1024
+TIMEOUT_MS_MAX: Final = 30_000
+_EMPTY_LOOKS_MAX: Final = 64
+"""Looks in one request that find nothing but holes and control batches."""
+_KNOWN: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "max_messages",
+    "max_bytes",
+    "timeout_ms",
+    "isolation",
+    "as",
+)
+ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
+
+
+class _Asked(NamedTuple):
+    place: TopicPartition
+    offset: str
+    messages_max: int
+    bytes_max: int
+    timeout_ms: int
+    isolation_level: int
+    form: Form
+
+
+async def consume(context: Context, request: Request) -> Response:
+    """Look, wait, look again; an answer without records is an answer too."""
+    asked = _read(context.limits, request)
+    check_partition(find_topic(context, asked.place.topic), asked.place.partition)
+    if asked.offset == "earliest":
+        offset = await list_offset(context, asked.place, EARLIEST)
+    elif asked.offset == "latest":
+        offset = await list_offset(context, asked.place, LATEST)
+    else:
+        offset = checked_integer("offset", asked.offset)
+    deadline = trio.current_time() + asked.timeout_ms / 1000
+    for looks_left in range(_EMPTY_LOOKS_MAX, 0, -1):
+        wait_ms = max(0, int((deadline - trio.current_time()) * 1000))
+        found = await fetch(
+            context,
+            asked.place,
+            offset,
+            bytes_max=asked.bytes_max,
+            wait_ms=wait_ms,
+            isolation_level=asked.isolation_level,
+        )
+        data = found.records or b""
+        with held(context, len(data)):
+            shown, next_offset = await _show(context.limits, asked, data, offset)
+            if shown or looks_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
+                return _answer(asked.place, shown, next_offset, found)
+        offset = next_offset
+    raise AssertionError("the last look answers")
+
+
+async def _show(limits: HttpLimits, asked: _Asked, data: bytes, offset: int) -> tuple[list[str], int]:
+    def show() -> tuple[list[str], int]:
+        read = walk_from(
+            data,
+            offset,
+            records_max=asked.messages_max,
+            bytes_max=asked.bytes_max,
+            decompressed_bytes_max=limits.decompressed_bytes_max,
+        )
+        return [record_json(record, asked.form) for record in read.records], read.next_offset
+
+    return show() if is_quick(data) else await trio.to_thread.run_sync(show)
+
+
+def _answer(place: TopicPartition, shown: list[str], next_offset: int, found: object) -> Response:
+    high_watermark = getattr(found, "high_watermark", -1)
+    log_start_offset = getattr(found, "log_start_offset", -1)
+    body = (
+        f'{{"topic":"{place.topic}","partition":{place.partition},"next_offset":{next_offset},'
+        f'"high_watermark":{high_watermark},"log_start_offset":{log_start_offset},"records":[{",".join(shown)}]}}\n'
+    )
+    return Response(body.encode(), media_type="application/json")
+
+
+def _read(limits: HttpLimits, request: Request) -> _Asked:
+    refuse_unknown_query(request, _KNOWN)
+    topic = query_text(request, "topic")
+    if not topic:
+        raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists what there is")
+    partition = query_integer(request, "partition", maximum=INT32_MAX)
+    offset = query_text(request, "offset")
+    offset = "earliest" if offset is None else offset
+    if offset not in ("earliest", "latest"):
+        if not offset.isascii() or not offset.lstrip("-").isdigit():
+            message = f"offset={offset[:64]!r} is neither a number nor earliest nor latest"
+            raise Problem(400, "bad-parameter", message, "offset=0, offset=earliest or offset=latest")
+        checked_integer("offset", offset)
+    return _Asked(
+        TopicPartition(topic, partition),
+        offset,
+        query_integer(request, "max_messages", MESSAGES, minimum=1, maximum=limits.records_per_request_max),
+        query_integer(request, "max_bytes", BYTES, minimum=1, maximum=limits.answer_bytes_max),
+        query_integer(request, "timeout_ms", 0, maximum=TIMEOUT_MS_MAX),
+        ISOLATION[_one_of(request, "isolation", tuple(ISOLATION), "read_uncommitted")],
+        read_form(request),
+    )
+
+
+def read_form(request: Request) -> Form:
+    """`as=json`, `text` or `base64`. Raises Problem 400 `bad-parameter`."""
+    found = _one_of(request, "as", FORMS, "json")
+    return next(form for form in FORMS if form == found)
+
+
+def _one_of(request: Request, name: str, choices: tuple[str, ...], default: str) -> str:
+    text = query_text(request, name)
+    if text is None:
+        return default
+    if text not in choices:
+        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is not known", f"one of {', '.join(choices)}")
+    return text
+
+
+FORM_PARAMETER: Final = Parameter(
+    "as",
+    {"enum": list(FORMS), "default": "json"},
+    "json: values that are JSON as JSON; text: as text; base64: all bytes",
+)
+_OFFSET: Final = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/consume",
+        consume,
+        "Read committed records of one partition",
+        "Data",
+        parameters=(
+            Parameter("topic", {"type": "string", "minLength": 1}, "the topic's name", required=True),
+            Parameter(
+                "partition", {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "its partition", required=True
+            ),
+            Parameter(
+                "offset",
+                {"oneOf": [{"enum": ["earliest", "latest"]}, _OFFSET], "default": "earliest"},
+                "the first offset wanted",
+            ),
+            Parameter(
+                "max_messages",
+                {"type": "integer", "minimum": 1, "maximum": HttpLimits().records_per_request_max, "default": MESSAGES},
+                "records at most",
+            ),
+            Parameter(
+                "max_bytes",
+                {"type": "integer", "minimum": 1, "maximum": HttpLimits().answer_bytes_max, "default": BYTES},
+                "bytes of keys, values and headers at most; one record is always given",
+            ),
+            Parameter(
+                "timeout_ms",
+                {"type": "integer", "minimum": 0, "maximum": TIMEOUT_MS_MAX, "default": 0},
+                "how long to wait for a first record",
+            ),
+            Parameter("isolation", {"enum": list(ISOLATION), "default": "read_uncommitted"}, "as of Kafka's consumers"),
+            FORM_PARAMETER,
+        ),
+        answers={
+            200: Answer(
+                "the records, perhaps none, and where to go on",
+                {
+                    "type": "object",
+                    "required": ["topic", "partition", "records", "next_offset", "high_watermark", "log_start_offset"],
+                    "properties": {
+                        "topic": {"type": "string"},
+                        "partition": {"type": "integer"},
+                        "next_offset": _OFFSET,
+                        "high_watermark": _OFFSET,
+                        "log_start_offset": _OFFSET,
+                        "records": {"type": "array", "items": RECORD_SCHEMA},
+                    },
+                },
+            ),
+        },
+    ),
+)

@@ -1,0 +1,113 @@
+"""`/openapi.json` and `/docs`: what there is, for tools and for people; `/`: where to begin. Made once, then bytes."""
+
+import gzip
+import json
+from typing import Final
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.server.http import docs_page, openapi
+from yak.server.http.bodies import refuse_unknown_query
+from yak.server.http.context import Context
+from yak.server.http.route import Answer, Route
+from yak.server.options import bracketed
+
+_HTML: Final = "text/html; charset=utf-8"
+_DOCUMENT: Final = {
+    "type": "object",
+    "required": ["openapi", "info", "paths", "components"],
+    "properties": {
+        "openapi": {"const": "3.1.0"},
+        "info": {"type": "object", "required": ["title", "version"]},
+        "paths": {"type": "object"},
+        "components": {"type": "object"},
+    },
+}
+_INDEX: Final = {
+    "type": "object",
+    "required": ["node_id", "docs", "openapi", "health"],
+    "properties": {
+        "node_id": {"type": "integer", "description": "of the broker that answers"},
+        "docs": {"type": "string"},
+        "openapi": {"type": "string"},
+        "health": {"type": "string"},
+    },
+}
+
+
+class _Made:
+    """The bytes of both, and of the larger transfers also small."""
+
+    def __init__(self, address: str) -> None:
+        from yak.server.http.routes import ROUTES  # this file is in that table
+
+        self.document = (json.dumps(openapi.document(ROUTES), ensure_ascii=False, indent=1) + "\n").encode()
+        self.page = docs_page.page(ROUTES, address).encode()
+        self.small = {id(whole): gzip.compress(whole, mtime=0) for whole in (self.document, self.page)}
+
+
+async def _made(context: Context) -> _Made:
+    made = context.parts.get("documentation")
+    if made is None:
+        address = f"http://{bracketed(context.advertised_host)}:{context.http_port}"
+        # Some dozens of ms for a table that is large: not on the loop.
+        made = context.parts["documentation"] = await trio.to_thread.run_sync(_Made, address)
+    assert isinstance(made, _Made)
+    return made
+
+
+async def document(context: Context, request: Request) -> Response:
+    """OpenAPI 3.1."""
+    refuse_unknown_query(request, ())
+    made = await _made(context)
+    return _answer(request, made, made.document, "application/json")
+
+
+async def page(context: Context, request: Request) -> Response:
+    """HTML."""
+    refuse_unknown_query(request, ())
+    made = await _made(context)
+    answer = _answer(request, made, made.page, _HTML)
+    answer.headers["content-security-policy"] = docs_page.CONTENT_SECURITY_POLICY
+    answer.headers["referrer-policy"] = "no-referrer"
+    return answer
+
+
+async def index(context: Context, request: Request) -> Response:
+    """Browsers go to the page; others are told where things are."""
+    refuse_unknown_query(request, ())
+    if "text/html" in request.headers.get("accept", ""):
+        return Response(status_code=302, headers={"location": "/docs", "vary": "accept"})
+    found = {"node_id": context.broker.node_id, "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+    return Response(json.dumps(found) + "\n", media_type="application/json", headers={"vary": "accept"})
+
+
+def _answer(request: Request, made: _Made, whole: bytes, media_type: str) -> Response:
+    headers = {"content-type": media_type, "vary": "accept-encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(made.small[id(whole)], headers={**headers, "content-encoding": "gzip"})
+    return Response(whole, headers=headers)
+
+
+_TAG: Final = "Documentation"
+ROUTES: Final = (
+    Route("GET", "/openapi.json", document, "This API as OpenAPI 3.1", _TAG, answers={200: Answer("it", _DOCUMENT)}),
+    Route(
+        "GET",
+        "/docs",
+        page,
+        "Every route on one page that needs no network",
+        _TAG,
+        answers={200: Answer("HTML", None, "text/html")},
+    ),
+    Route(
+        "GET",
+        "/",
+        index,
+        "Where to begin",
+        _TAG,
+        answers={200: Answer("the addresses", _INDEX), 302: Answer("to /docs, for those who prefer HTML")},
+    ),
+)

@@ -1,0 +1,130 @@
+"""`/api/events`: what happens in the cluster, as server-sent events: what `yak ui` and the `--watch` commands live on."""
+
+import re
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.broker.views import notices
+from yak.server.http.bodies import query_flag, query_integer, query_text, refuse_unknown_query
+from yak.server.http.context import Context
+from yak.server.http.events.listeners import Subscription
+from yak.server.http.events.ring import CURSOR, Wish
+from yak.server.http.events.stream import Asked, EventStream
+from yak.server.http.problems import Problem
+from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.schemas import TOPIC_NAME, flag
+
+PROGRESS, RATES = "progress", "rates"
+KINDS: Final = tuple(
+    sorted(
+        {
+            *("broker-registered", "broker-unfenced", "broker-fenced", "broker-stopping", "broker-stopped"),
+            *("broker-unregistered", "controller-changed", "topic-created", "topic-changed", "topic-deleted"),
+            *("leader-changed", "isr-shrunk", "isr-expanded", "isr-changed", "config-changed"),
+            *("reassignment-started", "reassignment-changed", "reassignment-done", PROGRESS, RATES),
+            *notices.kinds(),
+        }
+    )
+)
+FAMILIES: Final = tuple(sorted({kind.partition("-")[0] for kind in KINDS}))
+DURATION_MS_MAX: Final = 24 * 3600 * 1000
+_RATES_DEFAULT_MS: Final = 1_000
+_INTERVAL: Final = "([1-9][0-9]{2}ms|[1-9]s|[1-5][0-9]s|60s)"
+_TOPIC: Final = re.compile(str(TOPIC_NAME["pattern"]), re.ASCII)
+_TOPIC_CHARS_MAX: Final = 249
+
+
+async def events(context: Context, request: Request) -> Response:
+    """Begin to listen."""
+    refuse_unknown_query(request, ("kinds", "topic", "rates", "cursor", "snapshot", "duration_ms"))
+    if request.scope["http_version"] != "1.1":
+        raise Problem(505, "http-version", "events are told over HTTP/1.1", "curl --http1.1 -N")
+    wish = Wish(_kinds(request), _topic(request))
+    rates_ms = _rates_ms(request)
+    subscription = Subscription(
+        wish, rates_ms if wish.takes(RATES, None) else None, has_progress=wish.takes(PROGRESS, None)
+    )
+    cursor = query_text(request, "cursor")
+    if cursor is None:
+        cursor = request.headers.get("last-event-id") or None
+    duration_ms = None
+    if "duration_ms" in request.query_params:
+        duration_ms = query_integer(request, "duration_ms", minimum=1, maximum=DURATION_MS_MAX)
+    return EventStream(context, Asked(subscription, cursor, query_flag(request, "snapshot"), duration_ms))
+
+
+def _kinds(request: Request) -> frozenset[str] | None:
+    text = query_text(request, "kinds")
+    if text is None:
+        return None
+    kinds = text.split(",")
+    for each in kinds:
+        if each not in KINDS and each not in FAMILIES:
+            raise Problem(
+                400, "bad-parameter", f"{each[:64]!r} is no kind of event", f"kinds are {', '.join(FAMILIES)}"
+            )
+    return frozenset(kinds)
+
+
+def _topic(request: Request) -> str | None:
+    """One that is not there may yet be made."""
+    text = query_text(request, "topic")
+    if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
+        raise Problem(400, "bad-parameter", f"{text[:64]!r} is no name of a topic", "GET /topics lists what there is")
+    return text
+
+
+def _rates_ms(request: Request) -> int:
+    text = query_text(request, "rates")
+    if text is None:
+        return _RATES_DEFAULT_MS
+    if not re.fullmatch(_INTERVAL, text, re.ASCII):
+        raise Problem(400, "bad-parameter", f"rates={text[:64]!r} is no interval from 100ms to 60s", "try rates=1s")
+    return int(text[:-2]) if text.endswith("ms") else int(text[:-1]) * 1000
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/events",
+        events,
+        "What happens in the cluster, as server-sent events",
+        "Administration",
+        parameters=(
+            Parameter(
+                "kinds",
+                {
+                    "type": "string",
+                    "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$",
+                },
+                "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
+            ),
+            Parameter("topic", TOPIC_NAME, "only this topic, and what is about no topic"),
+            Parameter(
+                "rates",
+                {"type": "string", "pattern": f"^{_INTERVAL}$", "default": "1s"},
+                "how often rates are told, from 100ms to 60s",
+            ),
+            Parameter(
+                "cursor",
+                {"type": "string", "pattern": f"^{CURSOR}$"},
+                "the id of the last event that you have; the header Last-Event-ID does the same",
+            ),
+            flag("snapshot", "begin with the cluster and all partitions as they are"),
+            Parameter(
+                "duration_ms",
+                {"type": "integer", "minimum": 1, "maximum": DURATION_MS_MAX},
+                "end after so long; without it never",
+            ),
+        ),
+        answers={
+            200: Answer("events: `id`, `event` (the kind), and `data`, a line of JSON", None, "text/event-stream")
+        },
+        description=(
+            "An id is `BOOT:NUMBER`. `gap` says that events are missing; `snapshot`, `progress` and `rates` are told and not kept. "
+            f"Kinds: {', '.join(KINDS)}."
+        ),
+    ),
+)

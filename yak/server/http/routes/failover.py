@@ -1,0 +1,236 @@
+"""`POST /api/failover`: leaderships moved in order; `POST /api/brokers/{id}/shutdown`: a broker stopped in order."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.cluster.leadership_moves import Plan, plan_moves
+from yak.ids import NodeId, TopicPartition
+from yak.server.http.answers import answer
+from yak.server.http.bodies import checked_integer, fields_of, json_body, kind_of, refuse_unknown_query
+from yak.server.http.context import Context
+from yak.server.http.moving import Done, carry_out, info_of, led_partitions
+from yak.server.http.problems import Problem
+from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.routes.partitions import find_partition, find_topic
+from yak.server.http.schemas import BOOLEAN, NODE_ID, NUMBER, PARTITION, TEXT, TOPIC_NAME, listing, record
+from yak.server.http.stopping import find_broker, stop_broker
+
+MOVES_MAX: Final = 1000
+"""Of one request: they are sent, and waited for, together."""
+_INT32_MAX: Final = 2**31 - 1
+_HINT: Final = 'try {"topic":"orders"}, {"topic":"orders","partition":0,"to":2}, {"from":1}, {"controller":true}'
+_FIELDS: Final = ("topic", "partition", "to", "from", "controller")
+_NEW_CONTROLLER_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 0.01
+_PLACE: Final = {"topic": TEXT, "partition": PARTITION}
+_REASONED: Final = listing(record({**_PLACE, "reason": TEXT}))
+_MOVED: Final = record(
+    {
+        "moved": listing(
+            record(
+                {
+                    **_PLACE,
+                    "from": NODE_ID,
+                    "to": NODE_ID,
+                    "leader_epoch": record({"before": NUMBER, "after": NUMBER}),
+                    "partition_epoch": record({"before": NUMBER, "after": NUMBER}),
+                }
+            )
+        ),
+        "stayed": _REASONED,
+        "failed": _REASONED,
+        "took_ms": {"type": "number"},
+    },
+    optional={
+        "controller": record(
+            {"from": NODE_ID, "to": {"type": ["integer", "null"]}, "controller_epoch": NUMBER, "stopped": BOOLEAN}
+        )
+    },
+)
+
+
+async def failover(context: Context, request: Request) -> Response:
+    """Move what is asked for, and tell what became of each."""
+    refuse_unknown_query(request, ())
+    async with json_body(context, request, hint=_HINT) as body:
+        fields = fields_of(body, _FIELDS, hint=_HINT)
+        topic, partition = _text(fields, "topic"), _integer(fields, "partition")
+        to, from_ = _integer(fields, "to"), _integer(fields, "from")
+        controller = fields.get("controller")
+    if controller is not None and not isinstance(controller, bool):
+        raise Problem(400, "bad-body", f"controller is {kind_of(controller)}, not true or false", _HINT)
+    if controller:
+        if any(each is not None for each in (topic, partition, to, from_)):
+            raise Problem(
+                400, "bad-body", "controller goes alone", "the office is not a partition; who takes it is open"
+            )
+        return await _move_office(context, request)
+    if topic is None and from_ is None:
+        raise Problem(400, "bad-body", "say what to move: a topic, or all that a broker leads", _HINT)
+    if partition is not None and topic is None:
+        raise Problem(400, "bad-body", "a partition without its topic", _HINT)
+    _check_places(context, topic, partition, (to, from_))
+    plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
+    if len(plan.moves) > MOVES_MAX:
+        raise Problem(
+            413, "too-many", f"{len(plan.moves)} leaderships at once", f"move at most {MOVES_MAX}: name a topic"
+        )
+    done = await carry_out(context, plan.moves)
+    return answer(_told(context, plan, done))
+
+
+def _check_places(
+    context: Context, topic: str | None, partition: int | None, nodes: tuple[NodeId | None, NodeId | None]
+) -> None:
+    if topic is not None and partition is None:
+        find_topic(context, topic)
+    elif topic is not None:
+        find_partition(context, topic, str(partition))
+    for node_id in nodes:
+        if node_id is not None and node_id not in context.broker.image.brokers:
+            known = ", ".join(map(str, sorted(context.broker.image.brokers)))
+            raise Problem(404, "broker-id-not-registered", f"there is no broker {node_id}", f"brokers are {known}")
+
+
+def _told(context: Context, plan: Plan, done: Done) -> dict[str, Any]:
+    moved = []
+    image = context.broker.image
+    for each in plan.moves:
+        before, after = done.before.get(each.partition), info_of(image, each.partition)
+        if each.partition in done.failed or before is None or after is None:
+            done.failed.setdefault(each.partition, "it was deleted meanwhile")
+            continue
+        moved.append(
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "from": each.leader,
+                "to": each.to,
+                "leader_epoch": {"before": before.leader_epoch, "after": after.leader_epoch},
+                "partition_epoch": {"before": before.partition_epoch, "after": after.partition_epoch},
+            }
+        )
+    return {
+        "moved": moved,
+        "stayed": _reasons(plan.stays),
+        "failed": _reasons({**plan.refused, **done.failed}),
+        "took_ms": round(done.took_ms, 1),
+    }
+
+
+def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
+    return [{"topic": each.topic, "partition": each.partition, "reason": why} for each, why in places.items()]
+
+
+async def _move_office(context: Context, request: Request) -> Response:
+    """Have the controller stop in order, for it gives up the office only so; tell who took it."""
+    began = trio.current_time()
+    before = context.broker.image
+    if before.controller_id < 0:
+        raise Problem(503, "no-controller", "the cluster has no controller now", "try again in a moment")
+    info = find_broker(context, before.controller_id)
+    others = [each for each in before.active_brokers() if each.node_id != info.node_id]
+    if not others:
+        raise Problem(409, "no-other-broker", "no other broker could take the office", "start another one first")
+    refusal = await stop_broker(context, info, request.headers.get("authorization"))
+    if refusal is not None:
+        return Response(refusal.body, refusal.status, media_type="application/json")
+    is_seen = False
+    with trio.move_on_after(0 if info.node_id == context.broker.node_id else _NEW_CONTROLLER_SECONDS):
+        while not is_seen:
+            await trio.sleep(_LOOK_SECONDS)
+            is_seen = context.broker.image.controller_epoch > before.controller_epoch
+    image = context.broker.image
+    office = {
+        "from": info.node_id,
+        "to": image.controller_id if is_seen else None,
+        "controller_epoch": image.controller_epoch,
+        "stopped": True,
+    }
+    took_ms = round((trio.current_time() - began) * 1000, 1)
+    body = {"moved": [], "stayed": [], "failed": [], "took_ms": took_ms, "controller": office}
+    return answer(body, 200 if is_seen else 202)
+
+
+async def shutdown(context: Context, request: Request) -> Response:
+    """Begin to stop a broker in order."""
+    refuse_unknown_query(request, ())
+    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
+    async with json_body(context, request, hint="send no body", optional=True) as body:
+        if body not in (None, {}):
+            raise Problem(400, "bad-body", "a shutdown takes no body", "send none")
+    refusal = await stop_broker(context, info, request.headers.get("authorization"))
+    if refusal is not None:
+        return Response(refusal.body, refusal.status, media_type="application/json")
+    return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and (not isinstance(value, str) or not value):
+        raise Problem(400, "bad-body", f"{name} is {kind_of(value)}, not a name", _HINT)
+    return value
+
+
+def _integer(fields: Mapping[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT32_MAX:
+        raise Problem(400, "bad-body", f"{name} is not a whole number from 0 to {_INT32_MAX}", _HINT)
+    return value
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/api/failover",
+        failover,
+        "Move leaderships to other replicas in order, or the controller's office to another broker",
+        "Administration",
+        guard="admin",
+        body=Body(
+            {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "topic": TOPIC_NAME,
+                    "partition": PARTITION,
+                    "to": NODE_ID,
+                    "from": NODE_ID,
+                    "controller": BOOLEAN,
+                },
+                "anyOf": [{"required": ["topic"]}, {"required": ["from"]}, {"required": ["controller"]}],
+            },
+            {"topic": "orders", "partition": 0, "to": 2},
+        ),
+        answers={
+            200: Answer("what moved, what stayed and why, what failed and why", _MOVED),
+            202: Answer("the controller is stopping; this broker cannot tell who takes the office", _MOVED),
+        },
+        description=(
+            "Without `to` a leadership goes to the partition's first replica, or where that one leads to the next in sync. "
+            "`controller` stops the controller in order, which is how it gives up the office: whoever runs it starts it again."
+        ),
+    ),
+    Route(
+        "POST",
+        "/api/brokers/{id}/shutdown",
+        shutdown,
+        "Stop a broker in order, as SIGTERM does",
+        "Administration",
+        guard="admin",
+        parameters=(Parameter("id", NODE_ID, "its node id", required=True, where="path"),),
+        answers={
+            202: Answer(
+                "it is stopping: its leaderships are moved away, then its process ends",
+                record({"node_id": NODE_ID, "broker_epoch": NUMBER, "state": {"const": "stopping"}}),
+            )
+        },
+        description="Another broker is asked by this one, with the same Authorization header.",
+    ),
+)

@@ -1,0 +1,54 @@
+"""`/health`: for people and load balancers; `/health/live` and `/health/ready`: for what restarts and routes."""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.server.http.context import Context
+from yak.server.http.health_answers import health_answers
+from yak.server.http.route import Answer, Route
+
+_STATUS: Final = {
+    "type": "object",
+    "required": ["status", "reasons"],
+    "properties": {
+        "status": {"enum": ["ok", "unhealthy"]},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+async def health(context: Context, request: Request) -> Response:
+    """`/health`: everything, 503 with the reasons when something is wrong here or in the cluster; `/health/live`: the process
+    answers, it need not be restarted; `/health/ready`: whether to send clients here."""
+    status, body = health_answers(context).get(request.url.path)
+    return Response(body, status, media_type="application/json")
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/health",
+        health,
+        "Role, epochs, controller, partitions, Redis and disks of this broker",
+        "Health",
+        answers={200: Answer("all is well", _STATUS), 503: Answer("it is not: `reasons` say why", _STATUS)},
+    ),
+    Route(
+        "GET",
+        "/health/live",
+        health,
+        "Whether the process answers",
+        "Health",
+        answers={200: Answer("it does", _STATUS)},
+    ),
+    Route(
+        "GET",
+        "/health/ready",
+        health,
+        "Whether clients should be sent here",
+        "Health",
+        answers={200: Answer("they should", _STATUS), 503: Answer("they should not", _STATUS)},
+    ),
+)

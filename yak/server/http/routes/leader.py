@@ -1,0 +1,82 @@
+"""`GET /metadata/leader`: who is the controller, and with `topic` and `partition` who leads that partition."""
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.cluster.image import BrokerInfo
+from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query, text_of
+from yak.server.http.context import Context
+from yak.server.http.places import check_partition, find_topic, http_address
+from yak.server.http.problems import Problem
+from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.rows import INT32_MAX
+
+
+async def leader(context: Context, request: Request) -> Response:
+    """As this broker's metadata have it; null where there is nobody."""
+    refuse_unknown_query(request, ("topic", "partition"))
+    name = query_text(request, "topic")
+    image = context.broker.image
+    controller = _broker(image.brokers.get(image.controller_id))
+    if controller is not None:
+        controller["epoch"] = image.controller_epoch
+    answer: dict[str, Any] = {"controller": controller}
+    if name is not None:
+        partition = query_integer(request, "partition", maximum=INT32_MAX)
+        topic = find_topic(context, name)
+        check_partition(topic, partition)
+        info = topic.partitions[partition]
+        found = _broker(image.brokers.get(info.leader))
+        if found is not None:
+            found["epoch"] = info.leader_epoch
+        answer |= {"topic": name, "partition": partition, "leader": found}
+    elif query_text(request, "partition") is not None:
+        raise Problem(400, "bad-parameter", "partition is given without its topic", "add &topic=NAME")
+    return Response(text_of(answer) + b"\n", media_type="application/json")
+
+
+def _broker(info: BrokerInfo | None) -> dict[str, Any] | None:
+    if info is None:
+        return None
+    return {"node_id": info.node_id, "host": info.host, "port": info.port, "http": http_address(info)}
+
+
+_BROKER: Final = {
+    "type": ["object", "null"],
+    "required": ["node_id", "host", "port", "http", "epoch"],
+    "properties": {
+        "node_id": {"type": "integer"},
+        "host": {"type": "string"},
+        "port": {"type": "integer"},
+        "http": {"type": ["string", "null"]},
+        "epoch": {"type": "integer"},
+    },
+}
+_LEADER: Final = {
+    "type": "object",
+    "required": ["controller"],
+    "properties": {
+        "controller": _BROKER,
+        "topic": {"type": "string"},
+        "partition": {"type": "integer"},
+        "leader": _BROKER,
+    },
+}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/metadata/leader",
+        leader,
+        "The controller, and a partition's leader",
+        "Data",
+        parameters=(
+            Parameter("topic", {"type": "string", "minLength": 1}, "the topic whose partition is asked for"),
+            Parameter("partition", {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "with topic"),
+        ),
+        answers={200: Answer("null where there is nobody", _LEADER)},
+        description="`epoch` is the controller epoch, or the leader epoch.",
+    ),
+)

@@ -1,0 +1,322 @@
+"""The metadata service, topics, partitions and producers: Kafka's own requests, answered with the records."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.broker.views.metadata_json import STATUS, partition_json, seconds, topic_json
+from yak.cluster.image import TopicInfo
+from yak.errors import ErrorCode
+from yak.ids import NodeId
+from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from yak.server.http import metadata_bodies as read
+from yak.server.http.bodies import INT64_MAX, fields_of, json_body, kind_of, refuse_unknown_query
+from yak.server.http.context import Context
+from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_store, thread_answer
+from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UUID, WHOLE_TOPIC, a_body, a_list
+from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.route import Answer, Body, Parameter, Route
+
+_CREATE_TOPICS: Final = 19
+_INIT_PRODUCER_ID: Final = 22
+_CREATE_PARTITIONS: Final = 37
+_TIMEOUT_MS: Final = 10_000
+_REPLICATION_FACTOR_MAX: Final = 32_767
+_SMALL_PARTITIONS: Final = 300
+_LOOK_SECONDS: Final = 0.15
+"""How long a topic is looked for that another broker may just have made."""
+_LOOK_EVERY_SECONDS: Final = 0.01
+_TAG: Final = "Metadata service: topics, partitions, producers"
+_TOPIC_HINT: Final = 'send {"name": "orders"}; numPartitions, replicationFactor and configs are optional'
+_PARTITION_HINT: Final = 'send {"name": "orders"} for one more, or with "numPartitions": how many there shall be'
+_PRODUCER_HINT: Final = 'send {}, or {"brokerId": 1} for one of a certain broker'
+
+
+async def create_topic(context: Context, request: Request) -> Response:
+    """Make a topic, for every Kafka client too."""
+    refuse_unknown_query(request, ())
+    async with json_body(context, request, hint=_TOPIC_HINT) as raw:
+        body = fields_of(raw, ("name", "numPartitions", "replicationFactor", "configs"), hint=_TOPIC_HINT)
+    name = read.text(body, "name", hint=_TOPIC_HINT)
+    partitions = read.optional_integer(
+        body, "numPartitions", minimum=1, maximum=PARTITIONS_PER_TOPIC_MAX, hint=_TOPIC_HINT
+    )
+    factor = read.optional_integer(
+        body, "replicationFactor", minimum=1, maximum=_REPLICATION_FACTOR_MAX, hint=_TOPIC_HINT
+    )
+    topic = {
+        "name": name,
+        "num_partitions": -1 if partitions is None else partitions,
+        "replication_factor": -1 if factor is None else factor,
+        "assignments": [],
+        "configs": [{"name": key, "value": value} for key, value in _configs(body).items()],
+    }
+    require_store(context.broker)
+    fields = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": False}
+    answer = (await context.door.ask(_CREATE_TOPICS, fields)).topics[0]
+    if answer.error_code != ErrorCode.none:
+        raise kafka_problem(answer.error_code, f"topic {name[:64]}", answer.error_message)
+    made = context.broker.image.topics.get(name)
+    if made is None:
+        raise _no_topic(name)
+    return json_answer(topic_json(made), 201)
+
+
+async def get_topic_by_name(context: Context, request: Request) -> Response:
+    """A topic with its partitions."""
+    refuse_unknown_query(request, ())
+    topic = await _look_for(context, request.path_params["name"])
+    if len(topic.partitions) <= _SMALL_PARTITIONS:
+        return json_answer(_whole(topic))
+    return await thread_answer(context, lambda: _whole(topic))
+
+
+async def create_partition(context: Context, request: Request) -> Response:
+    """More partitions: one, or as many as there shall be in all."""
+    refuse_unknown_query(request, ())
+    async with json_body(context, request, hint=_PARTITION_HINT) as raw:
+        known = ("name", "topic", "topicUUID", "numPartitions", "partitionId", "replicas")
+        body = fields_of(raw, known, hint=_PARTITION_HINT)
+    topic = await _named(context, body)
+    present = len(topic.partitions)
+    count = _count(body, topic)
+    assignments = None
+    if body.get("replicas") is not None:
+        if count != present + 1:
+            words = f"replicas are for one new partition, not for {count - present}"
+            raise Problem(400, "bad-body", words, "leave out replicas, or numPartitions")
+        assignments = [{"broker_ids": _replicas(body)}]
+    require_store(context.broker)
+    asked = {"name": topic.name, "count": count, "assignments": assignments}
+    fields = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": False}
+    answer = (await context.door.ask(_CREATE_PARTITIONS, fields)).results[0]
+    if answer.error_code != ErrorCode.none:
+        raise kafka_problem(answer.error_code, f"topic {topic.name}", answer.error_message)
+    made = context.broker.image.topics.get(topic.name)
+    if made is None:
+        raise _no_topic(topic.name)
+    new = [partition_json(made, partition) for partition in made.partitions[present:count]]
+    return json_answer({**topic_json(made), "partitions": new}, 201)
+
+
+async def register_producer(context: Context, request: Request) -> Response:
+    """A producer id that nobody else has or had."""
+    refuse_unknown_query(request, ())
+    async with json_body(context, request, hint=_PRODUCER_HINT, optional=True) as raw:
+        body = fields_of({} if raw is None else raw, ("brokerId", "brokerEpoch"), hint=_PRODUCER_HINT)
+    node_id = read.optional_integer(body, "brokerId", minimum=0, maximum=NODE_ID_MAX, hint=_PRODUCER_HINT)
+    epoch = read.optional_integer(body, "brokerEpoch", minimum=0, maximum=INT64_MAX, hint=_PRODUCER_HINT)
+    image = context.broker.image
+    node_id = context.broker.node_id if node_id is None else node_id
+    broker = image.brokers.get(node_id) or image.former.get(node_id) or image.guests.get(node_id)
+    if broker is None:
+        raise Problem(
+            404, "unknown-broker", f"broker {node_id} is not registered", "GET /get_active_brokers lists some"
+        )
+    if STATUS[broker.state] != "ALIVE":
+        words = f"broker {node_id} is {STATUS[broker.state]}"
+        raise Problem(409, "broker-not-alive", words, "GET /get_active_brokers lists others")
+    if epoch is not None and epoch != broker.broker_epoch:
+        words = f"broker {node_id} is at epoch {broker.broker_epoch}, not {epoch}"
+        raise Problem(409, "stale-broker-epoch", words, "leave brokerEpoch out, or send that")
+    # A guest gives out nothing: its producers get their ids here.
+    asked = node_id if node_id in image.brokers else None
+    fields = {
+        "transactional_id": None,
+        "transaction_timeout": 0,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+    answer = await context.door.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
+    if answer.error_code != ErrorCode.none:
+        raise kafka_problem(answer.error_code, "producer id")
+    given: dict[str, Any] = {
+        "brokerId": node_id,
+        "brokerEpoch": broker.broker_epoch,
+        "producerId": answer.producer_id,
+        "producerEpoch": answer.producer_epoch,
+        "timestamp": seconds(context.shell.clock.now_ms()),
+    }
+    return json_answer(given, 201)
+
+
+# ------------------------------------------------------------------------------------------------------- inside
+
+
+def _configs(body: Mapping[str, Any]) -> dict[str, str]:
+    """Names to values; numbers and truth values as Kafka writes them. Raises Problem 400."""
+    configs = body.get("configs")
+    if configs is None:
+        return {}
+    if not isinstance(configs, dict):
+        raise read.wrong("configs", configs, "an object", 'as {"retention.ms": "60000"}')
+    return {name: _config(name, value) for name, value in configs.items()}
+
+
+def _config(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    raise Problem(400, "bad-body", f"the config {name[:64]!r} is {kind_of(value)}", "a string, a number, true or false")
+
+
+async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
+    names = [name for name in ("name", "topic", "topicUUID") if body.get(name) is not None]
+    if len(names) != 1:
+        words = "the topic is missing" if not names else f"both {names[0]} and {names[1]}"
+        raise Problem(400, "bad-body", words, _PARTITION_HINT)
+    if names[0] != "topicUUID":
+        return await _look_for(context, read.text(body, names[0], hint=_PARTITION_HINT))
+    topic = context.broker.image.topic_by_id(read.identifier(body, "topicUUID", hint=_PARTITION_HINT))
+    if topic is None:
+        raise _no_topic(body["topicUUID"])
+    return topic
+
+
+def _count(body: Mapping[str, Any], topic: TopicInfo) -> int:
+    """How many partitions there shall be. Raises Problem 400, and 409 for one that is there."""
+    present = len(topic.partitions)
+    count = read.optional_integer(
+        body, "numPartitions", minimum=1, maximum=PARTITIONS_PER_TOPIC_MAX, hint=_PARTITION_HINT
+    )
+    number = read.optional_integer(
+        body, "partitionId", minimum=0, maximum=PARTITIONS_PER_TOPIC_MAX - 1, hint=_PARTITION_HINT
+    )
+    if number is not None:
+        if number < present:
+            words = f"{topic.name} has a partition {number}"
+            raise Problem(409, "partition-exists", words, f"the next is {present}")
+        if number > present or count not in (None, number + 1):
+            words = f"{topic.name} has {present} partitions: the next is {present}, not {number}"
+            raise Problem(400, "bad-body", words, "leave out partitionId, or numPartitions")
+        return number + 1
+    return present + 1 if count is None else count
+
+
+def _replicas(body: Mapping[str, Any]) -> list[NodeId]:
+    replicas = body["replicas"]
+    hint = "as [1, 2, 3]: the first is to lead"
+    if not isinstance(replicas, list) or not replicas:
+        raise read.wrong("replicas", replicas, "a list of brokers", hint)
+    for each in replicas:
+        if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each <= NODE_ID_MAX:
+            raise read.wrong("replicas", each, "the id of a broker", hint)
+    return replicas
+
+
+async def _look_for(context: Context, name: str) -> TopicInfo:
+    """The topic of that name; one that another broker made this moment is waited for. Raises Problem 404."""
+    deadline = trio.current_time() + _LOOK_SECONDS
+    while (topic := context.broker.image.topics.get(name)) is None:
+        if trio.current_time() >= deadline:
+            raise _no_topic(name)
+        await trio.sleep(_LOOK_EVERY_SECONDS)
+    return topic
+
+
+def _no_topic(name: str) -> Problem:
+    return kafka_problem(ErrorCode.unknown_topic_or_partition, f"topic {name[:64]}", "it does not exist")
+
+
+def _whole(topic: TopicInfo) -> dict[str, Any]:
+    return {**topic_json(topic), "partitions": [partition_json(topic, each) for each in topic.partitions]}
+
+
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": TOPIC_NAME_LENGTH_MAX, "pattern": "^[a-zA-Z0-9._-]+$"}
+_NUM_PARTITIONS: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/create_topic",
+        create_topic,
+        "Make a topic",
+        _TAG,
+        guard="change",
+        body=Body(
+            a_body(
+                {
+                    "name": _NAME,
+                    "numPartitions": _NUM_PARTITIONS,
+                    "replicationFactor": {
+                        "type": ["integer", "null"],
+                        "minimum": 1,
+                        "maximum": _REPLICATION_FACTOR_MAX,
+                    },
+                    "configs": {
+                        "type": ["object", "null"],
+                        "additionalProperties": {"type": ["string", "integer", "boolean"]},
+                    },
+                },
+                "name",
+            ),
+            {"name": "orders", "numPartitions": 3, "replicationFactor": 3, "configs": {"retention.ms": "3600000"}},
+        ),
+        answers={201: Answer("it is there, for Kafka clients too", TOPIC)},
+    ),
+    Route(
+        "GET",
+        "/get_topic_by_name/{name}",
+        get_topic_by_name,
+        "A topic and its partitions",
+        _TAG,
+        parameters=(Parameter("name", _NAME, "the topic", required=True, where="path"),),
+        answers={200: Answer("the topic", WHOLE_TOPIC)},
+    ),
+    Route(
+        "POST",
+        "/create_partition",
+        create_partition,
+        "One more partition, or several",
+        _TAG,
+        guard="change",
+        body=Body(
+            {
+                **a_body(
+                    {
+                        "name": _NAME,
+                        "topic": _NAME,
+                        "topicUUID": UUID,
+                        "numPartitions": _NUM_PARTITIONS,
+                        "partitionId": {
+                            "type": ["integer", "null"],
+                            "minimum": 0,
+                            "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
+                        },
+                        "replicas": {**a_list(NODE_ID), "type": ["array", "null"], "minItems": 1},
+                    }
+                ),
+                "oneOf": [{"required": [name]} for name in ("name", "topic", "topicUUID")],
+            },
+            {"name": "orders", "numPartitions": 6},
+        ),
+        answers={201: Answer("the topic, with the partitions that are new", WHOLE_TOPIC)},
+        description="The topic by `name`, `topic` or `topicUUID`. `numPartitions` is how many there shall be in all; without it "
+        "there is one more. `partitionId` must be the next; `replicas` says where one new partition is.",
+    ),
+    Route(
+        "POST",
+        "/register_producer",
+        register_producer,
+        "A producer id",
+        _TAG,
+        guard="change",
+        body=Body(
+            a_body(
+                {
+                    "brokerId": {**NODE_ID, "type": ["integer", "null"]},
+                    "brokerEpoch": {**COUNT, "type": ["integer", "null"]},
+                }
+            ),
+            {},
+            required=False,
+        ),
+        answers={201: Answer("an id that no other producer has", PRODUCER)},
+        description="Of the broker that is asked, or of `brokerId`, which must be ALIVE. Ids come in blocks of 1,000 "
+        "(`producers` of /broker_mgmt): most registrations write no record.",
+    ),
+)

@@ -1,0 +1,46 @@
+"""`/metrics`: for Prometheus and what reads its text."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from yak.server.http.bodies import refuse_unknown_query
+from yak.server.http.context import Context
+from yak.server.http.metrics.rendering import Rendering
+from yak.server.http.route import Answer, Route
+
+
+def _rendering(context: Context) -> Rendering:
+    rendering = context.parts.get("metrics")
+    if rendering is None:
+        rendering = context.parts["metrics"] = Rendering(context)
+    assert isinstance(rendering, Rendering)
+    return rendering
+
+
+async def metrics(context: Context, request: Request) -> Response:
+    """Everything, in the format that the Accept header asks for."""
+    refuse_unknown_query(request, ())
+    content_type, pieces = await _rendering(context).text(",".join(request.headers.getlist("accept")))
+
+    async def body() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    headers = {"content-length": str(sum(map(len, pieces))), "content-type": content_type}
+    return StreamingResponse(body(), headers=headers)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/metrics",
+        metrics,
+        "What this broker does, for Prometheus",
+        "Metrics",
+        answers={200: Answer("Prometheus' text; OpenMetrics' when it is asked for", {"type": "string"}, "text/plain")},
+        description="Scrapes within a second get the same. Labels are bounded; `yak_metrics_truncated` says what is left out.",
+    ),
+)

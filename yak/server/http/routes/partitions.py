@@ -1,0 +1,156 @@
+"""`/api/isr`: how far the replicas of all partitions are; `/api/partitions/{topic}/{n}`: one partition in full."""
+
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.broker.liveness import is_serving
+from yak.broker.views.replicas import Wanted, detail
+from yak.cluster.image import PartitionInfo, TopicInfo
+from yak.server.http.answers import answer, list_answer
+from yak.server.http.bodies import checked_integer, query_flag, query_text, refuse_unknown_query
+from yak.server.http.context import Context
+from yak.server.http.other_brokers import ask_broker
+from yak.server.http.problems import Problem
+from yak.server.http.replica_rows import all_rows, local, own_rows
+from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.schemas import (
+    BOOLEAN,
+    ISR_ROW,
+    NODE_ID,
+    NODES,
+    NUMBER,
+    OFFSET,
+    OFFSET_OR_NULL,
+    PARTITION,
+    TEXT,
+    TOPIC_NAME,
+    flag,
+    listing,
+    record,
+)
+
+_PARTITION_MAX: Final = 2**31 - 1
+_DETAIL: Final = record(
+    {
+        **ISR_ROW,
+        "topic_id": TEXT,
+        "told_by": NODE_ID,
+        "isr_members": listing(record({"node_id": NODE_ID, "broker_epoch": NUMBER})),
+        "eligible_leaders": NODES,
+        "adding_replicas": NODES,
+        "removing_replicas": NODES,
+        "min_isr": OFFSET,
+        "is_available": BOOLEAN,
+        "log_start_offset": OFFSET_OR_NULL,
+        "last_stable_offset": OFFSET_OR_NULL,
+        "size_bytes": OFFSET_OR_NULL,
+        "segments": OFFSET_OR_NULL,
+        "recovery_point": OFFSET_OR_NULL,
+        "followers": listing(
+            record(
+                {
+                    "node_id": NODE_ID,
+                    "broker_epoch": OFFSET_OR_NULL,
+                    "in_sync": BOOLEAN,
+                    "log_end_offset": OFFSET_OR_NULL,
+                    "lag": OFFSET_OR_NULL,
+                    "last_caught_up_ms_ago": OFFSET,
+                }
+            )
+        ),
+    }
+)
+
+
+async def isr(context: Context, request: Request) -> Response:
+    """All partitions, or those asked for."""
+    refuse_unknown_query(request, ("topic", "under_replicated", "unavailable", "local"))
+    topic = query_text(request, "topic")
+    if topic is not None:
+        find_topic(context, topic)
+    wanted = Wanted(topic, query_flag(request, "under_replicated"), query_flag(request, "unavailable"))
+    if query_flag(request, "local"):
+        return await list_answer(await own_rows(context, local(wanted, context.broker.node_id)))
+    return await list_answer(await all_rows(context, wanted))
+
+
+async def partition(context: Context, request: Request) -> Response:
+    """One partition, as its leader knows it; as this broker does when the leader does not answer."""
+    refuse_unknown_query(request, ("local",))
+    topic, info = find_partition(context, request.path_params["topic"], request.path_params["partition"])
+    leader = context.broker.image.brokers.get(info.leader)
+    is_asked = query_flag(request, "local")
+    if not is_asked and leader is not None and leader.node_id != context.broker.node_id and is_serving(leader):
+        path = f"/api/partitions/{quote(topic.name, safe='')}/{info.partition}?local=true"
+        try:
+            told = await ask_broker(leader, "GET", path)
+        except Problem:
+            pass
+        else:
+            if told.status == 200:
+                return Response(told.body, media_type="application/json")
+        topic, info = find_partition(context, topic.name, str(info.partition))
+    return answer(detail(context.broker, topic, info))
+
+
+def find_topic(context: Context, name: str) -> TopicInfo:
+    """A topic by name. Raises Problem 404 `unknown-topic-or-partition`."""
+    topic = context.broker.image.topics.get(name)
+    if topic is None:
+        raise Problem(
+            404, "unknown-topic-or-partition", f"there is no topic {name[:249]!r}", "GET /topics lists what there is"
+        )
+    return topic
+
+
+def find_partition(context: Context, name: str, number: str) -> tuple[TopicInfo, PartitionInfo]:
+    """A partition by name and number. Raises Problem: 404 `unknown-topic-or-partition`, 400 `bad-parameter`."""
+    topic = find_topic(context, name)
+    index = checked_integer("partition", number, maximum=_PARTITION_MAX)
+    if index >= len(topic.partitions):
+        raise Problem(
+            404,
+            "unknown-topic-or-partition",
+            f"{name} has no partition {index}",
+            f"it has {len(topic.partitions)}, from 0",
+        )
+    return topic, topic.partitions[index]
+
+
+_LOCAL: Final = flag("local", "only what the broker asked knows by itself; brokers ask each other so")
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/isr",
+        isr,
+        "Leader, in-sync replicas, high watermark and log ends of all partitions",
+        "Administration",
+        parameters=(
+            Parameter("topic", TOPIC_NAME, "only this topic"),
+            flag("under_replicated", "only partitions with a replica out of sync"),
+            flag("unavailable", "only partitions without leader or below min ISR"),
+            _LOCAL,
+        ),
+        answers={200: Answer("one entry for each partition, as `yak isr -o json` shows it", listing(record(ISR_ROW)))},
+        description="Log ends are those that the leaders know of. What a leader that does not answer would have told is null.",
+    ),
+    Route(
+        "GET",
+        "/api/partitions/{topic}/{partition}",
+        partition,
+        "One partition: offsets of each replica, epochs, log start, size",
+        "Administration",
+        parameters=(
+            Parameter("topic", TOPIC_NAME, "the topic", required=True, where="path"),
+            Parameter("partition", PARTITION, "its number, from 0", required=True, where="path"),
+            _LOCAL,
+        ),
+        answers={
+            200: Answer("the partition; `told_by` is its leader, or the broker asked when that one is silent", _DETAIL)
+        },
+    ),
+)

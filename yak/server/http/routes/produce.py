@@ -1,0 +1,283 @@
+"""`POST /produce`: records as JSON, to any broker; it hands them to the leaders, or says where to go."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.server.http.bodies import INT64_MAX, fields_of, json_body, kind_of, query_text, refuse_unknown_query, text_of
+from yak.server.http.context import Context
+from yak.server.http.places import http_address, leader_of
+from yak.server.http.placing import PLACED_AT_ONCE_MAX, Placing, refuse, topics_of
+from yak.server.http.problems import Problem
+from yak.server.http.producing import ACKS_ALL, Lane, write
+from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.rows import HEADERS_MAX, INT32_MAX, ROW_FIELDS, Row, read_rows
+
+_HINT: Final = 'send {"topic": "orders", "key": "k1", "payload": {"any": "JSON"}}, or a list of such objects'
+_ACKS: Final[Mapping[Any, int]] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0, -1: ACKS_ALL, 1: 1, 0: 0}
+_UNKNOWN_FATE: Final = "nobody can say whether it was written: look, then try again"
+
+
+class _Asked(NamedTuple):
+    rows: list[Row]
+    is_single: bool
+    acks: int
+
+
+async def produce(context: Context, request: Request) -> Response:
+    """Check all, place all, then write."""
+    refuse_unknown_query(request, ("acks", "redirect"))
+    redirect = _flag(request, "redirect")
+    query_acks = query_text(request, "acks")
+    async with json_body(context, request, hint=_HINT) as body:
+        if _length(body) <= PLACED_AT_ONCE_MAX:
+            asked = _read(context, body, query_acks)
+        else:
+            asked = await trio.to_thread.run_sync(_read, context, body, query_acks)
+        topics = await topics_of(context, asked.rows)
+        placing = Placing(context, topics, context.broker.node_id if redirect else None)
+        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
+            placing.put(asked.rows)
+        else:
+            await trio.to_thread.run_sync(placing.put, asked.rows)
+        if placing.failed:
+            raise refuse(placing.failed, len(asked.rows), placing.faults)
+        lanes = list(placing.lanes.values())
+        if redirect:
+            elsewhere = _elsewhere(context, request, lanes)
+            if elsewhere is not None:
+                return elsewhere
+        await write(context, lanes, asked.acks)
+        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
+            return _answer(lanes, asked)
+        return await trio.to_thread.run_sync(_answer, lanes, asked)
+
+
+def _flag(request: Request, name: str) -> bool:
+    text = query_text(request, name)
+    if text not in (None, "true", "false"):
+        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", "")
+    return text == "true"
+
+
+def _length(body: Any) -> int:
+    records = body.get("records") if isinstance(body, dict) else body
+    return len(records) if isinstance(records, list) else 0
+
+
+def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
+    """The rows of a body in one of its three shapes. Raises Problem, which names the first rows that cannot be."""
+    limits = context.limits
+    acks: Any = None
+    topic: str | None = None
+    is_single = False
+    if isinstance(body, list):
+        rows: Any = body
+    elif isinstance(body, dict) and "records" in body:
+        fields = fields_of(body, ("topic", "records", "acks"), hint=_HINT)
+        rows, acks, topic = fields["records"], fields.get("acks"), _topic(fields.get("topic"))
+        if not isinstance(rows, list):
+            raise Problem(400, "bad-body", f"records is {kind_of(rows)}, not a list", _HINT)
+    else:
+        fields = fields_of(body, ("topic", "acks", *ROW_FIELDS), hint=_HINT)
+        is_single, acks = True, fields.get("acks")
+        rows = [{name: value for name, value in fields.items() if name != "acks"}]
+    if not rows:
+        raise Problem(400, "bad-body", "there is no record in the list", _HINT)
+    if len(rows) > limits.records_per_request_max:
+        raise Problem(
+            413,
+            "too-many-records",
+            f"{len(rows)} records in one request, at most {limits.records_per_request_max}",
+            "send them in several requests, or as CSV to /topics/{name}/csv",
+        )
+    read, failed, faults = read_rows(rows, topic, limits.failed_rows_named_max)
+    if failed:
+        raise refuse(failed, len(rows), faults)
+    return _Asked(read, is_single, _acks(acks, query_acks))
+
+
+def _topic(topic: Any) -> str:
+    if type(topic) is not str:
+        raise Problem(400, "bad-body", f"beside records, topic is {kind_of(topic)}, not a text", _HINT)
+    return topic
+
+
+def _acks(in_body: Any, in_query: str | None) -> int:
+    if in_body is not None and in_query is not None:
+        raise Problem(400, "bad-parameter", "acks is given in the address and in the body", "give it once")
+    asked = in_query if in_body is None else in_body
+    if asked is None:
+        return ACKS_ALL
+    if type(asked) not in (str, int) or asked not in _ACKS:
+        raise Problem(
+            400,
+            "bad-parameter",
+            f"acks is {str(asked)[:16]!r}",
+            '"all" waits for all replicas in sync, 1 for the leader, 0 for nobody',
+        )
+    return _ACKS[asked]
+
+
+def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Response | None:
+    """307 to the one broker that leads all; None when that is this one, or has no HTTP, or nobody leads yet."""
+    image = context.broker.image
+    leaders = {leader_of(image, *lane.place) for lane in lanes}
+    if len(leaders) > 1:
+        raise Problem(
+            400,
+            "several-leaders",
+            f"{len(leaders)} brokers lead the partitions of these records",
+            "leave out redirect=true: this broker then hands each its own",
+        )
+    (leader,) = leaders
+    if leader is None or leader == context.broker.node_id:
+        return None
+    address = http_address(image.brokers.get(leader))
+    if address is None:
+        return None
+    location = f"{address}/produce?{urlencode(request.query_params.multi_items())}"
+    answer = text_of({"leader": leader, "location": location}) + b"\n"
+    return Response(answer, 307, {"location": location}, "application/json")
+
+
+def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
+    answers: list[Any] = [None] * len(asked.rows)
+    written = 0
+    for lane in lanes:
+        topic, partition = lane.place
+        written += lane.written
+        for row, offset in zip(lane.rows, lane.offsets(), strict=False):
+            answers[row] = {"topic": topic, "partition": partition, "offset": offset}
+        if lane.problem is not None:
+            hint = _UNKNOWN_FATE if lane.is_unknown else lane.problem.hint
+            error = {**lane.problem.as_json(), "hint": hint}
+            for row in lane.rows[lane.written :]:
+                answers[row] = {"topic": topic, "partition": partition, **error}
+    failed = len(answers) - written
+    first = next((lane.problem for lane in lanes if lane.problem is not None), None)
+    if first is not None and not written:
+        hint = _UNKNOWN_FATE if any(lane.is_unknown for lane in lanes) else first.hint
+        more = {} if asked.is_single else {"written": 0, "failed": failed, "records": answers}
+        raise Problem(first.status, first.error, first.message, hint, headers=first.headers, more=more)
+    if asked.is_single:
+        return Response(text_of(answers[0]) + b"\n", media_type="application/json")
+    body = text_of({"written": written, "failed": failed, "records": answers}) + b"\n"
+    return Response(body, 207 if failed else 200, media_type="application/json")
+
+
+_PARTITION: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": INT32_MAX}
+_ROW_PROPERTIES: Final = {
+    "key": {"type": ["string", "null"], "description": "chooses the partition, as Java's producers do"},
+    "key_base64": {"type": "string", "contentEncoding": "base64", "description": "a key that is not text"},
+    "payload": {"description": "any JSON, stored as compact UTF-8; null is a null value (a tombstone)"},
+    "payload_text": {"type": "string", "description": "stored as it is, instead of payload"},
+    "payload_base64": {"type": "string", "contentEncoding": "base64", "description": "bytes, instead of payload"},
+    "partition": _PARTITION,
+    "headers": {
+        "oneOf": [
+            {"type": "null"},
+            {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "maxProperties": HEADERS_MAX},
+            {
+                "type": "array",
+                "maxItems": HEADERS_MAX,
+                "items": {
+                    "type": "object",
+                    "required": ["key"],
+                    "properties": {
+                        "key": {"type": "string"},
+                        "value": {"type": ["string", "null"]},
+                        "value_base64": {"type": "string", "contentEncoding": "base64"},
+                    },
+                    "additionalProperties": False,
+                },
+            },
+        ]
+    },
+}
+_TOPIC: Final = {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}
+_ACKS_SCHEMA: Final = {"enum": ["all", "-1", "1", "0", -1, 1, 0, None], "description": '"all" when it is left out'}
+
+
+def _row(*, with_topic: bool, with_acks: bool = False) -> dict[str, Any]:
+    more = {**({"topic": _TOPIC} if with_topic else {}), **({"acks": _ACKS_SCHEMA} if with_acks else {})}
+    return {
+        "type": "object",
+        "required": ["topic"] if with_topic else [],
+        "properties": {**more, **_ROW_PROPERTIES},
+        "additionalProperties": False,
+        "oneOf": [{"required": [name]} for name in ("payload", "payload_text", "payload_base64")],
+    }
+
+
+_BODY: Final = {
+    "oneOf": [
+        _row(with_topic=True, with_acks=True),
+        {"type": "array", "minItems": 1, "maxItems": 10_000, "items": _row(with_topic=True)},
+        {
+            "type": "object",
+            "required": ["topic", "records"],
+            "properties": {
+                "topic": _TOPIC,
+                "acks": _ACKS_SCHEMA,
+                "records": {"type": "array", "minItems": 1, "maxItems": 10_000, "items": _row(with_topic=False)},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+_WRITTEN: Final = {
+    "type": "object",
+    "required": ["topic", "partition", "offset"],
+    "properties": {
+        "topic": {"type": "string"},
+        "partition": {"type": "integer"},
+        "offset": {"type": ["integer", "null"], "minimum": 0, "maximum": INT64_MAX},
+    },
+}
+_FAILED: Final = {
+    "type": "object",
+    "required": ["topic", "partition", "error", "message", "hint"],
+    "properties": {name: {"type": "string"} for name in ("topic", "error", "message", "hint")}
+    | {"partition": {"type": "integer"}},
+}
+_BATCH: Final = {
+    "type": "object",
+    "required": ["written", "failed", "records"],
+    "properties": {
+        "written": {"type": "integer"},
+        "failed": {"type": "integer"},
+        "records": {"type": "array", "items": {"anyOf": [_WRITTEN, _FAILED]}},
+    },
+}
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/produce",
+        produce,
+        "Write one record, or a batch of them",
+        "Data",
+        guard="change",
+        parameters=(
+            Parameter(
+                "acks", {"enum": ["all", "-1", "1", "0"]}, "who must have it: all replicas in sync, the leader, nobody"
+            ),
+            Parameter(
+                "redirect", {"enum": ["true", "false"]}, "answer 307 with the leader's address instead of forwarding"
+            ),
+        ),
+        body=Body(_BODY, {"topic": "orders", "key": "k1", "payload": {"item": "tea", "count": 2}}),
+        answers={
+            200: Answer("all is written", {"anyOf": [_WRITTEN, _BATCH]}),
+            207: Answer("some records are written: each says what became of it", _BATCH),
+            307: Answer("the leader is elsewhere", {"type": "object", "required": ["leader", "location"]}),
+        },
+        description="Every record is checked before any is written. A topic that is not there is made where "
+        "auto.create.topics.enable lets producers do so.",
+    ),
+)

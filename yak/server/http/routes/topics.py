@@ -1,0 +1,283 @@
+"""`/topics`: what there is, one of them in full, making and deleting them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.cluster.image import Image, PartitionInfo, TopicInfo
+from yak.errors import ErrorCode
+from yak.limits import PARTITIONS_PER_TOPIC_MAX
+from yak.protocol.topic_names import is_internal
+from yak.server.http.bodies import fields_of, json_body, kind_of, query_text, refuse_unknown_query, text_of
+from yak.server.http.context import Context
+from yak.server.http.partition_facts import Facts, facts_of
+from yak.server.http.places import find_topic
+from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.route import Answer, Body, Parameter, Route
+
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+_CREATE_VERSION: Final = 7
+_DELETE_VERSION: Final = 5
+_TIMEOUT_MS: Final = 20_000
+_AT_ONCE_MAX: Final = 500
+"""More topics or partitions than this are put into words in a thread."""
+_INT16_MAX: Final = 2**15 - 1
+_FIELDS: Final = ("name", "partitions", "replication_factor", "configs", "validate_only")
+_HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3}; only the name is needed'
+
+
+async def list_topics(context: Context, request: Request) -> Response:
+    """By name; the cluster's own ones only when asked for."""
+    refuse_unknown_query(request, ("internal",))
+    internal = query_text(request, "internal")
+    if internal not in (None, "true", "false"):
+        raise Problem(400, "bad-parameter", f"internal={internal[:64]!r} is neither true nor false", "")
+    image = context.broker.image
+    if len(image.topics) <= _AT_ONCE_MAX:
+        body = _list(image, internal == "true")
+    else:  # an image never changes, so a thread may read it
+        body = await trio.to_thread.run_sync(_list, image, internal == "true")
+    return Response(body, media_type="application/json")
+
+
+def _list(image: Image, with_internal: bool) -> bytes:
+    topics = [_summary(image.topics[name]) for name in sorted(image.topics) if with_internal or not is_internal(name)]
+    return text_of({"topics": topics}) + b"\n"
+
+
+def _summary(topic: TopicInfo) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": str(topic.topic_id),
+        "partitions": len(topic.partitions),
+        "replication_factor": max(len(info.replicas) for info in topic.partitions),
+        "internal": is_internal(topic.name),
+    }
+
+
+async def show_topic(context: Context, request: Request) -> Response:
+    """One topic; what only leaders know is asked of them."""
+    refuse_unknown_query(request, ())
+    topic = find_topic(context, request.path_params["name"])
+    facts = await facts_of(context, topic)
+
+    def show() -> bytes:
+        partitions = [_partition(info, each) for info, each in zip(topic.partitions, facts, strict=True)]
+        return text_of({**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}) + b"\n"
+
+    body = show() if len(facts) <= _AT_ONCE_MAX else await trio.to_thread.run_sync(show)
+    return Response(body, media_type="application/json")
+
+
+def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
+    return {
+        "partition": info.partition,
+        "leader": None if info.leader == -1 else info.leader,
+        "leader_epoch": info.leader_epoch,
+        "replicas": info.replicas,
+        "isr": info.isr,
+        "log_start_offset": facts.log_start_offset,
+        "high_watermark": facts.high_watermark,
+        "size_bytes": facts.size_bytes,
+    }
+
+
+async def create_topic(context: Context, request: Request) -> Response:
+    """By CreateTopics: it answers when the topic can be used."""
+    refuse_unknown_query(request, ())
+    async with json_body(context, request, hint=_HINT) as body:
+        fields = fields_of(body, _FIELDS, hint=_HINT)
+        asked = _new_topic(fields)
+        only_checked = fields.get("validate_only", False)
+    if type(only_checked) is not bool:
+        raise _bad(f"validate_only is {kind_of(only_checked)}, neither true nor false")
+    request_fields: Mapping[str, object] = {
+        "topics": [asked],
+        "timeout": _TIMEOUT_MS,
+        "validate_only": only_checked,
+    }
+    answer = await context.door.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)
+    made = answer.topics[0]
+    if made.error_code is not ErrorCode.none:
+        raise kafka_problem(made.error_code, f"topic {asked['name'][:249]!r}", made.error_message)
+    created = {
+        "name": made.name,
+        "topic_id": None if only_checked else str(made.topic_id),
+        "partitions": made.num_partitions,
+        "replication_factor": made.replication_factor,
+        "configs": {name: str(value) for name, value in _configs(fields).items()},
+        "created": not only_checked,
+    }
+    headers = {} if only_checked else {"location": f"/topics/{made.name}"}
+    return Response(text_of(created) + b"\n", 200 if only_checked else 201, headers, "application/json")
+
+
+def _new_topic(fields: Mapping[str, Any]) -> dict[str, Any]:
+    name = fields.get("name")
+    if type(name) is not str or not name:
+        raise _bad("name is missing" if name is None else f"name is {kind_of(name)}, not a name")
+    configs = [{"name": key, "value": value} for key, value in _configs(fields).items()]
+    return {
+        "name": name,
+        "num_partitions": _count(fields, "partitions", PARTITIONS_PER_TOPIC_MAX),
+        "replication_factor": _count(fields, "replication_factor", _INT16_MAX),
+        "assignments": [],
+        "configs": configs,
+    }
+
+
+def _count(fields: Mapping[str, Any], name: str, maximum: int) -> int:
+    """-1 is what the broker's configs say."""
+    value = fields.get(name)
+    if value is None:
+        return -1
+    if type(value) is not int or not 1 <= value <= maximum:
+        shown = str(value)[:24] if type(value) in (int, float) else kind_of(value)
+        raise _bad(f"{name} is {shown}, not a whole number from 1 to {maximum}")
+    return value
+
+
+def _configs(fields: Mapping[str, Any]) -> dict[str, str]:
+    configs = fields.get("configs")
+    if configs is None:
+        return {}
+    if type(configs) is not dict:
+        raise _bad(f"configs is {kind_of(configs)}, not an object")
+    texts = {}
+    for name, value in configs.items():
+        if type(value) is bool:
+            texts[name] = "true" if value else "false"
+        elif type(value) in (str, int, float):
+            texts[name] = str(value)
+        else:
+            raise _bad(f"config {name[:64]!r} is {kind_of(value)}, not a text")
+    return texts
+
+
+def _bad(message: str) -> Problem:
+    return Problem(400, "bad-body", message, _HINT)
+
+
+async def delete_topic(context: Context, request: Request) -> Response:
+    """With all its records."""
+    refuse_unknown_query(request, ())
+    topic = find_topic(context, request.path_params["name"])
+    fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
+    answer = await context.door.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)
+    deleted = answer.responses[0]
+    if deleted.error_code is not ErrorCode.none:
+        raise kafka_problem(deleted.error_code, f"topic {topic.name!r}", deleted.error_message)
+    gone = {"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True}
+    return Response(text_of(gone) + b"\n", media_type="application/json")
+
+
+NAME: Final = Parameter("name", {"type": "string", "minLength": 1}, "the topic's name", required=True, where="path")
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_MAYBE: Final = {"type": ["integer", "null"], "minimum": 0}
+_NODES: Final = {"type": "array", "items": {"type": "integer"}}
+_SUMMARY: Final = {
+    "name": {"type": "string"},
+    "topic_id": {"type": ["string", "null"], "format": "uuid"},
+    "partitions": _COUNT,
+    "replication_factor": _COUNT,
+    "internal": {"type": "boolean"},
+}
+_TOPICS: Final = {
+    "type": "object",
+    "required": ["topics"],
+    "properties": {
+        "topics": {"type": "array", "items": {"type": "object", "required": list(_SUMMARY), "properties": _SUMMARY}}
+    },
+}
+_PARTITION: Final = {
+    "partition": _COUNT,
+    "leader": {"type": ["integer", "null"]},
+    "leader_epoch": _COUNT,
+    "replicas": _NODES,
+    "isr": _NODES,
+    "log_start_offset": _MAYBE,
+    "high_watermark": _MAYBE,
+    "size_bytes": _MAYBE,
+}
+_CONFIGS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+_TOPIC_PROPERTIES: Final = {
+    **_SUMMARY,
+    "partitions": {
+        "type": "array",
+        "items": {"type": "object", "required": list(_PARTITION), "properties": _PARTITION},
+    },
+    "configs": _CONFIGS,
+}
+_TOPIC: Final = {"type": "object", "required": list(_TOPIC_PROPERTIES), "properties": _TOPIC_PROPERTIES}
+_CREATED_PROPERTIES: Final = {
+    **{name: _SUMMARY[name] for name in ("name", "topic_id", "partitions", "replication_factor")},
+    "configs": _CONFIGS,
+    "created": {"type": "boolean"},
+}
+_CREATED: Final = {"type": "object", "required": list(_CREATED_PROPERTIES), "properties": _CREATED_PROPERTIES}
+_NEW: Final = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"},
+        "partitions": {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX},
+        "replication_factor": {"type": ["integer", "null"], "minimum": 1, "maximum": _INT16_MAX},
+        "configs": {
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["string", "number", "boolean"]},
+        },
+        "validate_only": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
+_DELETED: Final = {
+    "type": "object",
+    "required": ["name", "topic_id", "deleted"],
+    "properties": {"name": {"type": "string"}, "topic_id": {"type": "string"}, "deleted": {"const": True}},
+}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/topics",
+        list_topics,
+        "All topics",
+        "Data",
+        parameters=(Parameter("internal", {"enum": ["true", "false"]}, "the cluster's own topics too"),),
+        answers={200: Answer("by name", _TOPICS)},
+    ),
+    Route(
+        "POST",
+        "/topics",
+        create_topic,
+        "Make a topic",
+        "Data",
+        guard="change",
+        body=Body(_NEW, {"name": "orders", "partitions": 3, "configs": {"retention.ms": 86400000}}),
+        answers={201: Answer("made", _CREATED), 200: Answer("it could be made (validate_only)", _CREATED)},
+        description="What is left out is as the broker's num.partitions and default.replication.factor say.",
+    ),
+    Route(
+        "GET",
+        "/topics/{name}",
+        show_topic,
+        "One topic with its partitions",
+        "Data",
+        parameters=(NAME,),
+        answers={200: Answer("with null for what a leader does not say just now", _TOPIC)},
+    ),
+    Route(
+        "DELETE",
+        "/topics/{name}",
+        delete_topic,
+        "Delete a topic with all its records",
+        "Data",
+        guard="change",
+        parameters=(NAME,),
+        answers={200: Answer("it is gone", _DELETED)},
+    ),
+)

@@ -1,0 +1,178 @@
+"""From the JSON of `POST /produce` to records: each row is checked before anything is written.
+
+A row is `{"key", "payload", "partition", "headers"}` and, where the request names none, `"topic"`.
+
+- `payload` is any JSON and is stored as compact UTF-8 JSON; null is a null value (a tombstone). Bytes that are something
+  else are sent as `payload_text` (its UTF-8) or `payload_base64`. `/consume` gives the same back (`shown`).
+- `key` is text or null, or bytes as `key_base64`.
+- `headers` is an object of texts, or a list of `{"key", "value"}` with `value_base64` for bytes.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from yak.protocol.record_writer import RECORD_OVERHEAD_BYTES_MAX, Headers, headers_size_bytes
+from yak.server.http.bodies import kind_of
+
+HEADERS_MAX: Final = 100
+"""Of one record."""
+INT32_MAX: Final = 2**31 - 1
+ROW_FIELDS: Final = (
+    "key",
+    "key_base64",
+    "payload",
+    "payload_text",
+    "payload_base64",
+    "partition",
+    "headers",
+)
+_KNOWN: Final = frozenset(ROW_FIELDS)
+_KNOWN_WITH_TOPIC: Final = _KNOWN | {"topic"}
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class BadRow(Exception):
+    """This row cannot become a record; the message says why."""
+
+
+class Row(NamedTuple):
+    """A record on its way to a partition; `partition` is None when the key or the broker chooses."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def size_bytes_max(self) -> int:
+        """What it takes in a batch, at most."""
+        return (
+            RECORD_OVERHEAD_BYTES_MAX
+            + len(self.key or b"")
+            + len(self.value or b"")
+            + (headers_size_bytes(self.headers) if self.headers else 0)
+        )
+
+
+def read_rows(rows: Sequence[Any], topic: str | None, named_max: int) -> tuple[list[Row], int, list[dict[str, Any]]]:
+    """The rows as records, how many cannot be, and of the first of these which and why."""
+    read: list[Row] = []
+    failed = 0
+    faults: list[dict[str, Any]] = []
+    for index, row in enumerate(rows):
+        try:
+            read.append(read_row(row, topic))
+        except BadRow as error:
+            failed += 1
+            if len(faults) < named_max:
+                faults.append({"row": index, "error": "bad-record", "message": str(error)})
+    return read, failed, faults
+
+
+def read_row(row: Any, topic: str | None) -> Row:
+    """One row as a record. Raises BadRow."""
+    if type(row) is not dict:
+        raise BadRow(f"a record is an object, not {kind_of(row)}")
+    known = _KNOWN_WITH_TOPIC if topic is None else _KNOWN
+    if not row.keys() <= known:
+        unknown = min(set(row) - known)
+        if unknown == "topic":
+            raise BadRow("the topic is named once for all records, or once in each")
+        raise BadRow(f"unknown field {unknown[:64]!r}; known are {', '.join(ROW_FIELDS)}")
+    if topic is None:
+        topic = row.get("topic")
+        if type(topic) is not str:
+            raise BadRow("topic is missing" if topic is None else f"topic is {kind_of(topic)}, not a text")
+    partition = row.get("partition")
+    if partition is not None and (type(partition) is not int or not 0 <= partition <= INT32_MAX):
+        raise BadRow(f"partition is {_shown(partition)}, not a whole number from 0")
+    headers = row.get("headers")
+    return Row(topic, partition, _key(row), _value(row), _headers(headers) if headers else _no_headers(headers))
+
+
+def _shown(value: Any) -> str:
+    return str(value)[:24] if type(value) in (int, float) else kind_of(value)
+
+
+def _key(row: Mapping[str, Any]) -> bytes | None:
+    key = row.get("key")
+    if "key_base64" in row:
+        if key is not None:
+            raise BadRow("key and key_base64 are both given")
+        return _from_base64("key_base64", row["key_base64"])
+    if key is None:
+        return None
+    if type(key) is not str:
+        raise BadRow(f"key is {kind_of(key)}; it is a text or null: write it as one, or put its parts into the payload")
+    return key.encode()
+
+
+def _value(row: Mapping[str, Any]) -> bytes | None:
+    given = ("payload" in row) + ("payload_text" in row) + ("payload_base64" in row)
+    if given != 1:
+        if not given:
+            raise BadRow("payload is missing; null, for a record without a value, must be written too")
+        raise BadRow("one of payload, payload_text and payload_base64, not several")
+    if "payload" in row:
+        payload = row["payload"]
+        return None if payload is None else _encode(payload).encode()
+    if "payload_base64" in row:
+        return _from_base64("payload_base64", row["payload_base64"])
+    text = row["payload_text"]
+    if type(text) is not str:
+        raise BadRow(f"payload_text is {kind_of(text)}, not a text")
+    return text.encode()
+
+
+def _from_base64(name: str, value: Any) -> bytes:
+    if type(value) is not str:
+        raise BadRow(f"{name} is {kind_of(value)}, not a text")
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRow(f"{name} is not base64") from None
+
+
+def _no_headers(headers: Any) -> Headers:
+    if headers is None or headers == {} or headers == []:
+        return ()
+    raise BadRow(f"headers is {kind_of(headers)}, neither an object nor a list")
+
+
+def _headers(headers: Any) -> Headers:
+    if type(headers) is dict:
+        pairs = [(name.encode(), _header_text(name, value)) for name, value in headers.items()]
+    elif type(headers) is list:
+        pairs = [_header(each) for each in headers]
+    else:
+        return _no_headers(headers)
+    if len(pairs) > HEADERS_MAX:
+        raise BadRow(f"{len(pairs)} headers, at most {HEADERS_MAX}")
+    return pairs
+
+
+def _header(each: Any) -> tuple[bytes, bytes | None]:
+    if (
+        type(each) is not dict
+        or not each.keys() <= {"key", "value", "value_base64"}
+        or type(each.get("key")) is not str
+    ):
+        raise BadRow('a header is {"key", "value"} or {"key", "value_base64"}')
+    name = each["key"]
+    if "value_base64" not in each:
+        return name.encode(), _header_text(name, each.get("value"))
+    if each.get("value") is not None:
+        raise BadRow(f"header {name[:64]!r} has value and value_base64")
+    return name.encode(), _from_base64("value_base64", each["value_base64"])
+
+
+def _header_text(name: str, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if type(value) is not str:
+        raise BadRow(f"header {name[:64]!r} is {kind_of(value)}, not a text or null")
+    return value.encode()

@@ -1,0 +1,46 @@
+"""Pieces of JSON schema that several routes use."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from yak.server.http.route import Parameter, Schema
+
+NODE_ID: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+NUMBER: Final[Schema] = {"type": "integer"}
+OFFSET: Final[Schema] = {"type": "integer", "minimum": 0}
+OFFSET_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
+NODES: Final[Schema] = {"type": "array", "items": NODE_ID}
+TEXT: Final[Schema] = {"type": "string"}
+TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+TOPIC_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}
+PARTITION: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+
+
+def listing(items: Schema) -> Schema:
+    """A list."""
+    return {"type": "array", "items": items}
+
+
+def record(fields: Mapping[str, Schema], *, optional: Mapping[str, Schema] | None = None) -> Schema:
+    """An object with these fields, all of which are there but the optional ones."""
+    return {"type": "object", "required": list(fields), "properties": {**fields, **(optional or {})}}
+
+
+def flag(name: str, summary: str) -> Parameter:
+    """A parameter of the query that is true or false."""
+    return Parameter(name, {"type": "boolean", "default": False}, summary)
+
+
+ISR_ROW: Final[Mapping[str, Any]] = {
+    "topic": TEXT,
+    "partition": PARTITION,
+    "leader": {"type": ["integer", "null"]},
+    "leader_epoch": NUMBER,
+    "partition_epoch": NUMBER,
+    "replicas": NODES,
+    "isr": NODES,
+    "high_watermark": OFFSET_OR_NULL,
+    "log_end_offsets": {"type": "object", "additionalProperties": OFFSET_OR_NULL},
+}
+"""A partition as `yak isr -o json` shows it."""

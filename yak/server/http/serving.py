@@ -1,0 +1,239 @@
+"""The HTTP port: bound with the Kafka port, so that one in use is told at once; the rest is loaded at the first connection.
+
+Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on connections for each address and in total, a
+deadline for a client that takes nothing, health checks that need no Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
+"""
+
+import errno
+import socket
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from yak.errors import UsageError
+from yak.server import listener, log
+from yak.server.http import quick
+from yak.server.http.fair_share import FairShare
+from yak.server.http.patient import PatientStream
+
+if TYPE_CHECKING:
+    from yak.server.http.context import Context, HttpLimits
+    from yak.server.http.route import Route
+
+_PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
+_ACCEPT_AGAIN_SECONDS: Final = 0.1
+_ANY_PORT: Final = 0
+_BODY_PIECES_WAITING_MAX: Final = 4
+"""Of a body, read from the socket and not taken by its handler yet."""
+
+
+def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
+    """Bind the port, or any free one when it is taken and `may_move`. Raises UsageError.
+
+    Two brokers that start at once can both bind a port, and only one can listen. One that may move finds out now, and who
+    connects waits until it is served.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        sockets = listener.bind(host, port)
+        if may_move:
+            listener.start_listening(sockets, host)
+        return sockets
+    except UsageError as error:
+        if error.code != "address-in-use":
+            raise
+        listener.close(sockets)
+        if may_move:
+            log.write("info", "http-port-taken", {"port": port})
+            return listener.bind(host, _ANY_PORT)
+        raise UsageError(
+            error.code,
+            f"cannot answer HTTP on {host}:{port}",
+            why=error.why,
+            try_=("yak serve --http-port 0       take any free port", "yak serve --no-http           answer no HTTP"),
+        ) from error
+
+
+class HttpServer:
+    """Serves until it is stopped; nothing that a client does ends it."""
+
+    def __init__(
+        self, sockets: Sequence[socket.socket], context: "Context", routes: "Sequence[Route] | None" = None
+    ) -> None:
+        self._sockets = sockets
+        self._context = context
+        self._routes = routes
+        self._connections = 0
+        self._per_ip: dict[str, int] = {}
+        self._quick = quick.QuickAnswers(context)
+        self._quick_scopes: dict[trio.CancelScope, None] = {}
+        self._share = FairShare(context.shell.counters)
+        context.parts["fair_share"] = self._share
+        self._make: Any = None
+        self._loading: trio.Lock | None = None
+        self._terminated: Any = None
+        self.gave_back = trio.Event()
+        """Set once nothing in the cluster is held for clients of HTTP any more, or that took too long."""
+
+    def listen(self) -> None:
+        """Let clients connect. Raises UsageError when another process was faster."""
+        listener.start_listening(self._sockets, self._context.host)
+
+    async def run(self, stopping: trio.Event) -> None:
+        """Accept until `stopping` is set; then answers that are under way get a moment to end."""
+        self._loading = trio.Lock()
+        try:
+            await self._accept(stopping)
+        finally:
+            self.gave_back.set()
+
+    async def _accept(self, stopping: trio.Event) -> None:
+        async with trio.open_nursery() as handlers:
+            async with trio.open_nursery() as accepting:
+                for sock in self._sockets:
+                    accepting.start_soon(self._accept_all, sock, handlers)
+                await stopping.wait()
+                accepting.cancel_scope.cancel()
+            if self._terminated is not None:
+                await self._terminated.set()
+            for scope in self._quick_scopes:
+                scope.cancel()
+            await self._give_back()
+            handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
+
+    async def _give_back(self) -> None:
+        with trio.move_on_after(self._context.limits.graceful_stop_ms / 1000):
+            async with trio.open_nursery() as nursery:
+                for give_back in self._context.at_stop:
+                    nursery.start_soon(give_back)
+        self.gave_back.set()
+
+    async def _accept_all(self, listening: socket.socket, handlers: trio.Nursery) -> None:
+        with listening:
+            while True:
+                await trio.lowlevel.wait_readable(listening)
+                try:
+                    sock, _ = listening.accept()
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    if error.errno not in _PEER_GAVE_UP:
+                        await self._accept_failed(error)
+                    continue
+                sock.setblocking(False)
+                handlers.start_soon(self._handle, trio.SocketStream(trio.socket.from_stdlib_socket(sock)))
+
+    async def _accept_failed(self, error: OSError) -> None:
+        """Out of file handles, most likely: those that wait are taken when there are some again."""
+        shell = self._context.shell
+        shell.counters.bad("http-accept-failed")
+        fields: dict[str, object] = {"error": error.strerror, "connections": self._connections}
+        shell.rate_limit.write("error", "http-accept-failed", fields)
+        await trio.sleep(_ACCEPT_AGAIN_SECONDS)
+
+    async def _handle(self, stream: trio.SocketStream) -> None:
+        limits = self._context.limits
+        try:
+            ip = str(stream.socket.getpeername()[0])
+        except OSError:
+            await trio.aclose_forcefully(stream)
+            return
+        held = self._per_ip.get(ip, 0)
+        if self._connections >= limits.connections_max or held >= limits.connections_per_ip_max:
+            self._context.shell.counters.bad("http-connections")
+            await trio.aclose_forcefully(stream)
+            return
+        self._connections += 1
+        self._per_ip[ip] = held + 1
+        self._share.enter()
+        try:
+            await self._share.timed(self._serve(stream))
+        except Exception as error:  # noqa: BLE001 - one connection's bug must not end the others
+            self._note_bug(error)
+        finally:
+            self._share.leave()
+            self._connections -= 1
+            self._per_ip[ip] -= 1
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        limits = self._context.limits
+        said = b""
+        with trio.CancelScope() as scope:
+            self._quick_scopes[scope] = None
+            try:
+                first_seconds, idle_seconds = limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
+                said = await quick.serve(stream, self._quick, self._share.turn, first_seconds, idle_seconds)
+            finally:
+                del self._quick_scopes[scope]
+        if said:
+            make = await self._loaded()
+            await make(PatientStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
+
+    def _note_bug(self, error: BaseException) -> None:
+        if is_only_the_peer(error):
+            return
+        shell = self._context.shell
+        shell.counters.bugs += 1
+        shell.rate_limit.write("error", "http-connection-failed", {"what": type(error).__name__}, error=error)
+
+    async def _loaded(self) -> Any:
+        """What makes a server of a connection; its modules take a third of a second, so a thread loads them."""
+        if self._make is None:
+            assert self._loading is not None
+            async with self._loading:
+                if self._make is None:
+                    load = await trio.to_thread.run_sync(_load)
+                    self._make, self._terminated = load(self._context, self._routes, self._share)
+        return self._make
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return self._connections
+
+
+def _load() -> Any:
+    from hypercorn.config import Config
+    from hypercorn.trio.worker_context import WorkerContext
+    from hypercorn.utils import wrap_app
+
+    from yak.server.http.app import make_app
+    from yak.server.http.connection import HttpConnection
+
+    def make(context: "Context", routes: "Sequence[Route] | None", share: FairShare) -> tuple[Any, Any]:
+        config = _config(Config(), context.limits)
+        worker = WorkerContext(None)
+        answer: Any = make_app(context, routes)
+
+        async def application(*arguments: Any) -> None:
+            await share.timed(answer(*arguments))
+
+        app = wrap_app(application, config.wsgi_max_body_size, "asgi")
+        return partial(HttpConnection, context.limits, app, config, worker), worker.terminated
+
+    return make
+
+
+def _config(config: Any, limits: "HttpLimits") -> Any:
+    config.alpn_protocols = ["http/1.1"]
+    config.errorlog = config.accesslog = None
+    config.include_server_header = False
+    config.h11_max_incomplete_size = limits.header_bytes_max
+    config.keep_alive_timeout = limits.idle_ms_max / 1000
+    config.keep_alive_max_requests = 1_000_000
+    config.max_app_queue_size = _BODY_PIECES_WAITING_MAX
+    config.graceful_timeout = limits.graceful_stop_ms / 1000
+    return config
+
+
+def is_only_the_peer(error: BaseException) -> bool:
+    """Whether it says no more than that the other side went away."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_only_the_peer, error.exceptions))
+    return isinstance(error, (OSError, trio.BrokenResourceError, trio.ClosedResourceError))

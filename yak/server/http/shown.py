@@ -1,0 +1,100 @@
+"""Records as JSON, without loss: what `POST /produce` takes is given back, and so are bytes that are no JSON.
+
+A record has exactly one of
+
+    payload           its value is JSON, shown as it stands (numbers keep their digits); null: it has no value
+    payload_text      its value is UTF-8 that is no JSON, or the word null
+    payload_base64    its value is other bytes
+
+and exactly one of `key` and `key_base64`. Headers are a list, since names may repeat: `{"key", "value"}`, or `value_base64`.
+"""
+
+import base64
+import json
+import re
+from typing import Final, Literal, TypeAlias
+
+from yak.protocol.record_walk import WalkedRecord
+from yak.server.http.bodies import INT64_MAX, is_strict_json
+
+Form: TypeAlias = Literal["json", "text", "base64"]
+"""How values are shown: `json` as above; `text` never parses them; `base64` for keys, values and headers alike."""
+FORMS: Final[tuple[Form, ...]] = ("json", "text", "base64")
+_quote: Final = json.JSONEncoder(ensure_ascii=False).encode
+_LINE_ENDS: Final = re.compile(r"[\r\n]+")
+_JSON_STARTS: Final = frozenset('{["-0123456789tf \t\r\n')
+
+
+def record_json(record: WalkedRecord, form: Form = "json", place: str = "") -> str:
+    """One record as a JSON object on one line; `place` are fields that come first, as `"topic":"a","partition":0,`."""
+    timestamp = "null" if record.timestamp < 0 else record.timestamp
+    headers = ",".join([_header(name, value, form) for name, value in record.headers])
+    return (
+        f'{{{place}"offset":{record.offset},"timestamp_ms":{timestamp},{_named("key", record.key, form)},'
+        f'{_payload(record.value, form)},"headers":[{headers}]}}'
+    )
+
+
+def _payload(value: bytes | None, form: Form) -> str:
+    if value is None:
+        return '"payload":null'
+    if form != "base64":
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            return f'"payload_base64":{_base64(value)}'
+        if form == "json" and text[:1] in _JSON_STARTS and text and is_strict_json(text):
+            # A line end in JSON stands between its tokens, where a blank says the same.
+            return f'"payload":{_LINE_ENDS.sub(" ", text)}'
+        return f'"payload_text":{_quote(text)}'
+    return f'"payload_base64":{_base64(value)}'
+
+
+def _named(name: str, data: bytes | None, form: Form) -> str:
+    if data is None:
+        return f'"{name}":null'
+    if form != "base64":
+        try:
+            return f'"{name}":{_quote(data.decode())}'
+        except UnicodeDecodeError:
+            pass
+    return f'"{name}_base64":{_base64(data)}'
+
+
+def _header(name: bytes, value: bytes | None, form: Form) -> str:
+    return f'{{"key":{_quote(name.decode(errors="replace"))},{_named("value", value, form)}}}'
+
+
+def _base64(data: bytes) -> str:
+    return f'"{base64.b64encode(data).decode()}"'
+
+
+RECORD_SCHEMA: Final = {
+    "type": "object",
+    "required": ["offset", "timestamp_ms", "headers"],
+    "properties": {
+        "offset": {"type": "integer", "minimum": 0, "maximum": INT64_MAX},
+        "timestamp_ms": {"type": ["integer", "null"]},
+        "key": {"type": ["string", "null"]},
+        "key_base64": {"type": "string"},
+        "payload": {},
+        "payload_text": {"type": "string"},
+        "payload_base64": {"type": "string"},
+        "headers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["key"],
+                "properties": {
+                    "key": {"type": "string"},
+                    "value": {"type": ["string", "null"]},
+                    "value_base64": {"type": "string"},
+                },
+            },
+        },
+    },
+    "allOf": [
+        {"oneOf": [{"required": [name]} for name in ("key", "key_base64")]},
+        {"oneOf": [{"required": [name]} for name in ("payload", "payload_text", "payload_base64")]},
+    ],
+}

@@ -1,0 +1,37 @@
+"""From the options of a broker to its HTTP server, without loading any of what speaks HTTP."""
+
+import socket
+from collections.abc import Sequence
+
+from yak.broker.broker import Broker
+from yak.server.http.context import Context, HttpLimits
+from yak.server.http.door import Door
+from yak.server.http.serving import HttpServer
+from yak.server.options import ServeOptions
+from yak.server.shell import Shell
+
+
+def make_http_server(
+    sockets: Sequence[socket.socket],
+    shell: Shell,
+    broker: Broker,
+    options: ServeOptions,
+    http_port: int,
+    limits: HttpLimits,
+) -> HttpServer:
+    """Listen; `run` is the task that serves. Raises UsageError when the port is taken after all."""
+    context = Context(
+        shell=shell,
+        broker=broker,
+        door=Door(broker, shell.in_process),
+        http_port=http_port,
+        host=options.host,
+        advertised_host=options.advertised(0)[0],
+        token=options.http_token,
+        limits=limits,
+        started_ms=shell.clock.now_ms(),
+    )
+    server = HttpServer(sockets, context)
+    context.connections = lambda: server.connections
+    server.listen()
+    return server

@@ -1,0 +1,61 @@
+"""Stopping a broker in order over HTTP: this one, or another by asking it."""
+
+import os
+import signal
+from typing import Final
+
+import trio
+
+from yak.broker.liveness import is_serving
+from yak.cluster.image import BrokerInfo
+from yak.ids import NodeId
+from yak.server.http.context import Context
+from yak.server.http.other_brokers import OtherAnswer, ask_broker
+from yak.server.http.problems import Problem
+
+_ANSWER_FIRST_SECONDS: Final = 0.05
+"""The one who asked is answered before the connections are closed."""
+
+_ASKED: Final = "shutdown"
+
+
+def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
+    """A broker that runs. Raises Problem: 404 `broker-id-not-registered`, 409 `broker-not-running`."""
+    brokers = context.broker.image.brokers
+    info = brokers.get(node_id)
+    if info is None:
+        known = ", ".join(map(str, sorted(brokers))) or "none"
+        raise Problem(404, "broker-id-not-registered", f"there is no broker {node_id}", f"brokers are {known}")
+    if not is_serving(info):
+        raise Problem(
+            409,
+            "broker-not-running",
+            f"broker {node_id} is {info.state.value}",
+            "only a broker that serves can be stopped in order",
+        )
+    return info
+
+
+def stop_this_broker(context: Context) -> None:
+    """As SIGTERM does: leaderships are moved away, the logs are flushed, the process ends."""
+
+    maintenance = context.broker.maintenance
+    if maintenance.is_stopping or maintenance.is_draining or context.parts.get(_ASKED):
+        return  # a second SIGTERM would end it at once
+    context.parts[_ASKED] = True
+
+    async def stop() -> None:
+        await trio.sleep(_ANSWER_FIRST_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    context.shell.nursery.start_soon(stop)
+
+
+async def stop_broker(context: Context, info: BrokerInfo, authorization: str | None) -> OtherAnswer | None:
+    """Begin to stop a broker; gives the answer of another one when it did not accept. Raises Problem 503."""
+    if info.node_id == context.broker.node_id:
+        stop_this_broker(context)
+        return None
+    headers = {} if authorization is None else {"authorization": authorization}
+    answer = await ask_broker(info, "POST", f"/api/brokers/{info.node_id}/shutdown", headers=headers)
+    return None if answer.status == 202 else answer

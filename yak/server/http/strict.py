@@ -1,0 +1,90 @@
+"""What h11 takes and we do not: heads that two programs could read differently, that are too large, or of another protocol.
+
+h11 forgives a missing carriage return and prefers Transfer-Encoding over Content-Length (RFC 9112 sections 2.2 and 6.1 allow
+to refuse both); a proxy before us may read them otherwise, and what it then takes for one request we would take for two.
+"""
+
+import re
+from typing import Any, Final
+
+import h11
+
+from yak.server.http.problems import Problem
+
+_LONE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")
+_END: Final = b"\r\n\r\n"
+_HEADER_OVERHEAD: Final = 4
+_VERSIONS: Final = (b"1.1", b"1.0")
+
+
+class StrictConnection(h11.Connection):
+    """The server's side of h11. What is wrong raises h11's error, and `problem` is what to tell the peer."""
+
+    def __init__(self, head_bytes_max: int) -> None:
+        super().__init__(h11.SERVER, max_incomplete_event_size=head_bytes_max)
+        self._head_bytes_max = head_bytes_max
+        self.problem: Problem | None = None
+        self.method = b""
+
+    @property
+    def is_within_head(self) -> bool:
+        """Whether a request has begun and its head is not whole."""
+        return self.their_state is h11.IDLE and bool(self.trailing_data[0])
+
+    def next_event(self) -> Any:
+        """As of h11. Raises h11.RemoteProtocolError."""
+        if self.their_state is h11.IDLE:
+            self._check_line_ends(self.trailing_data[0])
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.method = event.method
+            self._check_head(event)
+        return event
+
+    def _check_line_ends(self, received: bytes) -> None:
+        head = received.partition(_END)[0]
+        if b"\n" in head or b"\r" in head:
+            found = _LONE_LINE_END.search(head)
+            if found is not None:
+                self._refuse(
+                    400, "bad-request", "a line of the request ends with CR or LF alone", "end lines with CR LF"
+                )
+
+    def _check_head(self, request: h11.Request) -> None:
+        headers = list(request.headers)
+        names = [name for name, _ in headers]
+        size = len(request.target) + sum(len(name) + len(value) + _HEADER_OVERHEAD for name, value in headers)
+        if request.http_version not in _VERSIONS:
+            self._refuse(505, "http-version", "only HTTP/1.1 and HTTP/1.0 are spoken here", "curl --http1.1")
+        if size > self._head_bytes_max:
+            self._refuse_size()
+        if b"transfer-encoding" in names and (b"content-length" in names or request.http_version == b"1.0"):
+            self._refuse(
+                400, "bad-request", "the length of the body is said twice, or in a way that HTTP/1.0 has not", ""
+            )
+        if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in headers):
+            hint = "streams here are server-sent events: curl -N, or EventSource in a browser"
+            self._refuse(400, "no-websockets", "WebSockets are not spoken here", hint)
+
+    def explain(self, status: int) -> Problem:
+        """What to tell the peer about the error that was raised last."""
+        if self.problem is not None:
+            return self.problem
+        if status == 431:
+            return head_too_large(self._head_bytes_max)
+        return Problem(
+            status, "bad-request", "this is no HTTP request that can be understood", "GET /docs lists what there is"
+        )
+
+    def _refuse_size(self) -> None:
+        self.problem = head_too_large(self._head_bytes_max)
+        raise h11.RemoteProtocolError(self.problem.message, error_status_hint=431)
+
+    def _refuse(self, status: int, slug: str, message: str, hint: str) -> None:
+        self.problem = Problem(status, slug, message, hint)
+        raise h11.RemoteProtocolError(message, error_status_hint=status)
+
+
+def head_too_large(bytes_max: int) -> Problem:
+    """Request line and headers are over the bound."""
+    return Problem(431, "head-too-large", f"request line and headers have at most {bytes_max} bytes here", "send less")

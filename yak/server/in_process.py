@@ -1,0 +1,107 @@
+"""Requests of this process to its own core, by the same door as every client's: a frame in, a frame out.
+
+What answers HTTP asks so. A question is a connection of its own with one request, so that a long poll holds up nobody,
+and one that is cancelled is forgotten as if its client had gone.
+"""
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from yak.broker.events import ConnectionClosed, ConnectionOpened, Event, FrameReceived
+from yak.ids import ConnectionId
+from yak.seams.disk import Part
+
+if TYPE_CHECKING:
+    from yak.server.shell import Shell
+
+_PEER: Final = "in-process"
+
+
+class Closed(Exception):
+    """The core closed the connection instead of answering; the reason is in the message."""
+
+
+class _Question:
+    __slots__ = ("answer", "failure", "settled")
+
+    def __init__(self) -> None:
+        self.settled = trio.Event()
+        self.answer = b""
+        self.failure: str | None = None
+
+
+class InProcess:
+    """The open questions, by connection. Ids are negative: those of sockets count up from 1."""
+
+    def __init__(self, shell: "Shell") -> None:
+        self._shell = shell
+        self._ids = itertools.count(-1, -1)
+        self._questions: dict[ConnectionId, _Question] = {}
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    async def ask(self, frame: bytes, peer: str = _PEER) -> bytes:
+        """Step the core with one request, without its length prefix, and wait for the answer, likewise without it.
+
+        `peer` names who asks, for logs and client ids. For a request that has no answer (acks=0) do not wait: see `tell`.
+        Raises Closed when the core takes it for no request.
+        """
+        question = _Question()
+        connection_id = self._open(frame, peer, question)
+        try:
+            await question.settled.wait()
+        finally:
+            del self._questions[connection_id]
+            self._shell.post(ConnectionClosed(connection_id))
+        if question.failure is not None:
+            raise Closed(question.failure)
+        return question.answer
+
+    def tell(self, frame: bytes, peer: str = _PEER) -> None:
+        """Step the core with a request that gets no answer. Raises Closed when the core takes it for no request."""
+        question = _Question()
+        connection_id = self._open(frame, peer, question)
+        del self._questions[connection_id]
+        self._shell.post(ConnectionClosed(connection_id))
+        if question.failure is not None:
+            raise Closed(question.failure)
+
+    def _open(self, frame: bytes, peer: str, question: _Question) -> ConnectionId:
+        shell = self._shell
+        connection_id = next(self._ids)
+        self._questions[connection_id] = question
+        busy_ns = shell.counters.busy_ns
+        now_ms = shell.begin_turn()
+        try:
+            events: tuple[Event, ...] = (
+                ConnectionOpened(connection_id, peer, is_in_process=True),
+                FrameReceived(connection_id, memoryview(frame)),
+            )
+            for event in events:
+                effects = shell.core.step(event, now_ms)
+                if effects:
+                    shell.carry_out(effects)
+        except Exception as error:  # noqa: BLE001 - our bug: its asker is told, the broker lives on
+            shell.step_failed(error, None)
+            self.closed(connection_id, "internal error")
+        shell.end_turn()
+        shell.counters.busy_ns = busy_ns
+        return connection_id
+
+    def answered(self, connection_id: ConnectionId, parts: list[Part]) -> None:
+        """The core's answer; copied, for what it lies in is used again."""
+        question = self._questions.get(connection_id)
+        if question is not None and not question.settled.is_set():
+            whole = b"".join(map(bytes, parts))
+            question.answer = whole[4:]
+            question.settled.set()
+
+    def closed(self, connection_id: ConnectionId, reason: str) -> None:
+        """The core ends the connection."""
+        question = self._questions.get(connection_id)
+        if question is not None and not question.settled.is_set():
+            question.failure = reason
+            question.settled.set()
