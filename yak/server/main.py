@@ -192,6 +192,11 @@ class Server:
         assert shell is not None
         assert broker is not None
         assert opened is not None
+        if self._http_sockets:  # before anybody is told of it
+            self._http = make_http_server(
+                self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
+            )
+            shell.nursery.start_soon(self._http.run, self._stopping)
         listener.start_listening(self._sockets, options.host)
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
@@ -212,13 +217,10 @@ class Server:
             self._stderr.writelines(_banner(options, listening, address, http, epoch))
             self._stderr.flush()
         said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": address}
+        if options.http_port not in (None, 0, self._http_port):
+            log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
         log.write("info", "ready", said if http is None else {**said, "http": http})
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
-        if self._http_sockets:
-            self._http = make_http_server(
-                self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
-            )
-            shell.nursery.start_soon(self._http.run, self._stopping)
         with self._accepting:
             await listener.Listener(shell, self._sockets).run()
 

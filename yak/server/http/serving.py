@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from yak.errors import UsageError
-from yak.server import listener, log
+from yak.server import listener
 from yak.server.http import quick
 from yak.server.http.fair_share import FairShare
 from yak.server.http.patient import PatientStream
@@ -46,7 +46,6 @@ def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
             raise
         listener.close(sockets)
         if may_move:
-            log.write("info", "http-port-taken", {"port": port})
             return listener.bind(host, _ANY_PORT)
         raise UsageError(
             error.code,

@@ -42,6 +42,9 @@ _PASSING: Final = (
     "_MAX_POLL_EXCEEDED",
     "UNKNOWN_TOPIC_OR_PART",
     "_UNKNOWN_TOPIC",
+    "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
 )
 """What librdkafka goes on after by itself: a topic that is not there yet is waited for, as Java's consumer does."""
 _BEGINNING: Final = -2
