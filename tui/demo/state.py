@@ -92,4 +92,6 @@ class DemoState:
 
     def longest_pause(self, since_ms: float) -> Pause | None:
         """The longest stop of acknowledgements that ended after a moment."""
-        return max((each for each in self.pauses if each.until_ms > since_ms), key=lambda each: each.length_ms, default=None)
+        return max(
+            (each for each in self.pauses if each.until_ms > since_ms), key=lambda each: each.length_ms, default=None
+        )
