@@ -27,6 +27,8 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("topics", "Topics", "topics:TopicsScreen", "2", ("topic", "t")),
+    Entry("replication", "Replication", "replication:ReplicationScreen", "", ("isr", "partitions", "replicas")),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}
