@@ -9,7 +9,7 @@ from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.recorded import RecordedSource
 
-RECORDED = Path(__file__).parent / "recorded" / "cluster.json"
+RECORDED = Path(__file__).parent / "cluster.json"
 CALLS: dict[str, Any] = {}
 """By function name: what `source.kafka(function)` gives."""
 
