@@ -107,6 +107,17 @@ def test_a_line_ends_open_where_a_csv_reader_would_read_on(line, is_open):
     assert ends_open(line, ",", is_open=is_open) == expected
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 3, 1000])
+@pytest.mark.parametrize("end", [b'b"\n1,2\n', b""])
+def test_a_row_whose_quotes_hold_a_line_that_is_too_long_is_not_written_without_it(piece_bytes, end):
+    found = read(b'x,"a\n' + b"y" * 50 + b"\n" + end, piece_bytes, row_chars_max=20)
+    assert found[:2] == [
+        CsvRow(1, [], "a quote is opened and not closed"),
+        CsvRow(2, [], "it has more than 20 characters"),
+    ]
+    assert found[2:] == ([CsvRow(3, ['b"']), CsvRow(4, ["1", "2"])] if end else [])
+
+
 pieces = st.binary(max_size=60) | st.lists(
     st.sampled_from([b",", b'"', b"\r", b"\n", b"\0", b"a", b"\xff", b"\xfe", b"\xd8", b"\xdc", b"\xef\xbb\xbf"]),
     max_size=40,
