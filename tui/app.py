@@ -81,6 +81,7 @@ class YakApp(App[int]):
         """The first screen, and listening."""
         self.theme = textual_name(self.settings.theme)
         self.set_class(self.settings.is_ascii, "-ascii")
+        self.set_class(self.is_production, "-production")
         if self.settings.keymap:
             self.set_keymap(dict(self.settings.keymap))
         if self.settings.start_with:
@@ -305,7 +306,7 @@ class YakApp(App[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080"}
+        return {"dim": "#808080", "frame": "#606060"}
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """What the palette lists: what `:` knows, and the actions of this screen."""
