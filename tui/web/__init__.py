@@ -2,7 +2,8 @@
 
     options     what was asked for on the line, and what is refused
     binding     the listening socket, and which port it got
-    server      the routes, and the life of the server: `serve` is all that commands call
+    launch      the server around `yak ui`, and a demo cluster for all tabs
+    server      the routes, and the life of the server
     guard       who may ask: Host, token, Origin
     sessions    the open tabs, and how many there may be
     session     one tab: its process, what goes to and fro, its end

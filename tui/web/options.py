@@ -9,6 +9,7 @@ from typing import Final
 from yak.errors import UsageError
 from yak.limits import UI_SESSIONS_MAX
 
+HOST: Final = "127.0.0.1"
 PORT: Final = 8090
 TOKEN_VARIABLE: Final = "YAK_UI_TOKEN"  # noqa: S105 - a name
 """Where the command reads a token that shall not be seen in the list of processes. Children do not get it."""
@@ -19,7 +20,7 @@ _TOKEN_LENGTH_ADVISED: Final = 12
 class WebOptions:
     """Where the server listens and for whom."""
 
-    host: str = "127.0.0.1"
+    host: str = HOST
     port: int | None = None
     """None: PORT, or the next free one after it; 0: any."""
     token: str | None = None

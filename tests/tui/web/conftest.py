@@ -1,10 +1,11 @@
-"""A server of `yak ui --web` around the tiny app, and tabs that are opened in it without a browser."""
+"""A server of `yak ui --web` around the tiny app, tabs that are opened in it without a browser, and a browser."""
 
 import asyncio
 import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import pytest
 
 from yak.local.processes import identify, is_running, kill
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SCREEN = ".xterm-accessibility-tree"
 SERVE = Path(__file__).with_name("serve_tiny_app.py")
 PATIENCE_S = 20.0
 
@@ -164,3 +167,62 @@ def gone() -> Callable[[int], bool]:
         return True
 
     return look
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Not for longer than a file: Playwright keeps an event loop running, and other files' tests have their own."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (make setup)")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with sync_api.sync_playwright() as playwright:
+        # Without its sandbox: in a container as root Chromium has none, and it opens our own pages only.
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Page:
+    """One page, with what it asked for and complained about, and the terminal's lines."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        page.set_default_timeout(PATIENCE_S * 1000)
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("websocket", lambda socket: self.asked.append(socket.url))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and self.complaints.append(line.text))
+
+    def see(self, words: str | re.Pattern[str]) -> None:
+        """Wait until the terminal shows these words."""
+        self.page.locator(SCREEN).filter(has_text=words).wait_for()
+
+    def click(self, words: str) -> None:
+        """Click on the middle of the first place in the terminal where these words stand."""
+        self.see(words)
+        lines = self.page.locator(f"{SCREEN} > div").all_text_contents()
+        row, text = next((row, text) for row, text in enumerate(lines) if words in text)
+        box = self.page.locator(".xterm-screen").bounding_box()
+        columns = max(map(len, lines))
+        column = text.index(words) + len(words) / 2
+        self.page.mouse.click(
+            box["x"] + box["width"] * column / columns, box["y"] + box["height"] * (row + 0.5) / len(lines)
+        )
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Page]]:
+    """Open an address in a browser of its own (no cookie of another test), with the screen written as text."""
+    with contextlib.ExitStack() as stack:
+
+        def go(address: str, *, width: int = 1000) -> Page:
+            context = browser.new_context(viewport={"width": width, "height": 600}, accept_downloads=True)
+            stack.callback(context.close)
+            opened = Page(context.new_page())
+            opened.page.goto(address + ("&" if "?" in address else "?") + "reader=1")
+            return opened
+
+        yield go

@@ -1,75 +1,11 @@
 """The page in a real browser: headless Chromium, driven by Playwright, reads the screen as a screen reader would."""
 
-import contextlib
 import re
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SCREEN = ".xterm-accessibility-tree"
-PATIENCE_MS = 20_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (make setup)")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    with sync_api.sync_playwright() as playwright:
-        # Without its sandbox: in a container as root Chromium has none, and it opens our own pages only.
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-class Page:
-    """One page, with what it asked for and complained about, and the terminal's lines."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.asked: list[str] = []
-        self.complaints: list[str] = []
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.on("websocket", lambda socket: self.asked.append(socket.url))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", lambda line: line.type == "error" and self.complaints.append(line.text))
-
-    def see(self, words: str) -> None:
-        """Wait until the terminal shows these words."""
-        self.page.locator(SCREEN).filter(has_text=words).wait_for()
-
-    def click(self, words: str) -> None:
-        """Click on the middle of the first place in the terminal where these words stand."""
-        self.see(words)
-        lines = self.page.locator(f"{SCREEN} > div").all_text_contents()
-        row, text = next((row, text) for row, text in enumerate(lines) if words in text)
-        box = self.page.locator(".xterm-screen").bounding_box()
-        columns = max(map(len, lines))
-        column = text.index(words) + len(words) / 2
-        self.page.mouse.click(
-            box["x"] + box["width"] * column / columns, box["y"] + box["height"] * (row + 0.5) / len(lines)
-        )
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[[str], Page]]:
-    """Open an address in a browser of its own (no cookie of another test), with the screen written as text."""
-    with contextlib.ExitStack() as stack:
-
-        def go(address: str) -> Page:
-            context = browser.new_context(viewport={"width": 1000, "height": 600}, accept_downloads=True)
-            stack.callback(context.close)
-            opened = Page(context.new_page())
-            opened.page.goto(address + ("&" if "?" in address else "?") + "reader=1")
-            return opened
-
-        yield go
 
 
 def test_a_visitor_clicks_through_three_places_and_only_this_server_is_asked(web, visit):
