@@ -1,6 +1,7 @@
 """What `yak ui` starts: the app on a cluster, in this terminal, in lines, or tried out without one."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Mapping
 
@@ -27,7 +28,8 @@ def run_app(
     source: ClusterSource, settings: UiSettings, other_source: Callable[[str], ClusterSource] | None = None
 ) -> int:
     """The app in this terminal, until it is left; its exit code. Raises UsageError `no-terminal`."""
-    if not sys.stdout.isatty():
+    is_tab = "TEXTUAL_DRIVER" in os.environ  # `yak ui --web` draws to a pipe, and says so by this
+    if not sys.stdout.isatty() and not is_tab:
         raise UsageError(
             "no-terminal",
             "yak ui needs a terminal",
