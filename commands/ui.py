@@ -1,6 +1,7 @@
 """`yak ui`."""
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -77,9 +78,10 @@ def ui(
 
         os.environ["TEXTUAL_ANIMATIONS"] = "none"
     if demo:
-        from yak.tui.demo import run_demo
+        from yak.tui.demo.show import run_demo
 
-        return run_demo(settings, keep=keep)
+        write = partial(print, flush=True) if plain else None
+        return run_demo(settings, keep=keep, note=g.out.note, write=write)
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
