@@ -27,6 +27,8 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
+    Entry("spark", "Spark", "spark:SparkScreen", "9"),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}
