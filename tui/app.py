@@ -71,7 +71,6 @@ class YakApp(App[int]):
         self._last_mode = ""
         self._painted_version = -1
         self._painted_ms = 0
-        self._sampled_ms = 0
         self._is_away = False
         for theme in THEMES:
             self.register_theme(theme)
@@ -100,9 +99,6 @@ class YakApp(App[int]):
 
     def _tick(self) -> None:
         now_ms = self.now_ms()
-        if now_ms - self._sampled_ms >= 1_000:
-            self._sampled_ms = now_ms
-            self.picture.sample(now_ms)
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
             return
         if self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000:
