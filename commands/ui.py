@@ -112,7 +112,7 @@ def _settings(
     g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
 ) -> "UiSettings":
     """Options, variables and files. Raises UsageError."""
-    from yak.commands.settings import read_toml
+    from yak.client.contexts import read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
     from yak.tui.screens.table import SCREENS
