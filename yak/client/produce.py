@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, from_kafka, kafka_exceptions, reason, was_written
@@ -61,6 +61,16 @@ class Span:
     last_offset: Offset = -1
 
 
+class Observer(Protocol):
+    """Told of each record once, when it is settled, in the thread that calls the sender."""
+
+    def acknowledged(self, number: int, latency_ns: int) -> None:
+        """It is written; `latency_ns` from `send` to the acknowledgement, waiting in the queue included."""
+
+    def failed(self, failure: Failed) -> None:
+        """It is not, or nobody knows."""
+
+
 class AckedPrefix:
     """How many records from the first on are all settled, whatever order they settle in."""
 
@@ -111,6 +121,7 @@ class RecordSender:
         delivery_timeout_ms: int = 30_000,
         verbose: int = 0,
         extra: dict[str, Any] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         from confluent_kafka import Producer
 
@@ -135,14 +146,24 @@ class RecordSender:
         self.tally = Tally()
         self.prefix = AckedPrefix()
         self._acks = acks
+        self._observer = observer
+
+    @property
+    def waiting(self) -> int:
+        """Records that are sent and not settled."""
+        return len(self._producer)
 
     def send(self, record: Outgoing, number: int | None = None) -> None:
         """Queue a record; `number` is its place in the input (by default: how many were sent before).
 
         A record that cannot even be queued is a failure like any other. Raises KeyboardInterrupt while it waits.
         """
+        while not self.try_send(record, number):
+            self._producer.poll(0.1)
+
+    def try_send(self, record: Outgoing, number: int | None = None) -> bool:
+        """The same without waiting: False when the queue is full, and then nothing has happened."""
         place = self.tally.sent if number is None else number
-        self.tally.sent += 1
         options: dict[str, Any] = {"on_delivery": partial(self._delivered, place, len(record.value or b""))}
         if record.headers:
             options["headers"] = record.headers
@@ -150,17 +171,18 @@ class RecordSender:
             options["partition"] = record.partition
         if record.timestamp_ms:
             options["timestamp"] = record.timestamp_ms
-        while True:
-            try:
-                self._producer.produce(self.topic, record.value, record.key, **options)
-                break
-            except BufferError:
-                self._producer.poll(0.1)
-            except kafka_exceptions() as error:
-                self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
-                return
+        try:
+            self._producer.produce(self.topic, record.value, record.key, **options)
+        except BufferError:
+            return False
+        except kafka_exceptions() as error:
+            self.tally.sent += 1
+            self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
+            return True
+        self.tally.sent += 1
         if self.tally.sent % SERVE_EVERY == 0:
             self._producer.poll(0)
+        return True
 
     def settle_rejected(self, number: int) -> None:
         """A record of the input that is not sent, so that it doesn't hold up the acknowledged prefix."""
@@ -194,6 +216,8 @@ class RecordSender:
         tally.acknowledged += 1
         tally.value_bytes += value_bytes
         self.prefix.add(number)
+        if self._observer is not None:
+            self._observer.acknowledged(number, round((message.latency() or 0.0) * 1e9))
         if len(tally.few) < FEW:
             tally.few.append(Acknowledged(number, topic, part, offset))
         span = tally.spans.get((topic, part))
@@ -211,5 +235,8 @@ class RecordSender:
             tally.not_written += 1
         else:
             tally.unknown += 1
+        failure = Failed(number, error, written, words)
+        if self._observer is not None:
+            self._observer.failed(failure)
         if len(tally.failures) < KEPT_FAILURES:
-            tally.failures.append(Failed(number, error, written, words))
+            tally.failures.append(failure)
