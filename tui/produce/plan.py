@@ -17,4 +17,3 @@ class Plan:
     compression: str = "none"
     count: int | None = 1
     rate: float | None = None
-    delivery_timeout_ms: int = 30_000

@@ -16,10 +16,8 @@ from yak.client.produce_target import require_target
 from yak.errors import YakError
 from yak.tui.produce.account import Account, Counting, State
 from yak.tui.produce.plan import Plan
+from yak.tui.produce.producers import DELIVERY_TIMEOUT_MS, Producers
 
-QUEUE_MESSAGES_MAX: Final = 10_000
-QUEUE_KIB_MAX: Final = 65_536
-"""What waits for acknowledgement at most: the memory of a run, however much there is to send."""
 PUBLISH_EVERY_NS: Final = 100_000_000
 STEP_S: Final = 0.05
 """The longest wait without a look at `stop`."""
@@ -53,9 +51,10 @@ class Feed(Protocol):
 class Run:
     """One run. Raises nothing for what happens to messages: that is counted."""
 
-    def __init__(self, plan: Plan, feed: Feed, *, timeout_ms: int = 10_000) -> None:
+    def __init__(self, plan: Plan, feed: Feed, *, producers: Producers | None = None, timeout_ms: int = 10_000) -> None:
         self.plan = plan
         self.feed = feed
+        self._producers = producers or Producers()
         self._timeout_ms = timeout_ms
         self._stop = threading.Event()
         self._drop = threading.Event()
@@ -117,15 +116,8 @@ class Run:
         plan = self.plan
         admin = Admin(servers, timeout_ms=self._timeout_ms)
         self.feed.open(require_target(admin, plan.topic, plan.partition))
-        return RecordSender(
-            servers,
-            plan.topic,
-            acks=plan.acks,
-            compression=plan.compression,
-            delivery_timeout_ms=plan.delivery_timeout_ms,
-            extra={"queue.buffering.max.messages": QUEUE_MESSAGES_MAX, "queue.buffering.max.kbytes": QUEUE_KIB_MAX},
-            observer=self,
-        )
+        producer = self._producers.get(servers, plan.acks, plan.compression)
+        return RecordSender(servers, plan.topic, acks=plan.acks, observer=self, producer=producer)
 
     def _pump(self, sender: RecordSender) -> None:
         started, shift, rate = time.monotonic(), 0.0, self.plan.rate
@@ -147,11 +139,15 @@ class Run:
         return self._stop.is_set() or bool(self._end_why)
 
     def _settle(self, sender: RecordSender) -> None:
-        deadline = time.monotonic() + self.plan.delivery_timeout_ms / 1000 + DROP_WAIT_S
+        deadline = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + DROP_WAIT_S
         while sender.waiting and not self._drop.is_set() and time.monotonic() < deadline:
             self._serve(sender, STEP_S, "stopping" if self._is_over else "sending")
         if sender.waiting:
-            sender.give_up()
+            self._give_up(sender)
+
+    def _give_up(self, sender: RecordSender) -> None:
+        sender.give_up()
+        self._producers.forget()
 
     def _serve(self, sender: RecordSender, wait_s: float, state: State = "sending") -> None:
         sender.serve(wait_s)
@@ -168,7 +164,7 @@ class Run:
 
     def _end(self, sender: RecordSender | None, is_complete: bool) -> None:
         if sender is not None and sender.waiting:  # an error of ours ended it early: nobody waits for these
-            sender.give_up()
+            self._give_up(sender)
         try:
             self.feed.close(sender, is_complete and not self._end_why)
         finally:

@@ -1,6 +1,6 @@
 """Templates under a name: a file each beside the config, and a few that come with YAK.
 
-    $XDG_CONFIG_HOME/yak/templates/NAME.json   {"topic", "key_kind", "key", "value_kind", "value", "headers", "is_template"}
+$XDG_CONFIG_HOME/yak/templates/NAME.json   {"topic", "key_kind", "key", "value_kind", "value", "headers", "is_template"}
 """
 
 import json

@@ -106,8 +106,49 @@ class Tally:
     value_bytes: int = 0
 
 
+def producer_settings(
+    servers: str,
+    *,
+    acks: str = "all",
+    compression: str = "none",
+    batch_size_bytes: int | None = None,
+    linger_ms: float | None = None,
+    delivery_timeout_ms: int = 30_000,
+    verbose: int = 0,
+) -> dict[str, Any]:
+    """librdkafka's settings for a producer of ours."""
+    config = base_config(servers, verbose=verbose) | {
+        "acks": acks,
+        "enable.idempotence": acks == "all",
+        "compression.type": compression,
+        "partitioner": "murmur2_random",
+        "message.timeout.ms": delivery_timeout_ms,
+        "queue.buffering.max.messages": 500_000,
+        "message.max.bytes": 1_000_000_000,
+    }
+    if batch_size_bytes is not None:
+        config["batch.size"] = batch_size_bytes
+    if linger_ms is not None:
+        config["linger.ms"] = linger_ms
+    return config
+
+
+def open_producer(settings: dict[str, Any]) -> Any:
+    """A producer of librdkafka, which connects by itself. Raises UsageError."""
+    from confluent_kafka import Producer
+
+    try:
+        return Producer(settings)
+    except kafka_exceptions() as error:
+        raise from_exception(error, "the producer's settings are refused") from None
+
+
 class RecordSender:
-    """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement."""
+    """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement.
+
+    `producer` is one of `open_producer` that is open already, and used by nobody else meanwhile: an idempotent one takes
+    a second to get its id. Its settings are what it was opened with.
+    """
 
     def __init__(
         self,
@@ -122,26 +163,18 @@ class RecordSender:
         verbose: int = 0,
         extra: dict[str, Any] | None = None,
         observer: Observer | None = None,
+        producer: Any = None,
     ) -> None:
-        from confluent_kafka import Producer
-
-        config = base_config(servers, verbose=verbose) | {
-            "acks": acks,
-            "enable.idempotence": acks == "all",
-            "compression.type": compression,
-            "partitioner": "murmur2_random",
-            "message.timeout.ms": delivery_timeout_ms,
-            "queue.buffering.max.messages": 500_000,
-            "message.max.bytes": 1_000_000_000,
-        }
-        if batch_size_bytes is not None:
-            config["batch.size"] = batch_size_bytes
-        if linger_ms is not None:
-            config["linger.ms"] = linger_ms
-        try:
-            self._producer: Any = Producer(config | (extra or {}))
-        except kafka_exceptions() as error:
-            raise from_exception(error, "the producer's settings are refused") from None
+        settings = producer_settings(
+            servers,
+            acks=acks,
+            compression=compression,
+            batch_size_bytes=batch_size_bytes,
+            linger_ms=linger_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            verbose=verbose,
+        )
+        self._producer = open_producer(settings | (extra or {})) if producer is None else producer
         self.topic = topic
         self.tally = Tally()
         self.prefix = AckedPrefix()
