@@ -3,6 +3,7 @@
 import base64
 import json
 import shlex
+from dataclasses import replace
 
 from yak.client.inputs import JSON_OF_OTHERS, CsvMapping
 from yak.client.templates.messages import MessageTemplate, encoded
@@ -45,7 +46,7 @@ def upload_command(plan: Plan, path: str, mapping: CsvMapping, encoding: str, ch
         words += ["--null-value", mapping.null_value]
     if encoding != "utf-8":
         words += ["--csv-encoding", encoding]
-    return shlex.join([*words, "--resume", checkpoint, *_how(plan)])
+    return shlex.join([*words, "--resume", checkpoint, *_how(replace(plan, count=1))])
 
 
 def _how(plan: Plan) -> list[str]:

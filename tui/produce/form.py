@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NoReturn
@@ -19,6 +20,8 @@ KeyKind = Literal["none", "text", "base64"]
 ValueKind = Literal["json", "text", "null", "base64"]
 KEY_KINDS: Final[tuple[KeyKind, ...]] = ("text", "none", "base64")
 VALUE_KINDS: Final[tuple[ValueKind, ...]] = ("json", "text", "null", "base64")
+_HEADER: Final = re.compile(r"((?:[^=\\]|\\.|\\$)*)(?:=(.*))?", re.DOTALL)
+_ESCAPES: Final = {"s": " ", "t": "\t", "n": "\n", "r": "\r"}
 BASE64_MARK: Final = "base64:"
 SAMPLE_MS: Final = 1_700_000_000_000
 PARTITION_DIGITS: Final = 9
@@ -44,7 +47,10 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is typed. `headers` has a line `NAME=VALUE` for each; a line without `=` is a header that is null."""
+    """What is typed. `headers` has a line `NAME=VALUE` for each; a line without `=` is a header that is null.
+
+    In a name, `\\=` is a `=`, `\\s` a space at its end; a value that begins with `base64:` is bytes.
+    """
 
     topic: str = ""
     partition: str = ""
@@ -138,17 +144,19 @@ class Form:
         for number, line in enumerate(self.headers.split("\n"), 1):
             if not line.strip():
                 continue
-            name, equals, text = line.partition("=")
-            if not name.strip():
+            found = _HEADER.fullmatch(line)
+            assert found is not None, "every line is a name, with or without a value"
+            name, text = _plain_name(found.group(1).strip()), found.group(2)
+            if not name:
                 raise Wrong(Problem("headers", "a header without a name: NAME=VALUE", number))
-            if not equals:
-                yield name.strip(), None
+            if text is None:
+                yield name, None
             elif text.startswith(BASE64_MARK):
-                yield name.strip(), plain(_unwrapped("headers", text.removeprefix(BASE64_MARK), number))
+                yield name, plain(_unwrapped("headers", text.removeprefix(BASE64_MARK), number))
             else:
-                template = self._template("headers", text, known, line=number, shift=len(name) + 1)
+                template = self._template("headers", text, known, line=number, shift=found.start(2))
                 known |= template.kept
-                yield name.strip(), template
+                yield name, template
 
     def _template(self, field: str, text: str, known: frozenset[str], line: int = 1, shift: int = 0) -> Template:
         if not self.is_template:
@@ -235,10 +243,24 @@ def _value_field(value: bytes | None) -> tuple[ValueKind, str]:
     return "json", text
 
 
+def _plain_name(written: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found.group(1), found.group(1)), written)
+
+
+def _written_name(name: str) -> str:
+    """A header's name as it is typed: ends that would be cut, and what ends a name or line, are spelled out."""
+    text = name.replace("\\", "\\\\").replace("=", "\\=").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    inner = text.strip(" ")
+    before = len(text) - len(text.lstrip(" "))
+    after = len(text) - len(inner) - before if inner else 0
+    return "\\s" * before + inner + "\\s" * after
+
+
 def _header_line(name: str, data: bytes | None) -> str:
+    written = _written_name(name)
     if data is None:
-        return name
+        return written
     text, encoding = encode_bytes(data)
     if encoding or text is None or "\n" in text or "\r" in text or text.startswith(BASE64_MARK):
-        return f"{name}={BASE64_MARK}{base64.b64encode(data).decode()}"
-    return f"{name}={text}"
+        return f"{written}={BASE64_MARK}{base64.b64encode(data).decode()}"
+    return f"{written}={text}"

@@ -149,7 +149,7 @@ def _named(written: str, known: AbstractSet[str]) -> Fill:
         if arguments or spec:
             raise BadField(f'"{name}" is a kept value: nothing stands behind it')
         return lambda moment: moment.kept[name]
-    guesses = difflib.get_close_matches(name, [*FIELDS, *sorted(known)], n=1, cutoff=0.5)
+    guesses = difflib.get_close_matches(name, [*FIELDS, *sorted(known)], n=1, cutoff=0.7)
     hint = f'; did you mean "{guesses[0]}"?' if guesses else f": there are {', '.join(FIELDS)}"
     raise BadField(f'"{name}" is no field{hint}')
 
