@@ -149,7 +149,7 @@ def test_csv_flags_that_cannot_be_are_refused(yak, topic, tmp_path, flags, code)
     (tmp_path / "o.csv").write_text("id,n\nu1,1\n")
     ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", *flags, "-o", "json")
     assert ran.code != 0
-    assert json.loads(ran.err.strip().splitlines()[-1])["code"] == code
+    assert json.loads(ran.err.strip().splitlines()[-1])["error"]["code"] == code
 
 
 def test_a_template_is_filled_anew_in_each_record(yak, topic):
@@ -169,7 +169,7 @@ def test_a_template_is_filled_anew_in_each_record(yak, topic):
 
 def test_a_template_that_is_wrong_says_where(yak, topic):
     ran = yak("produce", topic, "-m", "a\n {{wat}}", "--template", "-o", "json")
-    error = json.loads(ran.err.strip().splitlines()[-1])
+    error = json.loads(ran.err.strip().splitlines()[-1])["error"]
     assert error["code"] == "bad-template"
     assert error["why"].startswith("line 2, column 2: ")
 
