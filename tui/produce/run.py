@@ -172,3 +172,13 @@ class Run:
             tally = Tally() if sender is None else sender.tally
             waiting = 0 if sender is None else sender.waiting
             self._account = self._counting.account(tally, waiting, state, time.monotonic_ns(), self._end_why)
+
+
+def send(servers: str, run: Run) -> Account:
+    """Do the run: what a thread is given."""
+    return run(servers)
+
+
+def warm(servers: str, producers: Producers) -> None:
+    """Open a producer, so that it has its id when it is needed. Raises UsageError."""
+    producers.warm(servers)
