@@ -95,8 +95,8 @@ class Look:
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
 
     def spark(self, values: Sequence[float], width: int) -> str:
-        """The last `width` values as blocks, or, in letters, the last one beside the largest."""
-        shown = list(values)[-width:]
+        """Values as blocks, in `width` cells at most: of more values each cell is the mean of some. In letters: the last one and the largest."""
+        shown = _means(list(values), width)
         if self.is_ascii:
             return f"{short(shown[-1])} max {short(max(shown))}" if shown else ""
         top = max(shown, default=0.0)
@@ -111,6 +111,13 @@ class Look:
         if 0 < share < 1 and width > 1:
             filled = min(max(filled, 1), width - 1)
         return self.sign("full") * filled + self.sign("empty") * (width - filled)
+
+
+def _means(values: list[float], width: int) -> list[float]:
+    if len(values) <= width:
+        return values
+    edges = [len(values) * number // width for number in range(width + 1)]
+    return [sum(values[begin:end]) / (end - begin) for begin, end in zip(edges, edges[1:], strict=False)]
 
 
 def short(value: float) -> str:
