@@ -86,7 +86,10 @@ def export(
         )
     partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(target.parent, exist_ok=True)
+    except OSError as error:
+        raise _failed(target, error) from None
+    try:
         with open(partial, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
             _write(file, pieces, format_, progress, is_cancelled)
         os.link(partial, target)  # and not rename, which would write over a file that came meanwhile
@@ -97,13 +100,17 @@ def export(
             "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
         ) from None
     except OSError as error:
-        raise YakError(
-            "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
-        ) from None
+        raise _failed(target, error) from None
     finally:
         with suppress(OSError):
             partial.unlink()
     return progress
+
+
+def _failed(target: Path, error: OSError) -> YakError:
+    return YakError(
+        "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
+    )
 
 
 def _write(

@@ -105,6 +105,7 @@ class Reader:
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._filter: Filter | None = None
         self._is_paused = False
+        self._is_held = False
         self._is_closing = False
         self._must_reopen = False
         self._feed: Feed | None = None
@@ -142,8 +143,6 @@ class Reader:
 
         def order() -> None:
             self._is_paused = is_paused
-            if self._feed is not None:
-                self._feed.pause() if is_paused or not self.store.has_room else self._feed.resume()
 
         self._orders.put(order)
 
@@ -170,8 +169,6 @@ class Reader:
         def order() -> None:
             if not self.store.has_room:
                 self.store.forget_half()
-                if self._feed is not None and not self._is_paused:
-                    self._feed.resume()
 
         self._orders.put(order)
 
@@ -236,8 +233,7 @@ class Reader:
             self.store.clear()
         self._new_from = dict(opened.new_from) if self.wanted.is_tail else {}
         counters.looked_at_ms = self._now_ms()
-        if self._is_paused:
-            feed.pause()
+        self._is_held = False
         while not self._is_closing and not self._must_reopen:
             self._turn(feed)
             self._tell(self._phase(feed))
@@ -248,10 +244,11 @@ class Reader:
             self._orders.get()()
         if self._must_reopen:
             return
+        self._hold(feed, self._is_paused or not self.store.has_room)
         if self.store.is_scanning:
             self.store.scan(SLICE)
             time.sleep(BREATH_S)
-        elif self._is_paused or not self.store.has_room or feed.is_done:
+        elif self._is_held or feed.is_done:
             if feed.must_poll:
                 self._take(feed.fetch(BATCH, WAIT_S))
             else:
@@ -260,10 +257,17 @@ class Reader:
             messages = feed.fetch(BATCH, WAIT_S)
             self._take(messages)
             self._look_around(feed)
-            if not self.store.has_room:
-                feed.pause()
-            elif len(messages) == BATCH:
+            if len(messages) == BATCH:
                 time.sleep(BREATH_S)
+
+    def _hold(self, feed: Feed, is_held: bool) -> None:
+        """Have the brokers asked for nothing, or for more."""
+        if is_held != self._is_held:
+            self._is_held = is_held
+            if is_held:
+                feed.pause()
+            else:
+                feed.resume()
 
     def _take(self, messages: list[Any]) -> None:
         now_ms = self._now_ms()

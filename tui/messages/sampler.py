@@ -11,6 +11,8 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 WINDOW_MS: Final = 1000.0
+PATIENCE: Final = 1.1
+"""Above the limit by less than this, n stays: ten thousand a second are 1 of 20, though now and then a few more come."""
 CALM: Final = 0.7
 """n falls only when what would be shown then stays below this share of the limit."""
 _STRIDE: Final = 7919
@@ -28,8 +30,9 @@ class RateMeter:
     def add(self, count: int, now_ms: float) -> None:
         """So many came."""
         if self._since_ms is None:
+            # Nobody knows for how long the first ones had been waiting.
             self._since_ms = now_ms
-        if count:
+        elif count:
             self._counts.append((now_ms, count))
             self._total += count
         self._forget(now_ms)
@@ -39,7 +42,7 @@ class RateMeter:
         self._forget(now_ms)
         if self._since_ms is None:
             return 0.0
-        # Of the first moments a rate over a tenth of a second at least: one record is not a thousand a second.
+        # In the first moments over a tenth of a second at least: one record is not a thousand a second.
         seen_ms = min(WINDOW_MS, max(now_ms - self._since_ms, WINDOW_MS / 10))
         return self._total * 1000.0 / seen_ms
 
@@ -49,7 +52,7 @@ class RateMeter:
 
 
 class Sampler:
-    """Picks so many of what comes that no more than `limit` a second are shown; `every` is n, and 1 when all are."""
+    """Picks so many of what comes that about `limit` a second are shown at most; `every` is n, and 1 when all are."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -74,8 +77,9 @@ class Sampler:
         return picked
 
     def _adapt(self, rate: float) -> None:
-        if rate > self.every * self.limit or (self.every > 1 and rate < _below(self.every) * self.limit * CALM):
-            self.every = _enough(rate / self.limit)
+        most = self.limit * PATIENCE
+        if rate > self.every * most or (self.every > 1 and rate < _below(self.every) * self.limit * CALM):
+            self.every = _enough(rate / most)
             self._seen = 0
 
 

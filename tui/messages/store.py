@@ -186,28 +186,45 @@ class Store:
     def __len__(self) -> int:
         return len(self._shown)
 
-    def at(self, place: int) -> Kept | None:
-        """The shown record at a place, from the oldest at 0; None when it is just gone."""
+    def span(self) -> tuple[int, int]:
+        """The first place, and the one after the last. A record keeps its place while older ones go, until the filter changes."""
         with self._lock:
-            return self._shown[place] if 0 <= place < len(self._shown) else None
+            return self.first, self.first + len(self._shown)
+
+    def at(self, place: int) -> Kept | None:
+        """The shown record at a place; None when it is gone, or not there yet."""
+        with self._lock:
+            return self.peek(place)
 
     def place_of(self, serial: int) -> int | None:
         """Where a record is among those shown; None when it is not."""
         with self._lock:
-            return None if self.with_serial(serial) is None else self.rank(serial)
+            return None if self.with_serial(serial) is None else self.first + self.rank(serial)
+
+    # for who holds `frozen`, which is how several stores are seen as one
+
+    @property
+    def first(self) -> int:
+        """The place of the oldest that is shown."""
+        return self._dropped
+
+    def peek(self, place: int) -> Kept | None:
+        """As `at`."""
+        index = place - self.first
+        return self._shown[index] if 0 <= index < len(self._shown) else None
 
     def rank(self, serial: int) -> int:
-        """How many of those shown came before this serial; for who holds `frozen`."""
+        """How many of those shown now came before this serial."""
         return bisect_left(self._shown, serial, key=_SERIAL)
 
-    def serial_at(self, place: int) -> int:
-        """The serial of the record at a place; for who holds `frozen`."""
-        return self._shown[place].serial
+    def ends(self) -> tuple[int, int] | None:
+        """The serials of the oldest and the newest that are shown; None when none is."""
+        return (self._shown[0].serial, self._shown[-1].serial) if self._shown else None
 
     def with_serial(self, serial: int) -> Kept | None:
-        """The shown record with this serial, if there is one; for who holds `frozen`."""
-        place = self.rank(serial)
-        found = self._shown[place] if place < len(self._shown) else None
+        """The shown record with this serial, if there is one."""
+        index = self.rank(serial)
+        found = self._shown[index] if index < len(self._shown) else None
         return found if found is not None and found.serial == serial else None
 
     def frozen(self) -> threading.Lock:
