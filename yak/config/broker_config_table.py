@@ -64,6 +64,9 @@ _WITH_EFFECT: Final = (
     _static("broker.id", _INT, -1, "The older name of node.id; must be equal to it where both are set.", at_least(-1)),
     _static("listeners", _LIST, "PLAINTEXT://:9092", "Where the broker listens."),
     _static("advertised.listeners", _LIST, None, "Where clients are told to connect; by default as listeners."),
+    _static(
+        "yak.http.listeners", _LIST, None, "Where the broker answers HTTP, as others are told; nothing: nowhere. YAK's own."
+    ),
     _static("log.dirs", _LIST, None, "Directories for the logs of partitions, one for each disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "One log directory, where log.dirs is not set."),  # noqa: S108
     _static(

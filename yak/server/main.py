@@ -83,7 +83,7 @@ class Server:
         self._port = listener.bound_port(self._sockets)
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
-        self._config = BrokerConfig.from_settings(options.broker_settings(self._port))
+        self._config = BrokerConfig.from_settings(options.broker_settings(self._port, self._http_port))
         self._accepting = trio.CancelScope()
         self._stopping = trio.Event()
         self._http: serving.HttpServer | None = None

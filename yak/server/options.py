@@ -65,13 +65,15 @@ class ServeOptions:
         """Where clients are told to connect, once the port is bound."""
         return self.advertised_host or self.host, self.advertised_port or bound_port
 
-    def broker_settings(self, bound_port: int) -> dict[str, str]:
+    def broker_settings(self, bound_port: int, http_port: int = 0) -> dict[str, str]:
         """The broker configs as they are in force: those given, and what the flags say in Kafka's words."""
         host, port = self.advertised(bound_port)
+        http = {"yak.http.listeners": f"http://{bracketed(host)}:{http_port}"} if http_port else {}
         rack = {} if self.rack is None else {"broker.rack": self.rack}
         return {
             **self.configs,
             **rack,
+            **http,
             "node.id": str(self.node_id),
             "listeners": f"PLAINTEXT://{bracketed(self.host)}:{bound_port}",
             "advertised.listeners": f"PLAINTEXT://{bracketed(host)}:{port}",

@@ -1,0 +1,86 @@
+"""What the help says, made from the keys that are bound: nothing can be told that is not there."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from yak.errors import YakError
+from yak.tui.keys import KEYS
+
+if TYPE_CHECKING:
+    from yak.tui.look import Look
+    from yak.tui.screens.base import YakScreen
+
+_PLACES = {"app": "Everywhere", "go": "Screens", "grid": "In tables"}
+_WIDTH = 14
+K9S_KEYS = {"grid.page-down": "ctrl+f,pagedown", "grid.page-up": "ctrl+b,pageup", "topics.delete": "X,ctrl+d"}
+
+
+def of_screen(screen: "YakScreen") -> Content:
+    """The keys of one screen, its own first; and the command that shows the same."""
+    groups: dict[str, dict[str, tuple[str, str]]] = {}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        key = KEYS.get(binding.id or "")
+        if key is None or not active.enabled:
+            continue
+        scope = _PLACES.get(key.scope, screen.TITLE_WORDS or key.scope)
+        shown, words = groups.setdefault(scope, {}).get(key.id, ("", key.help))
+        display = screen.app.get_key_display(binding)
+        groups[scope][key.id] = (f"{shown} {display}".strip(), words)
+    order = [name for name in groups if name not in _PLACES.values()] + [n for n in _PLACES.values() if n in groups]
+    parts = []
+    if screen.CLI_TWIN:
+        parts.append(Content.assemble("The same as a command: ", (screen.CLI_TWIN, "bold"), "\n\n"))
+    for name in order:
+        parts.append(Content.styled(f"{name}\n", "bold $accent"))
+        parts += [_line(shown, words) for shown, words in groups[name].values()]
+        parts.append(Content("\n"))
+    parts.append(
+        Content.styled("ctrl+d is half a page down here, not delete as in k9s; :k9s-keys changes that.", "$dim")
+    )
+    return Content("").join(parts)
+
+
+def all_keys() -> Content:
+    """Every action by its id, which is what `[keys]` in the config names."""
+    parts = [
+        Content.styled(
+            '[keys] of the config gives an action other keys, for example:  "topics.create" = "A"\n\n', "$dim"
+        )
+    ]
+    scope = ""
+    for key in KEYS.values():
+        if key.scope != scope:
+            scope = key.scope
+            parts.append(Content.styled(f"{scope}\n", "bold $accent"))
+        parts.append(_line(key.keys.replace(",", " "), f"{key.id}: {key.help}"))
+    return Content("").join(parts)
+
+
+def _line(shown: str, words: str) -> Content:
+    padded = f"  {shown}".ljust(_WIDTH) if len(shown) < _WIDTH - 3 else f"  {shown}  "
+    return Content.assemble((padded, "bold"), words, "\n")
+
+
+def explained(screen: "YakScreen") -> Content:
+    """The terms of a screen, a sentence each."""
+    if not screen.EXPLAINED:
+        return Content("Nothing on this screen needs explaining.")
+    parts = [Content.assemble((term, "bold $accent"), f"\n  {words}\n\n") for term, words in screen.EXPLAINED]
+    return Content("").join(parts)
+
+
+def notices(kept: Iterable[tuple[int, YakError | str, str]], look: "Look", now_ms: int) -> Content:
+    """Errors with their why and try, newest first."""
+    parts: list[Any] = []
+    for time_ms, said, tone in reversed(list(kept)):
+        when = look.time(time_ms, now_ms)
+        if isinstance(said, YakError):
+            parts.append(Content.assemble(f"{when}  ", (f"{look.sign('bad')} {said.message}", "bold $error"), "\n"))
+            parts += [Content(f"            why: {said.why}\n")] if said.why else []
+            parts += [Content(f"            try: {each}\n") for each in said.try_]
+        else:
+            parts.append(Content.assemble(f"{when}  ", (said, "$warning" if tone in ("warn", "bad") else ""), "\n"))
+    return Content("").join(parts) if parts else Content("No notices so far.")

@@ -1,0 +1,151 @@
+"""How things are written on the screen: numbers, sizes, times, signs. Pure.
+
+Meaning is never in a colour alone: every state has a sign and a word, and with `is_ascii` the signs are letters too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+Zone = Literal["utc", "local", "relative"]
+ZONES: Final[tuple[Zone, ...]] = ("utc", "local", "relative")
+
+GROUP: Final = "\N{NARROW NO-BREAK SPACE}"
+_SIGNS: Final = {
+    "good": ("✓", "[ok]"),
+    "warn": ("▲", "[!]"),
+    "bad": ("✗", "[x]"),
+    "up": ("●", "[up]"),
+    "down": ("○", "[--]"),
+    "paused": ("‖", "[||]"),
+    "unknown": ("?", "[?]"),
+    "here": ("▶", ">"),
+    "arrow": ("→", "->"),
+    "crumb": ("›", ">"),
+    "dot": ("·", "."),
+    "up-sort": ("▲", "^"),
+    "down-sort": ("▼", "v"),
+    "mark": ("◆", "*"),
+    "full": ("█", "#"),
+    "empty": ("░", "."),
+    "refresh": ("↻", "~"),
+    "none": ("–", "-"),
+}
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the user chose: the zone of times, letters instead of signs, all columns."""
+
+    zone: Zone = "utc"
+    is_ascii: bool = False
+    is_wide: bool = False
+
+    def sign(self, name: str) -> str:
+        """A sign by its meaning; raises KeyError for one that there is not."""
+        return _SIGNS[name][1 if self.is_ascii else 0]
+
+    def number(self, value: float | None) -> str:
+        """`1 234 567` with narrow spaces; a dash for None, which is unknown."""
+        if value is None:
+            return self.sign("none")
+        text = f"{round(value):,}"
+        return text.replace(",", " " if self.is_ascii else GROUP)
+
+    def size(self, value: float | None) -> str:
+        """Bytes: `0 B`, `12.3 MiB`."""
+        if value is None:
+            return self.sign("none")
+        amount, unit = float(value), 0
+        while amount >= 999.5 and unit < len(_UNITS) - 1:
+            amount, unit = amount / 1024, unit + 1
+        return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 99.95 else f"{amount:.1f} {_UNITS[unit]}"
+
+    def rate(self, value: float | None, what: str = "") -> str:
+        """Of things in a second: `0/s`, `840/s`, `12.4k/s`, `1.2M/s`."""
+        if value is None:
+            return self.sign("none")
+        return f"{short(value)}{what}/s"
+
+    def size_rate(self, value: float | None) -> str:
+        """Bytes in a second: `1.2 MiB/s`."""
+        return self.sign("none") if value is None else f"{self.size(value)}/s"
+
+    def time(self, time_ms: float | None, now_ms: float, *, millis: bool = False) -> str:
+        """A moment of a day, `12:03:04Z`, `14:03:04` in local time, or `4 s ago`."""
+        if time_ms is None:
+            return self.sign("none")
+        if self.zone == "relative":
+            return ago(now_ms - time_ms)
+        moment = _moment(time_ms, self.zone)
+        text = moment.strftime("%H:%M:%S") + (f".{int(time_ms) % 1000:03}" if millis else "")
+        return text + ("Z" if self.zone == "utc" else "")
+
+    def day_and_time(self, time_ms: float | None, now_ms: float) -> str:
+        """`2026-11-20 12:03:04.120Z`: a moment of any day."""
+        if time_ms is None:
+            return self.sign("none")
+        if self.zone == "relative":
+            return ago(now_ms - time_ms)
+        moment = _moment(time_ms, self.zone)
+        zone = "Z" if self.zone == "utc" else moment.strftime("%z")
+        return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
+
+    def spark(self, values: Sequence[float], width: int) -> str:
+        """The last `width` values as blocks, or, in letters, the last one beside the largest."""
+        shown = list(values)[-width:]
+        if self.is_ascii:
+            return f"{short(shown[-1])} max {short(max(shown))}" if shown else ""
+        top = max(shown, default=0.0)
+        if top <= 0:
+            return _BLOCKS[0] * len(shown)
+        return "".join(_BLOCKS[min(7, int(max(value, 0.0) / top * 7.999))] for value in shown)
+
+    def bar(self, share: float, width: int) -> str:
+        """A bar of `width` cells, filled by a share of 0 to 1; more than nothing is never drawn as nothing, less than all never as all."""
+        share = min(max(share, 0.0), 1.0)
+        filled = round(share * width)
+        if 0 < share < 1 and width > 1:
+            filled = min(max(filled, 1), width - 1)
+        return self.sign("full") * filled + self.sign("empty") * (width - filled)
+
+
+def short(value: float) -> str:
+    """`840`, `12.4k`, `1.2M`: three digits at most before the letter."""
+    for limit, divisor, letter in ((999.5, 1.0, ""), (999_500.0, 1e3, "k"), (999_500_000.0, 1e6, "M")):
+        if abs(value) < limit:
+            amount = value / divisor
+            return f"{amount:.0f}{letter}" if not letter or amount >= 99.95 else f"{amount:.1f}{letter}"
+    return f"{value / 1e9:.1f}G"
+
+
+def span(length_ms: float) -> str:
+    """A length of time: `143 ms`, `4.8 s`, `3 min`, `2 h 5 min`, `3 d`."""
+    if length_ms < 1000:
+        return f"{max(0, round(length_ms))} ms"
+    seconds = length_ms / 1000
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{hours // 24} d"
+
+
+def ago(length_ms: float) -> str:
+    """`now`, `4 s ago`, `in 3 s`."""
+    if abs(length_ms) < 1000:
+        return "now"
+    words = span(round(abs(length_ms) / 1000) * 1000).replace(".0 s", " s")
+    return f"{words} ago" if length_ms > 0 else f"in {words}"
+
+
+def _moment(time_ms: float, zone: Zone) -> datetime:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment if zone == "utc" else moment.astimezone()

@@ -1,0 +1,1 @@
+"""Things turned into lines of a table: pure functions, tested without a terminal."""

@@ -1,0 +1,71 @@
+"""All that happened, and all that the user did, as command lines."""
+
+import json
+
+from rich.json import JSON
+from textual import on
+from textual.app import ComposeResult
+
+from yak.tui.keys import keys
+from yak.tui.rows.activity import COLUMNS, activity_rows
+from yak.tui.screens.base import YakScreen
+from yak.tui.state.activity import Line
+from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.panel import Panel
+
+
+class ActivityScreen(YakScreen):
+    """Every event."""
+
+    TITLE_WORDS = "activity"
+    CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak log"
+    BINDINGS = keys("activity.copy")
+    EXPLAINED = (
+        ("leader", "A partition has another leader, in a new epoch: writes of the old one are refused from then on."),
+        ("isr", "The in-sync set changed. Smaller: a replica fell behind or died. Larger: it caught up."),
+        ("you", "What you did here, as the command line that does the same. y copies it."),
+    )
+    _drawn: tuple[object, ...] = ()
+
+    def body(self) -> ComposeResult:
+        """One table."""
+        yield Panel("Activity", Grid(id="events"), subtitle="enter all of it   / filter   y copy")
+
+    def paint(self, now_ms: int) -> None:
+        """Only when something happened, or times are relative."""
+        picture, look = self.picture, self.look
+        drawn = (picture.activity.count, look, now_ms // 1000 if look.zone == "relative" else 0, id(picture))
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
+        grid = self.query_one("#events", Grid)
+        grid.show(COLUMNS, activity_rows(picture.activity.lines, look, now_ms), empty=nothing, is_wide=look.is_wide)
+        self.query_one(Panel).entitle(
+            f"Activity: {picture.activity.count} since yak ui listens", "enter all of it   / filter   y copy"
+        )
+
+    def opened(self, what: object) -> None:
+        """A line by its number."""
+        self.paint(self.app.now_ms())
+        self.query_one("#events", Grid).move_to(str(what))
+
+    def _line(self) -> Line | None:
+        key = self.query_one("#events", Grid).cursor_key
+        return next((line for line in self.picture.activity.lines if str(line.number) == key), None)
+
+    @on(Grid.Opened)
+    def show_event(self) -> None:
+        """The event as it was told."""
+        line = self._line()
+        if line is not None:
+            self.app.push_screen(TextDialog(line.kind, JSON(json.dumps(line.event))))
+
+    def action_copy(self) -> None:
+        """The command, or the line."""
+        line = self._line()
+        if line is not None:
+            self.app.copy(
+                str(line.event.get("command", line.message)), "the command" if line.kind == "you" else "the line"
+            )

@@ -1,0 +1,90 @@
+"""The first screen: is the cluster well, what does it do, what happened."""
+
+from itertools import islice
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from yak.tui.keys import keys
+from yak.tui.rows import activity, brokers, health
+from yak.tui.screens.base import YakScreen
+from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+from yak.tui.widgets.panel import Panel
+
+_SHOWN_EVENTS = 200
+
+
+class DashboardScreen(YakScreen):
+    """Brokers, health, rates, activity."""
+
+    TITLE_WORDS = "dashboard"
+    CLI_TWIN = "yak cluster, yak brokers"
+    BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
+    EXPLAINED = (
+        ("Role", "What a broker prefers: a leader-role broker leads partitions, a follower-role one stands by. Only a preference."),
+        ("Controller", "The one broker that decides who leads, at any time one; its epoch counts how often the office changed hands. It is marked ◆."),
+        ("Leads", "Partitions whose reads and writes this broker serves. Others copy from it."),
+        ("Out of sync", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
+        ("FENCED", "The cluster does not count on this broker: it is dead, hangs, or has not caught up yet. It leads nothing."),
+        ("In, out", "Messages in a second that producers wrote, and that consumers read. What followers copy is not in it."),
+        ("Redis", "Keeps the metadata. While it is away messages flow on; only changes of topics and leaders wait."),
+    )  # fmt: skip
+
+    def body(self) -> ComposeResult:
+        """Four panels."""
+        yield Panel("Brokers", Grid(id="brokers"), id="dashboard-brokers")
+        with Horizontal(id="dashboard-middle"):
+            yield Panel("Health", Grid(id="health"), id="dashboard-health", subtitle="enter goes to the cause")
+            yield Panel("Rates, last 60 s", Lines(id="rates"), id="dashboard-rates")
+        yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
+
+    def paint(self, now_ms: int) -> None:
+        """From the picture alone."""
+        picture, look = self.picture, self.look
+        empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
+        self.query_one("#brokers", Grid).show(
+            brokers.COLUMNS, brokers.broker_rows(picture, look), empty=empty, is_wide=look.is_wide
+        )
+        rows = health.health_rows(picture, look, now_ms) if picture.is_loaded else []
+        self.query_one("#health", Grid).show(health.COLUMNS, rows)
+        rates = self.query_one("#rates", Lines)
+        rates.show(health.rate_lines(picture, look, rates.size.width or 36, now_ms))
+        lines = list(islice(reversed(picture.activity.lines), _SHOWN_EVENTS))
+        lines.reverse()
+        nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
+        self.query_one("#events", Grid).show(
+            activity.COLUMNS, activity.activity_rows(lines, look, now_ms), empty=nothing
+        )
+
+    @on(Grid.Opened, "#health")
+    def go_to_cause(self, event: Grid.Opened) -> None:
+        """Where the cause can be seen."""
+        name, _, what = event.row.key.partition(":")
+        if name == "dashboard":
+            self.query_one("#brokers").focus()
+        else:
+            self.app.go(name, what or None)
+
+    @on(Grid.Opened, "#brokers")
+    def describe(self, event: Grid.Opened) -> None:
+        """All about a broker."""
+        broker = self.picture.brokers.get(int(event.row.key))
+        if broker is not None:
+            lines = brokers.broker_words(broker, self.picture, self.look, self.app.now_ms())
+            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
+
+    @on(Grid.Opened, "#events")
+    def show_event(self, event: Grid.Opened) -> None:
+        """The whole activity."""
+        self.app.go("activity", event.row.key)
+
+    def action_produce(self) -> None:
+        """The producer."""
+        self.app.go("producer")
+
+    def action_consume(self) -> None:
+        """The messages."""
+        self.app.go("messages")

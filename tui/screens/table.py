@@ -1,0 +1,32 @@
+"""All screens: their digit, their name, and where they are. Loaded when they are first gone to."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yak.tui.screens.base import YakScreen
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A screen; `digit` is empty for those that have none. `aliases` are other words after `:`."""
+
+    name: str
+    label: str
+    place: str
+    digit: str = ""
+    aliases: tuple[str, ...] = ()
+
+    def make(self) -> "YakScreen":
+        """The screen; loads its module."""
+        module, _, attribute = self.place.partition(":")
+        made: YakScreen = getattr(import_module(f"yak.tui.screens.{module}"), attribute)()
+        return made
+
+
+SCREENS: Final = (
+    Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
+)
+BY_NAME: Final = {entry.name: entry for entry in SCREENS}

@@ -1,0 +1,1 @@
+"""Where the screens have everything from."""

@@ -1,0 +1,68 @@
+"""All that the screens know of the world: one cluster, asked and listened to."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+Event = dict[str, Any]
+"""What `/api/events` tells, as JSON. Beside those there is `link`: `{"kind": "link", "node_id", "state": "up"|"down", "why", "time_ms"}`, of
+the connection to one broker, and `lost`: `{"kind": "lost", "why", "retry_ms", "time_ms"}` when no broker answers."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class LocalControl(Protocol):
+    """What can be done to the processes of a cluster of `yak up`. All block: call them in a thread. All raise YakError."""
+
+    data_dir: str
+
+    def status(self) -> Mapping[int, str]:
+        """By node: running, starting, paused, stopped, dead."""
+
+    def kill(self, node_id: int) -> None:
+        """`kill -9`."""
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP: it hangs, and does not know it."""
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT."""
+
+    def restart(self, node_id: int) -> None:
+        """Stop it in order if it runs, and start it."""
+
+    def add(self) -> int:
+        """Start one more broker; its node id."""
+
+
+class ClusterSource(Protocol):
+    """One cluster."""
+
+    title: str
+    """The context's name, or the address."""
+    local: LocalControl | None
+    """None when the brokers are not ours to kill."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Where Kafka clients connect to first."""
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        node_id: int | None = None,
+    ) -> Any:
+        """JSON over HTTP, from any broker that answers, or from one. Raises YakError: what was wrong, in the broker's words."""
+
+    def follow(self) -> AsyncIterator[Event]:
+        """What happens, from all brokers, for as long as it is listened to; it connects again by itself."""
+
+    async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function(bootstrap_servers, ...)` in a thread: what librdkafka does. Raises what it raises."""
+
+    async def close(self) -> None:
+        """End it."""

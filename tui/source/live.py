@@ -1,0 +1,242 @@
+"""A cluster that runs: asked over HTTP, listened to by server-sent events, and by librdkafka in threads."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from urllib.parse import quote
+
+from yak.errors import Unreachable, YakError
+from yak.tui.source.base import Event, LocalControl
+
+if TYPE_CHECKING:
+    import httpx
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ASK_SECONDS: Final = 10.0
+RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
+"""Waits between tries to reach a broker."""
+LOOK_SECONDS: Final = 5.0
+"""How often the list of brokers is looked at again."""
+QUEUE_MAX: Final = 4_096
+
+
+class LiveSource:
+    """See `ClusterSource`. `http` names addresses where they are known; else they are asked of the Kafka brokers."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        title: str = "",
+        http: Mapping[int, str] | None = None,
+        local: LocalControl | None = None,
+        token: str = "",
+        rates: str = "1s",
+    ) -> None:
+        self.title = title or bootstrap.partition(",")[0]
+        self.local = local
+        self._bootstrap = bootstrap
+        self._addresses: dict[int, str] = dict(http or {})
+        self._token = token
+        self._rates = rates
+        self._client_made: httpx.AsyncClient | None = None
+        self._up: set[int] = set()
+        self._discovering = asyncio.Lock()
+
+    @property
+    def bootstrap(self) -> str:
+        """Where Kafka clients connect to first."""
+        return self._bootstrap
+
+    @property
+    def _client(self) -> "httpx.AsyncClient":
+        if self._client_made is None:
+            import httpx
+
+            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            limits = httpx.Limits(max_connections=200, max_keepalive_connections=20)
+            self._client_made = httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, headers=headers, limits=limits)
+        return self._client_made
+
+    async def close(self) -> None:
+        """Close connections."""
+        if self._client_made is not None:
+            await self._client_made.aclose()
+            self._client_made = None
+
+    async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function(bootstrap_servers, ...)` in a thread."""
+        return await asyncio.to_thread(function, self._bootstrap, *args, **kwargs)
+
+    # asking
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        node_id: int | None = None,
+    ) -> Any:
+        """JSON from any broker; those that were heard of last first. Raises YakError."""
+        if not self._addresses:
+            await self._discover()
+        nodes = (
+            [node_id] if node_id is not None else sorted(self._addresses, key=lambda node: (node not in self._up, node))
+        )
+        silent = ""
+        for node in nodes:
+            address = self._addresses.get(node)
+            if address is None:
+                silent = f"broker {node} answers no HTTP"
+                continue
+            answer = await self._ask_one(method, f"{address}{path}", params, body)
+            if not isinstance(answer, str):
+                return _read(answer)
+            silent = f"broker {node} at {address}: {answer}"
+            if method != "GET" and not answer.startswith("no connection"):
+                break  # it may have done it: asking another one would do it twice
+        raise Unreachable(
+            "no-broker", "no broker answered", why=silent, try_=("it is tried again by itself; yak doctor",)
+        )
+
+    async def _ask_one(
+        self, method: str, url: str, params: Mapping[str, Any] | None, body: Any
+    ) -> "httpx.Response | str":
+        import httpx
+
+        try:
+            return await self._client.request(method, url, params=params, json=body)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            return f"no connection: {error}"
+        except httpx.HTTPError as error:
+            return f"{type(error).__name__}: {error}"
+
+    async def _discover(self) -> None:
+        from yak.tui.source.addresses import http_addresses
+
+        async with self._discovering:
+            if not self._addresses:
+                self._addresses.update(await self.kafka(http_addresses))
+
+    # listening
+
+    async def follow(self) -> AsyncIterator[Event]:
+        """Events of all brokers as they come; `link` and `lost` tell of the connections."""
+        events: asyncio.Queue[Event] = asyncio.Queue(QUEUE_MAX)
+        keeper = asyncio.create_task(self._keep_listening(events))
+        try:
+            while True:
+                yield await events.get()
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    async def _keep_listening(self, events: asyncio.Queue[Event]) -> None:
+        tasks: dict[int, asyncio.Task[None]] = {}
+        tries = 0
+        try:
+            while True:
+                try:
+                    if not self._addresses:
+                        await self._discover()
+                    cluster = await self.ask("GET", "/api/cluster")
+                    tries = 0
+                    self._learn(cluster)
+                except (YakError, OSError) as error:
+                    wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
+                    tries += 1
+                    if not self._up:
+                        await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
+                        await asyncio.sleep(wait_ms / 1000)
+                        continue
+                for node in self._addresses:
+                    if node not in tasks or tasks[node].done():
+                        tasks[node] = asyncio.create_task(self._listen(node, events))
+                await asyncio.sleep(LOOK_SECONDS if self._up else 0.1)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    def _learn(self, cluster: Any) -> None:
+        for broker in cluster["brokers"]:
+            if broker["http_address"]:
+                self._addresses[broker["node_id"]] = broker["http_address"]
+        serving = [f"{each['host']}:{each['port']}" for each in cluster["brokers"] if each["state"] == "ACTIVE"]
+        if serving:
+            self._bootstrap = ",".join(serving)
+
+    async def _listen(self, node: int, events: asyncio.Queue[Event]) -> None:
+        """One broker, for ever; a new address is taken up with the next try."""
+        import httpx
+
+        tries = 0
+        while True:
+            why = "it ended the stream"
+            try:
+                url = f"{self._addresses[node]}/api/events"
+                params = {"snapshot": "true", "rates": self._rates}
+                timeout = httpx.Timeout(5.0, read=30.0)
+                async with self._client.stream("GET", url, params=params, timeout=timeout) as answer:
+                    if answer.status_code != 200:
+                        why = f"HTTP {answer.status_code}"
+                        await answer.aread()
+                    else:
+                        tries = 0
+                        self._up.add(node)
+                        await events.put(_event("link", node_id=node, state="up", why=""))
+                        await _read_events(answer, events)
+            except httpx.HTTPError as error:
+                why = f"{error}" or type(error).__name__
+            if node in self._up or tries == 0:
+                self._up.discard(node)
+                await events.put(_event("link", node_id=node, state="down", why=why))
+            await asyncio.sleep(RETRY_MS[min(tries, len(RETRY_MS) - 1)] / 1000)
+            tries += 1
+
+
+async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -> None:
+    """Server-sent events, of which only the data lines matter: the kind is in the data."""
+    rest = b""
+    async for piece in answer.aiter_raw():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                await events.put(json.loads(line[5:]))
+
+
+def _read(answer: "httpx.Response") -> Any:
+    """The JSON of an answer. Raises YakError with the broker's own words where it refused."""
+    try:
+        said = answer.json()
+    except ValueError:
+        said = None
+    if answer.is_success:
+        return said
+    if not isinstance(said, dict) or "message" not in said:
+        raise Unreachable("bad-answer", f"HTTP {answer.status_code} without words", why=answer.text[:200])
+    raise YakError(
+        said["error"],
+        said["message"],
+        why=f"HTTP {answer.status_code}",
+        try_=(said["hint"],) if said.get("hint") else (),
+    )
+
+
+def _event(kind: str, **fields: Any) -> Event:
+    return {"kind": kind, "time_ms": int(time.time() * 1000), **fields}
+
+
+def _words(error: BaseException) -> str:
+    return f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
+
+
+def path_of(*parts: object) -> str:
+    """A path of names that may hold anything."""
+    return "/" + "/".join(quote(str(part), safe="") for part in parts)

@@ -1,0 +1,99 @@
+"""Failovers as they are seen: what was detected, fenced, elected, and when the first write came through. Pure.
+
+A failover begins with the first sign that a broker is gone, or that a leadership moves; signs within a few seconds belong together.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_TOGETHER_MS: Final = 15_000
+_KEPT: Final = 50
+
+
+@dataclass(slots=True)
+class Failover:
+    """One failover. Times are of the brokers that told them; None: not seen (yet)."""
+
+    began_ms: int
+    node_id: int | None
+    """Who was lost; None when leaderships were moved in order."""
+    detected_ms: int | None = None
+    fenced_ms: int | None = None
+    elected_ms: int | None = None
+    first_write_ms: int | None = None
+    back_ms: int | None = None
+    moved: dict[str, tuple[int | None, int | None, int]] = field(default_factory=dict)
+    """By partition: from, to, leader epoch."""
+    truncated: list[str] = field(default_factory=list)
+
+    @property
+    def last_ms(self) -> int:
+        """The last thing seen of it."""
+        seen = (self.began_ms, self.detected_ms, self.fenced_ms, self.elected_ms, self.first_write_ms)
+        return max(each for each in seen if each is not None)
+
+
+class Elections:
+    """The last failovers, newest last."""
+
+    def __init__(self) -> None:
+        self.failovers: deque[Failover] = deque(maxlen=_KEPT)
+
+    @property
+    def last(self) -> Failover | None:
+        """The newest."""
+        return self.failovers[-1] if self.failovers else None
+
+    def take(self, event: dict[str, Any], *, is_new: bool) -> None:
+        """What an event says of a failover; most say nothing. Told again by another broker, the earliest time counts."""
+        kind, time_ms = event["kind"], event["time_ms"]
+        if kind == "broker-dead":
+            lost = self._of(event.get("broker"), time_ms)
+            lost.detected_ms = _first(lost.detected_ms, time_ms)
+        elif kind in ("broker-fenced", "broker-stopping"):
+            lost = self._of(event.get("broker"), time_ms)
+            lost.fenced_ms = _first(lost.fenced_ms, time_ms)
+        elif kind == "leader-changed":
+            self._leader(event, time_ms)
+        elif kind == "broker-unfenced":
+            for each in reversed(self.failovers):
+                if each.node_id == event.get("broker") and each.back_ms is None:
+                    each.back_ms = time_ms
+                    break
+        elif kind == "log-truncated" and is_new and self.last is not None:
+            self.last.truncated.append(event["message"])
+
+    def wrote(self, time_ms: int, partition: str | None = None) -> None:
+        """A write was acknowledged after the last election: the first one that was counts."""
+        last = self.last
+        if last is not None and last.elected_ms is not None and last.first_write_ms is None:
+            if time_ms >= last.elected_ms and (partition is None or partition in last.moved):
+                last.first_write_ms = time_ms
+
+    def _leader(self, event: dict[str, Any], time_ms: int) -> None:
+        moved_from = event.get("from")
+        failover = self.last
+        if failover is None or time_ms - failover.last_ms > _TOGETHER_MS:
+            failover = self._begin(None, time_ms)
+        name = f"{event['topic']}-{event['partition']}"
+        failover.moved.setdefault(name, (moved_from, event.get("to"), event["leader_epoch"]))
+        if event.get("to") is not None:
+            failover.elected_ms = _first(failover.elected_ms, time_ms)
+
+    def _of(self, node_id: int | None, time_ms: int) -> Failover:
+        for each in reversed(self.failovers):
+            if time_ms - each.last_ms > _TOGETHER_MS:
+                break
+            if each.node_id == node_id and each.back_ms is None:
+                return each
+        return self._begin(node_id, time_ms)
+
+    def _begin(self, node_id: int | None, time_ms: int) -> Failover:
+        made = Failover(time_ms, node_id)
+        self.failovers.append(made)
+        return made
+
+
+def _first(known_ms: int | None, time_ms: int) -> int:
+    return time_ms if known_ms is None else min(known_ms, time_ms)

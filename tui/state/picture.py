@@ -1,0 +1,340 @@
+"""The cluster as it is now, folded from the events of all its brokers. Pure: times come with the events.
+
+    picture.take(event)          # a snapshot, a change, progress, rates, links
+    picture.version              # moves when there is something to draw
+
+A newer epoch always wins, so it does not matter which broker's event comes first.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yak.tui.state.activity import Activity
+from yak.tui.state.elections import Elections
+
+RATES_KEPT: Final = 300
+"""Samples of the rates, one a second."""
+
+
+@dataclass(slots=True)
+class Rates:
+    """Of one broker or topic, in a second."""
+
+    messages_in: float = 0.0
+    messages_out: float = 0.0
+    bytes_in: float = 0.0
+    bytes_out: float = 0.0
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> "Rates":
+        """From the fields of a `rates` event."""
+        return cls(
+            said["messages_in_per_second"],
+            said["messages_out_per_second"],
+            said["bytes_in_per_second"],
+            said["bytes_out_per_second"],
+        )
+
+    def plus(self, other: "Rates") -> "Rates":
+        """Both together."""
+        return Rates(
+            self.messages_in + other.messages_in,
+            self.messages_out + other.messages_out,
+            self.bytes_in + other.bytes_in,
+            self.bytes_out + other.bytes_out,
+        )
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker. `link` is of our connection to it; memory and disk are None until it says them."""
+
+    node_id: int
+    role: str = "leader"
+    state: str = "ACTIVE"
+    broker_epoch: int = -1
+    rack: str | None = None
+    host: str = ""
+    port: int = 0
+    http_address: str | None = None
+    link: str = "unknown"
+    link_why: str = ""
+    heard_ms: int | None = None
+    rates: Rates = field(default_factory=Rates)
+    topic_rates: dict[str, Rates] = field(default_factory=dict)
+    in_history: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_KEPT))
+    memory_bytes: int | None = None
+    cpu_share: float | None = None
+    disk_free_bytes: int | None = None
+    disk_size_bytes: int | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it serves, as the cluster says."""
+        return self.state == "ACTIVE"
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition; `log_end_offsets` by replica, as its leader knows them, None where it does not."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    high_watermark: int | None = None
+    log_end_offsets: dict[int, int | None] = field(default_factory=dict)
+    moved_ms: int = 0
+    rate_in: float = 0.0
+    """Records a second, from how the high watermark moves."""
+    seen_high_watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=12))
+    since_ms: int | None = None
+    """Since when a replica is out of sync."""
+
+    @property
+    def name(self) -> str:
+        """`orders-0`."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def log_end_offset(self) -> int | None:
+        """Of the leader."""
+        return None if self.leader is None else self.log_end_offsets.get(self.leader)
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is out of sync."""
+        return len(self.isr) < len(self.replicas)
+
+
+class Picture:
+    """One cluster."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.cluster_id = ""
+        self.controller_id: int | None = None
+        self.controller_epoch = 0
+        self.redis_state = "unknown"
+        self.redis_lost_since_ms: int | None = None
+        self.brokers: dict[int, Broker] = {}
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        self.activity = Activity()
+        self.elections = Elections()
+        self.messages_in: deque[float] = deque(maxlen=RATES_KEPT)
+        self.messages_out: deque[float] = deque(maxlen=RATES_KEPT)
+        self.bytes_in: deque[float] = deque(maxlen=RATES_KEPT)
+        self.bytes_out: deque[float] = deque(maxlen=RATES_KEPT)
+        self.isr_changes_ms: deque[int] = deque(maxlen=1_000)
+        self.is_loaded = False
+        self.heard_ms: int | None = None
+        """When a broker last told anything."""
+        self.lost_since_ms: int | None = None
+        self.lost_why = ""
+        self.retry_at_ms: int | None = None
+        self._sampled_ms = 0
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Fold one event in. Kinds that are not known are shown in the activity, and change nothing."""
+        self.version += 1
+        kind = event["kind"]
+        if kind == "lost":
+            self._lost(event)
+            return
+        if kind == "link":
+            self._link(event)
+            return
+        self.heard_ms = max(self.heard_ms or 0, event["time_ms"])
+        self.lost_since_ms = self.retry_at_ms = None
+        teller = self.brokers.get(event.get("node_id", -1))
+        if teller is not None:
+            teller.heard_ms = event["time_ms"]
+        if kind == "progress":
+            for row in event["partitions"]:
+                self._progress(row, event["time_ms"])
+        elif kind == "rates":
+            self._rates(event)
+        elif kind == "snapshot":
+            self._snapshot(event)
+        elif kind != "gap":
+            self._change(event)
+
+    def _lost(self, event: dict[str, Any]) -> None:
+        if self.lost_since_ms is None:
+            self.lost_since_ms = event["time_ms"]
+        self.lost_why = event["why"]
+        self.retry_at_ms = event["time_ms"] + event["retry_ms"]
+
+    def _link(self, event: dict[str, Any]) -> None:
+        broker = self.brokers.setdefault(event["node_id"], Broker(event["node_id"]))
+        broker.link, broker.link_why = event["state"], event.get("why", "")
+        if broker.link == "down":
+            broker.rates, broker.topic_rates = Rates(), {}
+
+    def _snapshot(self, event: dict[str, Any]) -> None:
+        cluster, time_ms = event["cluster"], event["time_ms"]
+        self.is_loaded = True
+        self.cluster_id = cluster["cluster_id"]
+        if cluster["controller_epoch"] >= self.controller_epoch:
+            self.controller_id, self.controller_epoch = cluster["controller_id"], cluster["controller_epoch"]
+        self._redis(cluster["redis"], time_ms)
+        listed = {each["node_id"] for each in cluster["brokers"]}
+        for each in cluster["brokers"]:
+            self._broker(each)
+        for gone in [node for node in self.brokers if node not in listed]:
+            del self.brokers[gone]
+        told = {(row["topic"], row["partition"]) for row in event["partitions"]}
+        for row in event["partitions"]:
+            self._partition(row, time_ms)
+        for key in [key for key in self.partitions if key not in told]:
+            del self.partitions[key]
+
+    def _redis(self, said: dict[str, Any], time_ms: int) -> None:
+        self.redis_state = said["state"]
+        lost_ms = said["lost_ms"]
+        self.redis_lost_since_ms = None if lost_ms is None else time_ms - lost_ms
+
+    def _broker(self, said: dict[str, Any]) -> None:
+        broker = self.brokers.setdefault(said["node_id"], Broker(said["node_id"]))
+        if said["broker_epoch"] < broker.broker_epoch:
+            return
+        broker.role, broker.state, broker.broker_epoch = said["role"], said["state"], said["broker_epoch"]
+        broker.rack, broker.host, broker.port = said["rack"], said["host"], said["port"]
+        broker.http_address = said["http_address"]
+
+    def _partition(self, row: dict[str, Any], time_ms: int) -> None:
+        key = (row["topic"], row["partition"])
+        known = self.partitions.get(key)
+        if known is None:
+            known = self.partitions[key] = Partition(
+                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), ()
+            )
+        if row["partition_epoch"] >= known.partition_epoch:
+            known.leader, known.leader_epoch = row["leader"], row["leader_epoch"]
+            known.partition_epoch = row["partition_epoch"]
+            known.replicas = tuple(row["replicas"])
+            self._set_isr(known, tuple(row["isr"]), time_ms)
+        if row["high_watermark"] is not None and row["leader_epoch"] >= known.leader_epoch:
+            self._offsets(known, row, time_ms)
+
+    def _set_isr(self, partition: Partition, isr: tuple[int, ...], time_ms: int) -> None:
+        partition.isr = isr
+        if not partition.is_under_replicated:
+            partition.since_ms = None
+        elif partition.since_ms is None:
+            partition.since_ms = time_ms
+
+    def _progress(self, row: dict[str, Any], time_ms: int) -> None:
+        known = self.partitions.get((row["topic"], row["partition"]))
+        if known is not None and row["leader_epoch"] >= known.leader_epoch:
+            self._offsets(known, row, time_ms)
+
+    def _offsets(self, partition: Partition, row: dict[str, Any], time_ms: int) -> None:
+        partition.high_watermark = row["high_watermark"]
+        for node, end in row["log_end_offsets"].items():
+            partition.log_end_offsets[int(node)] = end
+        partition.moved_ms = time_ms
+        partition.seen_high_watermarks.append((time_ms, row["high_watermark"]))
+
+    def _rates(self, event: dict[str, Any]) -> None:
+        broker = self.brokers.setdefault(event["node_id"], Broker(event["node_id"]))
+        broker.rates = Rates.of(event)
+        broker.topic_rates = {each["topic"]: Rates.of(each) for each in event["topics"]}
+        broker.in_history.append(broker.rates.messages_in)
+        process = event.get("process")
+        if process is not None:
+            broker.memory_bytes, broker.cpu_share = process["memory_bytes"], process["cpu_share"]
+            broker.disk_free_bytes, broker.disk_size_bytes = process["disk_free_bytes"], process["disk_size_bytes"]
+
+    def sample(self, now_ms: int) -> None:
+        """Once a second: what the brokers said last, together, into the history. Moves `version`."""
+        total = self.rates()
+        self.messages_in.append(total.messages_in)
+        self.messages_out.append(total.messages_out)
+        self.bytes_in.append(total.bytes_in)
+        self.bytes_out.append(total.bytes_out)
+        for partition in self.partitions.values():
+            partition.rate_in = _rate(partition.seen_high_watermarks, now_ms)
+        self.version += 1
+
+    def rates(self) -> Rates:
+        """Of all brokers together."""
+        total = Rates()
+        for broker in self.brokers.values():
+            total = total.plus(broker.rates)
+        return total
+
+    def topic_rates(self, topic: str) -> Rates:
+        """Of a topic, of all its leaders together."""
+        total = Rates()
+        for broker in self.brokers.values():
+            found = broker.topic_rates.get(topic)
+            if found is not None:
+                total = total.plus(found)
+        return total
+
+    def _change(self, event: dict[str, Any]) -> None:
+        kind = event["kind"]
+        line = self.activity.take(event)
+        self.elections.take(event, is_new=line is not None)
+        family = kind.partition("-")[0]
+        if family in ("leader", "isr", "reassignment") and "partition_epoch" in event:
+            self._partition_changed(event, is_new=line is not None)
+        elif family == "broker":
+            self._broker_changed(event)
+        elif kind == "controller-changed" and event["controller_epoch"] >= self.controller_epoch:
+            self.controller_id, self.controller_epoch = event["to"], event["controller_epoch"]
+        elif kind == "topic-deleted":
+            for key in [key for key in self.partitions if key[0] == event["topic"]]:
+                del self.partitions[key]
+        elif family == "store":
+            self.redis_state = {"store-lost": "lost", "store-back": "connected"}.get(kind, self.redis_state)
+            self.redis_lost_since_ms = event["time_ms"] if kind == "store-lost" else None
+
+    def _partition_changed(self, event: dict[str, Any], *, is_new: bool) -> None:
+        if event["kind"].startswith("isr") and is_new:
+            self.isr_changes_ms.append(event["time_ms"])
+        known = self.partitions.get((event["topic"], event["partition"]))
+        if known is None or event["partition_epoch"] < known.partition_epoch:
+            return
+        known.partition_epoch = event["partition_epoch"]
+        known.leader, known.leader_epoch = event["leader"], event["leader_epoch"]
+        if event["kind"].startswith("isr"):
+            self._set_isr(known, tuple(event["to"]), event["time_ms"])
+        elif "replicas" in event:
+            known.replicas = tuple(event["replicas"])
+            self._set_isr(known, known.isr, event["time_ms"])
+
+    def _broker_changed(self, event: dict[str, Any]) -> None:
+        node_id = event.get("broker")
+        if node_id is None:
+            return
+        if event["kind"] == "broker-unregistered":
+            self.brokers.pop(node_id, None)
+            return
+        broker = self.brokers.setdefault(node_id, Broker(node_id))
+        epoch = event.get("broker_epoch", broker.broker_epoch)
+        if epoch < broker.broker_epoch:
+            return
+        if event["kind"] == "broker-dead":
+            if broker.state == "ACTIVE" and epoch == broker.broker_epoch:
+                broker.state = "FENCED"
+            return
+        broker.broker_epoch = epoch
+        broker.state = event.get("state", broker.state)
+        if event["kind"] == "broker-registered":
+            broker.role, broker.rack = event["role"], event["rack"]
+            broker.host, broker.port = event["host"], event["port"]
+
+
+def _rate(seen: deque[tuple[int, int]], now_ms: int) -> float:
+    """Records a second over the last seconds; 0 when nothing moved for 3 s."""
+    if len(seen) < 2 or now_ms - seen[-1][0] > 3_000:
+        return 0.0
+    first, last = seen[0], seen[-1]
+    elapsed_ms = last[0] - first[0]
+    return (last[1] - first[1]) * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0

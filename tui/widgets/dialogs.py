@@ -1,0 +1,235 @@
+"""Questions before something is changed. Each shows the command line that does the same."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Checkbox, Input, Label, Select, Static
+
+from yak.errors import YakError
+
+if TYPE_CHECKING:
+    from yak.tui.app import YakApp
+
+
+class ConfirmDialog(ModalScreen[bool]):
+    """Yes or no. `typed`: what must be typed to say yes. `command`: the same on the command line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,n", "answer(False)", "no"),
+        Binding("y", "answer(True)", "yes"),
+    ]
+    AUTO_FOCUS = ""
+    app: "YakApp"
+
+    def __init__(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
+        super().__init__()
+        self._title, self._words, self._command, self._typed, self._yes = title, words, command, typed, yes
+
+    def compose(self) -> ComposeResult:
+        """The question."""
+        with Vertical(id="dialog") as dialog:
+            dialog.border_title = self._title
+            if self.app.is_production:
+                yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
+            yield Static(self._words, classes="dialog-words", markup=False)
+            if self._typed:
+                yield Label(f"Type {self._typed} to confirm:", markup=False)
+                yield Input(id="typed", placeholder=self._typed)
+            if self._command:
+                yield Static(f"$ {self._command}", classes="dialog-command", markup=False)
+            with Horizontal(classes="dialog-buttons"):
+                yield Button(
+                    f"{self._yes}" + ("" if self._typed else " (y)"),
+                    variant="error",
+                    id="yes",
+                    disabled=bool(self._typed),
+                )
+                yield Button("No (esc)", id="no")
+
+    def on_mount(self) -> None:
+        """Where to type."""
+        self.query_one("#typed" if self._typed else "#no").focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a name is asked for, `y` and `n` are letters, and only the right name says yes."""
+        if action == "answer" and self._typed and True in parameters:
+            return False
+        return super().check_action(action, parameters)
+
+    @on(Input.Changed, "#typed")
+    def compare(self, event: Input.Changed) -> None:
+        """The right name frees the button."""
+        self.query_one("#yes", Button).disabled = event.value != self._typed
+
+    @on(Input.Submitted, "#typed")
+    def submit(self, event: Input.Submitted) -> None:
+        """Enter on the right name."""
+        if event.value == self._typed:
+            self.dismiss(True)
+
+    @on(Button.Pressed)
+    def press(self, event: Button.Pressed) -> None:
+        """A button."""
+        self.dismiss(event.button.id == "yes")
+
+    def action_answer(self, answer: bool) -> None:
+        """A key."""
+        self.dismiss(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a form. With `choices` one of them is taken; `is_check`: on or off ("true", "false")."""
+
+    name: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    choices: Sequence[str] = ()
+    is_check: bool = False
+    is_needed: bool = False
+
+
+class FormDialog(ModalScreen[dict[str, str] | None]):
+    """Some fields, and the command line that they make, as it is typed. Gives the values, or None.
+
+    `command(values)` writes that line; it may raise YakError, which is shown, and then nothing can be sent.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "no"),
+        Binding("ctrl+s", "send", "send"),
+    ]
+    app: "YakApp"
+
+    def __init__(
+        self,
+        title: str,
+        fields: Sequence[Field],
+        *,
+        command: Callable[[Mapping[str, str]], str],
+        words: str = "",
+        yes: str = "Do it",
+    ) -> None:
+        super().__init__()
+        self._title, self._fields, self._command, self._words, self._yes = title, fields, command, words, yes
+
+    def compose(self) -> ComposeResult:
+        """The fields."""
+        with Vertical(id="dialog") as dialog:
+            dialog.border_title = self._title
+            if self._words:
+                yield Static(self._words, classes="dialog-words", markup=False)
+            with VerticalScroll(id="fields"):
+                for field in self._fields:
+                    with Horizontal(classes="field"):
+                        yield Label("" if field.is_check else field.label, classes="field-label", markup=False)
+                        yield self._widget(field)
+            yield Static("", id="form-error", markup=False)
+            yield Static("", classes="dialog-command", id="form-command", markup=False)
+            with Horizontal(classes="dialog-buttons"):
+                yield Button(f"{self._yes} (^s)", variant="primary", id="yes")
+                yield Button("Cancel (esc)", id="no")
+
+    def _widget(self, field: Field) -> Input | Select[str] | Checkbox:
+        if field.is_check:
+            return Checkbox(field.label, field.value == "true", id=f"field-{field.name}", compact=True)
+        if field.choices:
+            options = [(each, each) for each in field.choices]
+            value = field.value or field.choices[0]
+            return Select(options, value=value, allow_blank=False, id=f"field-{field.name}", compact=True)
+        return Input(field.value, placeholder=field.hint, id=f"field-{field.name}", compact=True)
+
+    def on_mount(self) -> None:
+        """What the fields make now."""
+        self._judge()
+
+    def values(self) -> dict[str, str]:
+        """By name of the field."""
+        found: dict[str, str] = {}
+        for field in self._fields:
+            widget = self.query_one(f"#field-{field.name}")
+            if isinstance(widget, Checkbox):
+                found[field.name] = "true" if widget.value else "false"
+            elif isinstance(widget, Select):
+                found[field.name] = str(widget.value)
+            elif isinstance(widget, Input):
+                found[field.name] = widget.value.strip()
+        return found
+
+    def _judge(self) -> bool:
+        values = self.values()
+        missing = [field.label for field in self._fields if field.is_needed and not values[field.name]]
+        error, command = "", ""
+        if missing:
+            error = f"{missing[0]} is needed"
+        else:
+            try:
+                command = self._command(values)
+            except YakError as refused:
+                error = refused.message + (f": {refused.why}" if refused.why else "")
+        self.query_one("#form-error", Static).update(error)
+        self.query_one("#form-command", Static).update(f"$ {command}" if command else "")
+        self.query_one("#yes", Button).disabled = bool(error)
+        return not error
+
+    @on(Input.Changed)
+    @on(Select.Changed)
+    @on(Checkbox.Changed)
+    def judge(self) -> None:
+        """The command line as the fields are now."""
+        if self.is_mounted and self.query("#form-error"):
+            self._judge()
+
+    @on(Input.Submitted)
+    def next_or_send(self) -> None:
+        """Enter goes on to the next field, and from the last one to the button."""
+        self.focus_next()
+
+    @on(Button.Pressed, "#yes")
+    def action_send(self) -> None:
+        """Give the values."""
+        if self._judge():
+            self.dismiss(self.values())
+
+    @on(Button.Pressed, "#no")
+    def action_leave(self) -> None:
+        """Give nothing."""
+        self.dismiss(None)
+
+
+class TextDialog(ModalScreen[None]):
+    """Something to read: help, notices, an explanation. Any of escape, q and enter closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,question_mark,i", "close", "close"),
+        Binding("j,down", "scroll(1)", show=False),
+        Binding("k,up", "scroll(-1)", show=False),
+        Binding("ctrl+d,pagedown", "scroll(10)", show=False),
+        Binding("ctrl+u,pageup", "scroll(-10)", show=False),
+    ]
+
+    def __init__(self, title: str, content: object) -> None:
+        super().__init__()
+        self._title, self._content = title, content
+
+    def compose(self) -> ComposeResult:
+        """The text, which scrolls."""
+        with VerticalScroll(id="dialog", classes="reading") as dialog:
+            dialog.border_title = self._title
+            dialog.border_subtitle = "esc close"
+            yield Static(self._content, id="text")  # type: ignore[arg-type]
+
+    def action_close(self) -> None:
+        """Done."""
+        self.dismiss(None)
+
+    def action_scroll(self, by: int) -> None:
+        """Down or up."""
+        self.query_one("#dialog").scroll_relative(y=by, animate=False)

@@ -1,0 +1,430 @@
+"""The table of all screens: draws the lines in sight, and again only those that changed.
+
+Textual's DataTable keeps a cell object for each field and lays out all rows; with a hundred thousand rows, or thirty that move ten times a second,
+that is most of a core (shared figures: 32 ms for a round of 30 rows). Here rows are values, made when they are looked at, compared with what was drawn.
+"""
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, on
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.timer import Timer
+
+from yak.errors import UsageError
+from yak.tui.keys import keys
+from yak.tui.rows.cells import Column, Row, RowList, Rows, sorted_rows
+from yak.tui.rows.filtering import filtered
+from yak.tui.widgets.columns import cut, fit
+from yak.tui.widgets.plain import plain
+
+FLASH_S = 0.4
+_TONES = ("good", "warn", "bad", "dim", "accent", "strong")
+
+
+class Grid(ScrollView, can_focus=True):
+    """A table with a cursor. `show()` gives it rows; the cursor stays on its row by key."""
+
+    COMPONENT_CLASSES = {
+        "grid--head",
+        "grid--cursor",
+        "grid--mark",
+        "grid--empty",
+        *(f"grid--{tone}" for tone in _TONES),
+    }
+    BINDINGS = keys(
+        "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open", "grid.sort",
+        "grid.left", "grid.right",
+    )  # fmt: skip
+    is_stale: reactive[bool] = reactive(False)
+    """Old rows: drawn dim."""
+
+    class Opened(Message):
+        """Enter, or a double click, on a row."""
+
+        def __init__(self, grid: "Grid", row: Row) -> None:
+            super().__init__()
+            self.grid, self.row = grid, row
+
+        @property
+        def control(self) -> "Grid":
+            """The table."""
+            return self.grid
+
+    class Moved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, grid: "Grid", row: Row | None) -> None:
+            super().__init__()
+            self.grid, self.row = grid, row
+
+        @property
+        def control(self) -> "Grid":
+            """The table."""
+            return self.grid
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None, has_cursor: bool = True) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
+        self.columns: Sequence[Column] = ()
+        self.filter_text = ""
+        self.filter_error: UsageError | None = None
+        self.marked: set[str] = set()
+        self.is_following = False
+        """The cursor stays on the last row as rows come."""
+        self._has_cursor = has_cursor
+        self._given: Sequence[Row] | None = None
+        self._rows: Rows = RowList(())
+        self._empty = ""
+        self._cursor = 0
+        self._cursor_key: str | None = None
+        self._sort: tuple[int, bool] | None = None
+        self._widths: list[int] = []
+        self._is_wide = False
+        self._drawn: dict[int, tuple[object, ...]] = {}
+        self._flashing: dict[tuple[str, int], None] = {}
+        self._flash_timer: Timer | None = None
+
+    # what it shows
+
+    def show(
+        self, columns: Sequence[Column], rows: Sequence[Row] | Rows, *, empty: str = "", is_wide: bool = False
+    ) -> None:
+        """Show these rows; `empty` says what it means that there are none. Costs what changed in sight."""
+        is_new_head = tuple(columns) != tuple(self.columns) or is_wide != self._is_wide
+        if is_new_head:
+            if len(columns) != len(self.columns):
+                self._sort = None
+            self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
+        self._empty = empty
+        if isinstance(rows, Sequence):
+            self._given = rows
+            self._arrange()
+        else:
+            self._given, self._rows = None, rows
+        self._keep_cursor()
+        self._lay_out(is_new_head=is_new_head)
+
+    def set_filter(self, text: str) -> int:
+        """Show only rows that a filter lets through; returns how many. Raises UsageError `bad-filter`, and keeps the old one."""
+        before, self.filter_text = self.filter_text, text
+        try:
+            self._arrange()
+        except UsageError:
+            self.filter_text = before
+            raise
+        self._keep_cursor()
+        self._lay_out(is_new_head=False)
+        return len(self._rows)
+
+    def sort_by(self, column: int, *, is_reverse: bool = False) -> None:
+        """Sort by a column; only rows that were given as a list can be."""
+        self._sort = (column, is_reverse)
+        self._arrange()
+        self._keep_cursor()
+        self._lay_out(is_new_head=True)
+
+    @property
+    def row_count(self) -> int:
+        """Rows that are shown, after the filter."""
+        return len(self._rows)
+
+    @property
+    def cursor_row(self) -> Row | None:
+        """The row under the cursor."""
+        return self._rows.at(self._cursor) if self._has_cursor and 0 <= self._cursor < len(self._rows) else None
+
+    @property
+    def cursor_key(self) -> str | None:
+        """Its key."""
+        row = self.cursor_row
+        return None if row is None else row.key
+
+    @property
+    def cursor_index(self) -> int:
+        """Its place."""
+        return self._cursor
+
+    def move_to(self, place: int | str) -> None:
+        """Put the cursor on a row, by place or by key; nothing happens when that is gone."""
+        index = self._rows.place_of(place) if isinstance(place, str) else place
+        if index is None or not self._rows:
+            return
+        self._put_cursor(min(max(index, 0), len(self._rows) - 1))
+
+    # its insides
+
+    def _arrange(self) -> None:
+        if self._given is None:
+            return
+        rows = filtered(self._given, self.filter_text) if self.filter_text else self._given
+        if self._sort is not None and self._sort[0] < len(self.columns):
+            rows = sorted_rows(rows, self._sort[0], is_reverse=self._sort[1])
+        self._rows = RowList(rows)
+
+    def _keep_cursor(self) -> None:
+        count = len(self._rows)
+        if not count:
+            self._cursor = 0
+            return
+        if self.is_following:
+            self._cursor = count - 1
+        else:
+            place = None if self._cursor_key is None else self._rows.place_of(self._cursor_key)
+            if place is not None and place != self._cursor:
+                shift = place - self._cursor
+                self._cursor = place
+                if self.scroll_offset.y:  # what is looked at stays where it is, though rows came before it
+                    self.call_after_refresh(self.scroll_relative, y=shift, animate=False)
+            self._cursor = min(self._cursor, count - 1)
+        key = self._rows.at(self._cursor).key
+        if key != self._cursor_key:
+            self._cursor_key = key
+            self.post_message(self.Moved(self, self.cursor_row))
+
+    def _lay_out(self, *, is_new_head: bool) -> None:
+        # Read first, changed after: a new virtual size may scroll.
+        widths = self._fit()
+        size = Size(
+            max(sum(widths) + 2 * len(widths), self.size.width if not self._is_wide else 1), len(self._rows) + 1
+        )
+        if self.virtual_size != size:
+            self.virtual_size = size
+        if self.is_following:
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        if widths != self._widths or is_new_head:
+            self._widths = widths
+            self._drawn.clear()
+            self.refresh()
+            return
+        self._refresh_changed()
+
+    def _fit(self) -> list[int]:
+        return fit(
+            self.columns, self._in_sight(), self._widths, self.size.width - self._bar_width(), is_wide=self._is_wide
+        )
+
+    def _bar_width(self) -> int:
+        return 1 if len(self._rows) + 1 > self.size.height else 0
+
+    def _in_sight(self) -> list[Row]:
+        first = self.scroll_offset.y
+        return [self._rows.at(index) for index in range(first, min(first + self.size.height, len(self._rows)))]
+
+    def _refresh_changed(self) -> None:
+        top = self.scroll_offset.y
+        for y in range(1, self.size.height):
+            drawn = self._drawn.get(y)
+            index = top + y - 1
+            now = self._state_of(index)
+            if drawn == now:
+                continue
+            if drawn is not None:
+                self._note_flash(drawn, now)
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def _state_of(self, index: int) -> tuple[object, ...]:
+        """All that decides how a line is drawn."""
+        if not 0 <= index < len(self._rows):
+            return (None, index == 0)
+        row = self._rows.at(index)
+        return row, index == self._cursor and self._has_cursor, row.key in self.marked, self.has_focus, self.is_stale
+
+    def _note_flash(self, drawn: tuple[object, ...], now: tuple[object, ...]) -> None:
+        before, after = drawn[0], now[0]
+        if not isinstance(before, Row) or not isinstance(after, Row) or before.key != after.key:
+            return
+        for number, column in enumerate(self.columns):
+            if column.flash and before.cells[number].text != after.cells[number].text:
+                self._flashing[after.key, number] = None
+        if self._flashing and self._flash_timer is None and self.app.animation_level != "none":
+            self._flash_timer = self.set_timer(FLASH_S, self._end_flash)
+
+    def _end_flash(self) -> None:
+        self._flash_timer = None
+        self._flashing.clear()
+        self._drawn.clear()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line: the heading, or a row."""
+        width = self.size.width
+        scroll_x, scroll_y = self.scroll_offset
+        if y == 0:
+            return self._crop(self._head(), scroll_x, width)
+        index = scroll_y + y - 1
+        state = self._drawn[y] = self._state_of(index)
+        row = state[0]
+        if not isinstance(row, Row):
+            return self._blank(y, width)
+        return self._crop(self._line(row, is_cursor=bool(state[1]), is_marked=bool(state[2])), scroll_x, width)
+
+    def _crop(self, strip: Strip, left: int, width: int) -> Strip:
+        base = self.rich_style
+        return strip.crop_extend(left, left + width, base).apply_style(base)
+
+    def _blank(self, y: int, width: int) -> Strip:
+        if not len(self._rows) and self._empty:
+            lines = plain(self._empty, max(10, width - 4), self.size.height - 2)
+            if 2 <= y < len(lines) + 2:
+                style = self.get_component_rich_style("grid--empty", partial=True)
+                return Strip([Segment("  "), Segment(lines[y - 2], style)]).extend_cell_length(width, self.rich_style)
+        return Strip.blank(width, self.rich_style)
+
+    def _head(self) -> Strip:
+        style = self.get_component_rich_style("grid--head", partial=True)
+        parts = []
+        for number, column in enumerate(self.columns):
+            width = self._width(number)
+            if not width:
+                continue
+            label = column.label
+            if self._sort is not None and self._sort[0] == number:
+                label += " v" if self._sort[1] else " ^"
+            parts.append(Segment(" " + cut(label, width, is_right=column.is_right) + " ", style))
+        return Strip(parts)
+
+    def _width(self, number: int) -> int:
+        return self._widths[number] if number < len(self._widths) else 0
+
+    def _line(self, row: Row, *, is_cursor: bool, is_marked: bool) -> Strip:
+        over = Style()
+        if is_marked:
+            over += self.get_component_rich_style("grid--mark", partial=True)
+        if is_cursor:
+            over += (
+                Style(reverse=True) if self.has_focus else self.get_component_rich_style("grid--cursor", partial=True)
+            )
+        parts = []
+        for number, (column, cell) in enumerate(zip(self.columns, row.cells, strict=True)):
+            width = self._width(number)
+            if not width:
+                continue
+            tone = "dim" if self.is_stale else cell.tone
+            style = (self.get_component_rich_style(f"grid--{tone}", partial=True) if tone else Style()) + over
+            if (row.key, number) in self._flashing:
+                style += Style(reverse=not is_cursor)
+            parts.append(Segment(" " + cut(cell.text, width, is_right=column.is_right) + " ", style))
+        line = Strip(parts)
+        if is_cursor or is_marked:
+            line = line.extend_cell_length(max(self.size.width, line.cell_length), over)
+        return line
+
+    # what the user does
+
+    def _put_cursor(self, index: int) -> None:
+        self.is_following = False
+        if not len(self._rows):
+            return
+        self._cursor = index
+        self._cursor_key = self._rows.at(index).key
+        top, height = self.scroll_offset.y, max(1, self.size.height - 1)
+        if index < top:
+            self.scroll_to(y=index, animate=False, immediate=True)
+        elif index >= top + height:
+            self.scroll_to(y=index - height + 1, animate=False, immediate=True)
+        self._refresh_changed()
+        self.post_message(self.Moved(self, self.cursor_row))
+
+    def action_cursor(self, by: int) -> None:
+        """Down or up."""
+        if self._has_cursor:
+            self._put_cursor(min(max(self._cursor + by, 0), len(self._rows) - 1))
+        else:
+            self.scroll_relative(y=by, animate=False)
+
+    def action_page(self, direction: int) -> None:
+        """Half a page."""
+        self.action_cursor(direction * max(1, (self.size.height - 1) // 2))
+
+    def action_top(self) -> None:
+        """The first row."""
+        self._put_cursor(0)
+
+    def action_bottom(self) -> None:
+        """The last row."""
+        self._put_cursor(max(0, len(self._rows) - 1))
+
+    def action_across(self, by: int) -> None:
+        """Columns to the left or right."""
+        self.scroll_relative(x=by, animate=False)
+
+    def action_open(self) -> None:
+        """Tell that the row is opened."""
+        row = self.cursor_row
+        if row is not None:
+            self.post_message(self.Opened(self, row))
+
+    def action_sort(self) -> None:
+        """By the next column, then by that in reverse, then as it was."""
+        if self._given is None or not self.columns:
+            return
+        shown = [number for number in range(len(self.columns)) if self._width(number)]
+        if self._sort is None:
+            self.sort_by(shown[0])
+        elif not self._sort[1]:
+            self.sort_by(self._sort[0], is_reverse=True)
+        else:
+            later = [number for number in shown if number > self._sort[0]]
+            if later:
+                self.sort_by(later[0])
+            else:
+                self._sort = None
+                self._arrange()
+                self._keep_cursor()
+                self._lay_out(is_new_head=True)
+
+    def on_click(self, event: events.Click) -> None:
+        """A row: the cursor; twice: open it. A heading: sort by it."""
+        y = event.y
+        if y == 0:
+            self._sort_at(event.x + self.scroll_offset.x)
+            return
+        index = self.scroll_offset.y + y - 1
+        if index < len(self._rows):
+            self._put_cursor(index)
+            if event.chain == 2:
+                self.action_open()
+
+    def _sort_at(self, x: int) -> None:
+        left = 0
+        for number in range(len(self.columns)):
+            width = self._width(number)
+            if width and left <= x < left + width + 2 and self._given is not None:
+                is_reverse = self._sort is not None and self._sort[0] == number and not self._sort[1]
+                self.sort_by(number, is_reverse=is_reverse)
+                return
+            left += width + 2 if width else 0
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """What is in sight changes, and with it how wide columns must be."""
+        super().watch_scroll_y(old, new)
+        if round(old) != round(new):
+            self._drawn.clear()
+            widths = self._fit()
+            self._widths = widths
+
+    def watch_is_stale(self) -> None:
+        """Dim, or not."""
+        self._drawn.clear()
+        self.refresh()
+
+    @on(events.Resize)
+    def fit_again(self) -> None:
+        """Another width: columns come or go."""
+        self._widths = []
+        self._lay_out(is_new_head=True)
+
+    def on_focus(self) -> None:
+        """The cursor is drawn stronger."""
+        self._drawn.clear()
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The cursor is drawn weaker."""
+        self._drawn.clear()
+        self.refresh()

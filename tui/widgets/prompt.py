@@ -1,0 +1,78 @@
+"""The line at the bottom in which one types, after `:` or `/`."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import ModalScreen
+from textual.suggester import Suggester
+from textual.widgets import Input, Label, Static
+
+
+class _Completing(Suggester):
+    def __init__(self, completion: Callable[[str], str]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._completion = completion
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return self._completion(value) or None
+
+
+class Prompt(ModalScreen[str | None]):
+    """Gives what was typed; None when it was left by escape. `changed` is told each letter, and says what is wrong."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "leave"),
+        Binding("tab", "complete", "complete", priority=True),
+    ]
+
+    def __init__(
+        self,
+        sign: str,
+        *,
+        value: str = "",
+        completion: Callable[[str], str] | None = None,
+        changed: Callable[[str], str] | None = None,
+        placeholder: str = "",
+    ) -> None:
+        super().__init__()
+        self._sign, self._value, self._changed, self._placeholder = sign, value, changed, placeholder
+        self._completion = completion
+
+    def compose(self) -> ComposeResult:
+        """One line."""
+        with Horizontal(id="prompt"):
+            yield Label(self._sign, id="prompt-sign")
+            suggester = _Completing(self._completion) if self._completion else None
+            yield Input(
+                self._value, suggester=suggester, placeholder=self._placeholder, compact=True, id="prompt-input"
+            )
+            yield Static("", id="prompt-error", markup=False)
+
+    @on(Input.Changed)
+    def tell(self, event: Input.Changed) -> None:
+        """Each letter."""
+        if self._changed is not None:
+            wrong = self._changed(event.value)
+            self.query_one("#prompt-error", Static).update(wrong)
+
+    @on(Input.Submitted)
+    def done(self, event: Input.Submitted) -> None:
+        """Enter."""
+        self.dismiss(event.value)
+
+    def action_complete(self) -> None:
+        """Take what is suggested."""
+        field = self.query_one(Input)
+        if self._completion is not None:
+            found = self._completion(field.value)
+            if found:
+                field.value = found
+                field.cursor_position = len(found)
+
+    def action_leave(self) -> None:
+        """Escape."""
+        self.dismiss(None)
