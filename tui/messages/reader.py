@@ -34,6 +34,8 @@ SLICE: Final = 200
 LOOK_EVERY_MS: Final = 5000.0
 BEHIND_EVERY_MS: Final = 200.0
 RETRY_S: Final = 1.0
+GATHER_MS: Final = 1000.0
+"""So long the last records of all partitions are waited for, to be shown in the order of time."""
 NOTES_KEPT: Final = 20
 _PASSES: Final = frozenset({"unreachable", "timed-out", "no-leader", "not-leader", "no-coordinator"})
 """Errors at the beginning that pass when the cluster is back."""
@@ -110,6 +112,8 @@ class Reader:
         self._must_reopen = False
         self._feed: Feed | None = None
         self._new_from: dict[TopicPartition, Offset] = {}
+        self._old: list[Any] = []
+        self._old_until_ms = 0.0
         self._reset()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
 
@@ -232,6 +236,8 @@ class Reader:
             # It is read from the beginning again, after an error that passed: nothing is to be there twice.
             self.store.clear()
         self._new_from = dict(opened.new_from) if self.wanted.is_tail else {}
+        self._old = []
+        self._old_until_ms = self._now_ms() + GATHER_MS
         counters.looked_at_ms = self._now_ms()
         self._is_held = False
         while not self._is_closing and not self._must_reopen:
@@ -281,7 +287,7 @@ class Reader:
             self.store.add(shown, hidden)
             return
         if self._new_from:
-            messages = self._take_old(messages)
+            messages = self._take_old(messages, now_ms)
         if self.store.test is None:
             picked = self._sampler.pick(messages, now_ms)
             self.store.add([keep(message, next(self._numbering)) for message in picked])
@@ -289,18 +295,20 @@ class Reader:
         shown, hidden = self._parted([keep(message, next(self._numbering)) for message in messages])
         self.store.add(self._sampler.pick(shown, now_ms), self._hidden_sampler.pick(hidden, now_ms))
 
-    def _take_old(self, messages: list[Any]) -> list[Any]:
-        """Keep what was there when a tail began, all of it; what is new is returned."""
-        old: list[Any] = []
+    def _take_old(self, messages: list[Any], now_ms: float) -> list[Any]:
+        """Keep what was there when a tail began, all of it, and of all partitions in the order of time; what is new is returned."""
         new: list[Any] = []
         for message in messages:
             partition = TopicPartition(message.topic(), message.partition())
             new_from = self._new_from.get(partition)
-            (new if new_from is None or message.offset() >= new_from else old).append(message)
+            (new if new_from is None or message.offset() >= new_from else self._old).append(message)
             if new_from is not None and message.offset() >= new_from - 1:
                 del self._new_from[partition]
-        shown, hidden = self._parted([keep(message, next(self._numbering)) for message in old])
-        self.store.add(shown, hidden)
+        if not self._new_from or len(self._old) >= self.limits.rows or now_ms >= self._old_until_ms:
+            self._old.sort(key=lambda message: message.timestamp()[1])
+            shown, hidden = self._parted([keep(message, next(self._numbering)) for message in self._old])
+            self._old = []
+            self.store.add(shown, hidden)
         return new
 
     def _parted(self, records: list[Kept]) -> tuple[list[Kept], list[Kept]]:

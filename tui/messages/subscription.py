@@ -45,6 +45,12 @@ class Seek:
         """Whether the end is followed: then the oldest rows go, else the reading stops when there is no room."""
         return self.stop is None and (self.last > 0 or self.start == END)
 
+    @property
+    def words(self) -> str:
+        """In words: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
+        begin = f"last {self.last} of each partition" if self.last else f"from {_written(self.start)}"
+        return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
+
     def __str__(self) -> str:
         begin = f"last {self.last}" if self.last else _written(self.start)
         return begin if self.stop is None else f"{begin} to {_written(self.stop)}"

@@ -27,17 +27,17 @@ class Records(Protocol):
         """Where a record is."""
 
 
-def record_columns(look: Look, *, with_topic: bool) -> Sequence[Column]:
-    """The heading. Topics only where there are several."""
+def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> Sequence[Column]:
+    """The heading. Topics only where there are several. Where it is narrow, little of the value is enough."""
     zone = {"utc": "TIME (UTC)", "local": "TIME (LOCAL)", "relative": "AGE"}[look.zone]
     return (
         *((Column("TOPIC", least=5, most=24),) if with_topic else ()),
         Column("OFFSET", least=6, most=20, is_right=True),
-        Column(zone, least=8, most=28),
+        Column(zone, least=8, most=28, rank=1),
         Column("KEY", least=3, most=24),
-        Column("VALUE", least=12, most=120, flex=1),
-        Column("HEADERS", least=7, most=28, rank=2),
-        Column("SIZE", least=4, most=9, is_right=True, rank=1),
+        Column("VALUE", least=16 if is_narrow else 34, most=120, flex=1),
+        Column("HEADERS", least=7, most=28, rank=3),
+        Column("SIZE", least=4, most=9, is_right=True, rank=2),
     )
 
 

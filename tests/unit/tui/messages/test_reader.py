@@ -237,6 +237,16 @@ def test_what_was_there_when_a_tail_began_is_shown_without_sampling(made):
     until(lambda: len(offsets(reader)) == 4000)
 
 
+def test_what_was_there_is_shown_in_the_order_of_time(made):
+    messages = backlog(20)
+    messages = messages[10:] + messages[:10]
+    feed = FakeFeed(messages)
+    new_from = {ORDERS: 10_000}
+    reader = made(lambda *_a, **_m: Opened(feed, [], new_from), TAIL)
+    until(lambda: len(offsets(reader)) == 20)
+    assert offsets(reader) == list(range(20)), "what does not come is waited for only a moment"
+
+
 def test_a_tail_under_a_filter_tries_every_record_and_samples_those_that_hold(made):
     feed = FakeFeed(backlog(20_000))
     reader = made(feed, TAIL)
