@@ -7,6 +7,8 @@ import typer
 from yak.commands.app import OUTPUT, CommandGroup
 from yak.commands.options import Globals
 
+_HIDDEN = "http_token"
+
 config = CommandGroup(
     "config",
     "Show settings and where each came from.",
@@ -35,7 +37,7 @@ def show(
     rows = [
         {
             "name": each.name,
-            "value": each.value,
+            "value": "(set)" if each.name == _HIDDEN and each.value else each.value,
             "origin": each.origin,
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,

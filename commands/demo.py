@@ -168,6 +168,30 @@ def member(
     run_member(settings, stdin=sys.stdin.fileno(), stdout=sys.stdout.buffer)
 
 
+@demo.command(
+    "cluster",
+    examples=("yak demo cluster --data-dir /tmp/demo",),
+    hidden=True,
+)
+def cluster(
+    g: Globals,  # noqa: ARG001 - every command has them
+    data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Of its own.", rich_help_panel=WHAT)],
+    brokers: Annotated[
+        int, typer.Option("--brokers", min=1, max=_BROKERS_MAX, help="How many.", rich_help_panel=WHAT)
+    ] = 3,
+    keep: Keep = False,
+) -> int:
+    """Keep the cluster and the clients of `yak ui --demo`.
+
+    Tells what happens in lines of JSON, and takes all of it away when its standard input is closed.
+    """
+    import sys
+
+    from yak.tui.demo.keeper import Keeper, KeeperSettings
+
+    return Keeper(KeeperSettings(data_dir, brokers, keep), sys.stdin.fileno(), sys.stdout.buffer).run()
+
+
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
 def restart(
     g: Globals,

@@ -44,7 +44,7 @@ class YakApp(App[int]):
     TITLE = "yak"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {entry.name: entry.make for entry in SCREENS}  # type: ignore[assignment]
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {entry.name: entry.make for entry in SCREENS}
     BINDINGS: ClassVar[list[BindingType]] = [*keys(*_KEY_IDS)]
 
     def __init__(
@@ -56,7 +56,7 @@ class YakApp(App[int]):
         other_source: Callable[[str], ClusterSource] | None = None,
     ) -> None:
         self.settings = settings or UiSettings()
-        self.DEFAULT_MODE = self.settings.start  # type: ignore[misc] - so that no other screen is made first
+        self.DEFAULT_MODE = self.settings.start  # type: ignore[misc]  # so that no other screen is made first
         super().__init__()
         self.source = source
         self.picture = Picture()
@@ -71,7 +71,6 @@ class YakApp(App[int]):
         self._last_mode = ""
         self._painted_version = -1
         self._painted_ms = 0
-        self._sampled_ms = 0
         self._is_away = False
         for theme in THEMES:
             self.register_theme(theme)
@@ -100,9 +99,6 @@ class YakApp(App[int]):
 
     def _tick(self) -> None:
         now_ms = self.now_ms()
-        if now_ms - self._sampled_ms >= 1_000:
-            self._sampled_ms = now_ms
-            self.picture.sample(now_ms)
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
             return
         if self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000:
@@ -145,7 +141,10 @@ class YakApp(App[int]):
         """Digit, name and label, in the order of the digits."""
         order = "1234567890"
         with_digit = (entry for entry in SCREENS if entry.digit)
-        return [(entry.digit, entry.name, entry.label) for entry in sorted(with_digit, key=lambda each: order.index(each.digit))]
+        return [
+            (entry.digit, entry.name, entry.label)
+            for entry in sorted(with_digit, key=lambda each: order.index(each.digit))
+        ]
 
     def go(self, name: str, what: object = None) -> None:
         """Go to a screen, and open something in it."""

@@ -12,14 +12,14 @@ from yak.tui.keys import cluster, everywhere, failover, groups, messages, metada
 from yak.tui.keys.key import Key
 
 if TYPE_CHECKING:
-    from textual.binding import Binding
+    from textual.binding import BindingType
 
 _PARTS = (everywhere, cluster, messages, producer, groups, metadata, failover)
 KEYS: dict[str, Key] = {key.id: key for part in _PARTS for key in part.KEYS}
 EVERYWHERE = frozenset(key.id for key in everywhere.KEYS)
 
 
-def keys(*ids: str) -> "list[Binding]":
+def keys(*ids: str) -> "list[BindingType]":
     """Textual's bindings for actions, in the order in which the key bar shows them. Raises KeyError for an unknown id."""
     from textual.binding import Binding
 

@@ -10,7 +10,7 @@ COLUMNS = (
     Column("STATE", 9, flash=True),
     Column("LEADS", 5, is_right=True),
     Column("REPLICAS", 8, is_right=True, rank=2),
-    Column("OUT OF SYNC", 6, is_right=True, rank=1),
+    Column("BEHIND", 6, is_right=True, rank=1),
     Column("IN", 7, is_right=True),
     Column("LAST 60 s", 10, rank=1, flex=1),
     Column("OUT", 7, is_right=True),
@@ -108,7 +108,7 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
         f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
         f"leads {led}, holds {len(held)} replicas, {len(behind)} out of sync"
         + (": " + ", ".join(behind[:8]) if behind else ""),
-        f"in {look.rate(broker.rates.messages_in)} {look.size_rate(broker.rates.bytes_in)}   "
+        f"in {look.rate(broker.rates.messages_in)} {look.size_rate(broker.rates.bytes_in)}",
         f"out {look.rate(broker.rates.messages_out)} {look.size_rate(broker.rates.bytes_out)}",
         f"memory {look.size(broker.memory_bytes)}   disk free {look.size(broker.disk_free_bytes)} of {look.size(broker.disk_size_bytes)}",
         f"heard {heard}" + (f"; {broker.link_why}" if broker.link == "down" else ""),

@@ -37,7 +37,7 @@ class YakScreen(Screen[None]):
     """What `i` explains: a term, and a sentence."""
     CLI_TWIN: ClassVar[str] = ""
     """The command that shows the same, told by the help."""
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-roomy"), (120, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy"), (120, "-wide")]
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 

@@ -27,7 +27,7 @@ class DashboardScreen(YakScreen):
         ("Role", "What a broker prefers: a leader-role broker leads partitions, a follower-role one stands by. Only a preference."),
         ("Controller", "The one broker that decides who leads, at any time one; its epoch counts how often the office changed hands. It is marked ◆."),
         ("Leads", "Partitions whose reads and writes this broker serves. Others copy from it."),
-        ("Out of sync", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
+        ("Behind", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
         ("FENCED", "The cluster does not count on this broker: it is dead, hangs, or has not caught up yet. It leads nothing."),
         ("In, out", "Messages in a second that producers wrote, and that consumers read. What followers copy is not in it."),
         ("Redis", "Keeps the metadata. While it is away messages flow on; only changes of topics and leaders wait."),

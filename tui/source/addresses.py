@@ -8,12 +8,12 @@ HTTP_LISTENERS = "yak.http.listeners"
 
 def http_addresses(servers: str) -> dict[int, str]:
     """By node id. Raises Unreachable: `unreachable`, `wrong-protocol`, or `no-http` when no broker says an address."""
-    admin = Admin(servers, timeout_s=5.0)
+    admin = Admin(servers, timeout_ms=5_000)
     found: dict[int, str] = {}
-    for broker in admin.metadata().brokers:
-        for config in admin.configs("broker", str(broker.node_id)):
+    for node_id in admin.metadata().brokers:
+        for config in admin.configs("broker", str(node_id)):
             if config.name == HTTP_LISTENERS and config.value:
-                found[broker.node_id] = config.value
+                found[node_id] = config.value
         if found:
             break  # that one knows the others
     if not found:

@@ -132,7 +132,12 @@ class LiveSource:
         keeper = asyncio.create_task(self._keep_listening(events))
         try:
             while True:
-                yield await events.get()
+                getting = asyncio.ensure_future(events.get())
+                await asyncio.wait((getting, keeper), return_when=asyncio.FIRST_COMPLETED)
+                if keeper.done():
+                    getting.cancel()
+                    keeper.result()  # a fault of ours: it must not be silence
+                yield await getting
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)

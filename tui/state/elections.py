@@ -67,9 +67,10 @@ class Elections:
     def wrote(self, time_ms: int, partition: str | None = None) -> None:
         """A write was acknowledged after the last election: the first one that was counts."""
         last = self.last
-        if last is not None and last.elected_ms is not None and last.first_write_ms is None:
-            if time_ms >= last.elected_ms and (partition is None or partition in last.moved):
-                last.first_write_ms = time_ms
+        if last is None or last.elected_ms is None or last.first_write_ms is not None:
+            return
+        if time_ms >= last.elected_ms and (partition is None or partition in last.moved):
+            last.first_write_ms = time_ms
 
     def _leader(self, event: dict[str, Any], time_ms: int) -> None:
         moved_from = event.get("from")

@@ -156,6 +156,11 @@ class Grid(ScrollView, can_focus=True):
             return
         self._put_cursor(min(max(index, 0), len(self._rows) - 1))
 
+    @property
+    def _top(self) -> int:
+        """Lines of the heading: none where no column has a name."""
+        return 1 if any(column.label for column in self.columns) else 0
+
     # its insides
 
     def _arrange(self) -> None:
@@ -190,7 +195,7 @@ class Grid(ScrollView, can_focus=True):
         # Read first, changed after: a new virtual size may scroll.
         widths = self._fit()
         size = Size(
-            max(sum(widths) + 2 * len(widths), self.size.width if not self._is_wide else 1), len(self._rows) + 1
+            max(sum(widths) + 2 * len(widths), self.size.width if not self._is_wide else 1), len(self._rows) + self._top
         )
         if self.virtual_size != size:
             self.virtual_size = size
@@ -209,7 +214,7 @@ class Grid(ScrollView, can_focus=True):
         )
 
     def _bar_width(self) -> int:
-        return 1 if len(self._rows) + 1 > self.size.height else 0
+        return 1 if len(self._rows) + self._top > self.size.height else 0
 
     def _in_sight(self) -> list[Row]:
         first = self.scroll_offset.y
@@ -217,9 +222,9 @@ class Grid(ScrollView, can_focus=True):
 
     def _refresh_changed(self) -> None:
         top = self.scroll_offset.y
-        for y in range(1, self.size.height):
+        for y in range(self._top, self.size.height):
             drawn = self._drawn.get(y)
-            index = top + y - 1
+            index = top + y - self._top
             now = self._state_of(index)
             if drawn == now:
                 continue
@@ -254,9 +259,9 @@ class Grid(ScrollView, can_focus=True):
         """One line: the heading, or a row."""
         width = self.size.width
         scroll_x, scroll_y = self.scroll_offset
-        if y == 0:
+        if y < self._top:
             return self._crop(self._head(), scroll_x, width)
-        index = scroll_y + y - 1
+        index = scroll_y + y - self._top
         state = self._drawn[y] = self._state_of(index)
         row = state[0]
         if not isinstance(row, Row):
@@ -272,7 +277,7 @@ class Grid(ScrollView, can_focus=True):
             lines = plain(self._empty, max(10, width - 4), self.size.height - 2)
             if 2 <= y < len(lines) + 2:
                 style = self.get_component_rich_style("grid--empty", partial=True)
-                return Strip([Segment("  "), Segment(lines[y - 2], style)]).extend_cell_length(width, self.rich_style)
+                return self._crop(Strip([Segment("  "), Segment(lines[y - 2], style)]), 0, width)
         return Strip.blank(width, self.rich_style)
 
     def _head(self) -> Strip:
@@ -299,12 +304,13 @@ class Grid(ScrollView, can_focus=True):
             over += (
                 Style(reverse=True) if self.has_focus else self.get_component_rich_style("grid--cursor", partial=True)
             )
+        is_plain = is_cursor and self.has_focus  # one bar, whatever its cells mean
         parts = []
         for number, (column, cell) in enumerate(zip(self.columns, row.cells, strict=True)):
             width = self._width(number)
             if not width:
                 continue
-            tone = "dim" if self.is_stale else cell.tone
+            tone = "" if is_plain else "dim" if self.is_stale else cell.tone
             style = (self.get_component_rich_style(f"grid--{tone}", partial=True) if tone else Style()) + over
             if (row.key, number) in self._flashing:
                 style += Style(reverse=not is_cursor)
@@ -322,7 +328,7 @@ class Grid(ScrollView, can_focus=True):
             return
         self._cursor = index
         self._cursor_key = self._rows.at(index).key
-        top, height = self.scroll_offset.y, max(1, self.size.height - 1)
+        top, height = self.scroll_offset.y, max(1, self.size.height - self._top)
         if index < top:
             self.scroll_to(y=index, animate=False, immediate=True)
         elif index >= top + height:
@@ -381,10 +387,10 @@ class Grid(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """A row: the cursor; twice: open it. A heading: sort by it."""
         y = event.y
-        if y == 0:
+        if y < self._top:
             self._sort_at(event.x + self.scroll_offset.x)
             return
-        index = self.scroll_offset.y + y - 1
+        index = self.scroll_offset.y + y - self._top
         if index < len(self._rows):
             self._put_cursor(index)
             if event.chain == 2:

@@ -23,6 +23,8 @@ from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_aliv
 __all__ = ["LocalCluster", "UpResult", "UpSettings"]
 
 BROKER_PATIENCE_SECONDS: Final = 30.0
+_NO_BROKER: Final = 0
+"""A node id that no broker has: they are numbered from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,47 @@ class LocalCluster:
             )
         processes.resume(process)
         return process
+
+    # ----------------------------------------------------------------------------------------------------- Redis
+
+    def stop_redis(self) -> int:
+        """`kill -9` the Redis server that belongs to the cluster; its pid. The brokers go on without it for a while.
+
+        Raises YakError (`redis-not-ours`, `redis-not-running`).
+        """
+        known = self._require_known()
+        pid = self.redis_pid()
+        if pid is None or known.redis.process is None:
+            raise self._no_redis(known)
+        processes.kill(known.redis.process)
+        return pid
+
+    def start_redis(self) -> bool:
+        """Start the Redis server that belongs to the cluster on its data and port; False when it ran already.
+
+        Raises YakError (`redis-not-ours`), and what keeps it from starting.
+        """
+        with self._changing_known() as known:
+            if not known.redis.is_ours:
+                raise self._no_redis(known)
+            if known.redis.process is not None and processes.is_running(known.redis.process):
+                return False
+            start_missing(known, only=_NO_BROKER)
+            return True
+
+    def _no_redis(self, known: ClusterState) -> YakError:
+        if not known.redis.is_ours:
+            return YakError(
+                "redis-not-ours",
+                f"the metadata store at {known.redis.url} is not ours to stop or start",
+                why="the cluster was started with --redis-url",
+            )
+        return YakError(
+            "redis-not-running",
+            f"the Redis server of the cluster in {self.data_dir} does not run",
+            why="it was stopped, or ended by itself",
+            try_=(f"yak up -d --data-dir {self.data_dir}          start what does not run",),
+        )
 
     # ---------------------------------------------------------------------------------------------------- inside
 

@@ -210,6 +210,10 @@ def test_progress_and_rates_are_told_of_what_the_broker_leads(cluster, new_name)
         rates = [each for each in told if each["kind"] == "rates"]
         assert sum(each["messages_in_per_second"] * each["elapsed_ms"] / 1000 for each in rates) >= 50
         assert {row["topic"] for each in rates for row in each["topics"]} >= {mine}
+        process = rates[-1]["process"]
+        assert process["memory_bytes"] > 10_000_000
+        assert 0 <= process["cpu_share"] < 8
+        assert 0 < process["disk_free_bytes"] <= process["disk_size_bytes"]
         assert all(event_id is None for event_id, _event in events.all), "what is not kept has no id"
 
 

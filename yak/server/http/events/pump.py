@@ -15,6 +15,7 @@ from yak.server import log
 from yak.server.http.events.figures import Progress, Rates
 from yak.server.http.events.gathering import Gathering
 from yak.server.http.events.listeners import Audience, Listener, Subscription, chunk_of, gap
+from yak.server.http.events.process_figures import ProcessFigures
 from yak.server.http.events.ring import EventRing, render
 from yak.server.http.fair_share import FairShare
 
@@ -47,6 +48,7 @@ class Pump:
         self._audiences: dict[Subscription, Audience] = {}
         self._progress = Progress(broker)
         self._rates: dict[int, Rates] = {}
+        self._process = ProcessFigures(shell, broker)
         self._wake = trio.Event()
         self._round_at = 0.0
         self._interval = ROUND_SECONDS_MIN
@@ -150,9 +152,9 @@ class Pump:
         if any(each.has_progress for each in self._audiences):
             found["progress"] = self._progress.look()
         now_ms = self._clock.now_ms()
-        found["rates"] = {
-            interval: rates.look(now_ms) for interval, rates in self._rates.items() if rates.due_ms <= now_ms
-        }
+        due = {interval: rates for interval, rates in self._rates.items() if rates.due_ms <= now_ms}
+        process = {"process": self._process.look()} if due else {}
+        found["rates"] = {interval: {**rates.look(now_ms), **process} for interval, rates in due.items()}
         return found
 
     async def _serve(self, audience: Audience, end: int, figures: dict[str, Any]) -> None:

@@ -1,0 +1,147 @@
+"""`yak ui`."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
+from yak.commands.options import Globals
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.tui.settings import UiSettings
+    from yak.tui.source.base import ClusterSource
+
+_WEB = "In a browser"
+
+
+@command(
+    examples=(
+        "yak ui",
+        "yak ui --demo",
+        "yak ui messages orders",
+        "yak ui --context staging --readonly",
+        "yak ui --web --port 8090",
+    )
+)
+def ui(
+    g: Globals,
+    screen: Annotated[
+        str | None,
+        typer.Argument(metavar="SCREEN", help="Begin there: topics, messages, groups, ...", show_default=False),
+    ] = None,
+    what: Annotated[
+        str | None, typer.Argument(metavar="WHAT", help="And open this: a topic, a group.", show_default=False)
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Start a cluster with life in it, to look at and break.", rich_help_panel=START)
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="With --demo: leave the cluster running.", rich_help_panel=START)
+    ] = False,
+    theme: Annotated[
+        str | None,
+        typer.Option(
+            "--theme", metavar="NAME", help="yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    ascii_: Annotated[
+        bool, typer.Option("--ascii", help="Letters instead of signs and lines.", rich_help_panel=OUTPUT)
+    ] = False,
+    no_motion: Annotated[
+        bool, typer.Option("--no-motion", help="Nothing blinks or moves.", rich_help_panel=OUTPUT)
+    ] = False,
+    fps: Annotated[
+        float, typer.Option("--fps", metavar="N", min=0.2, max=10, help="Draw at most so often a second.", rich_help_panel=OUTPUT)
+    ] = 4.0,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="A line for each change, for screen readers and pipes.", rich_help_panel=OUTPUT)
+    ] = False,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Try all screens without a terminal, and end.", rich_help_panel=WHAT)
+    ] = False,
+    data_dir: Annotated[
+        str | None,
+        typer.Option("--data-dir", help="Of yak up: its brokers can be killed here.", metavar="DIR", rich_help_panel=CONNECTION),
+    ] = None,
+) -> int | None:  # fmt: skip
+    """See and break the cluster on a screen, or in a browser."""
+    from yak.tui import launch
+
+    if self_test:
+        return launch.self_test(print)
+    settings = _settings(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps)
+    if no_motion:
+        import os
+
+        os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    if demo:
+        from yak.tui.demo import run_demo
+
+        return run_demo(settings, keep=keep)
+    source = _source(g, settings, data_dir)
+    if plain:
+        with suppress(KeyboardInterrupt):
+            launch.run_plain(source, settings, lambda line: print(line, flush=True))
+        return 0
+    return launch.run_app(source, settings, lambda name: _other(g, settings, name))
+
+
+def _settings(
+    g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
+) -> "UiSettings":
+    """Options, variables and files. Raises UsageError."""
+    from yak.commands.settings import read_toml
+    from yak.tui.keys import check_keymap
+    from yak.tui.launch import contexts_of
+    from yak.tui.screens.table import SCREENS
+    from yak.tui.settings import UiSettings
+    from yak.tui.themes import NAMES
+
+    chosen = str(g.settings.get("theme", flag=theme).value)
+    if chosen not in NAMES:
+        raise UsageError("unknown-theme", f'there is no theme "{chosen}"', why=f"there are {', '.join(NAMES)}")
+    start = next((each.name for each in SCREENS if screen in (each.name, *each.aliases)), None)
+    if screen is not None and start is None:
+        raise UsageError(
+            "unknown-screen",
+            f'there is no screen "{screen}"',
+            why=f"there are {', '.join(each.name for each in SCREENS)}",
+            try_=("yak ui topics",),
+        )
+    keymap = read_toml(g.settings.config_file).get("keys", {})
+    if not isinstance(keymap, dict) or not all(isinstance(each, str) for each in keymap.values()):
+        raise UsageError(
+            "config-file", f"[keys] in {g.settings.config_file} is not as it must be", why='"action" = "key"'
+        )
+    return UiSettings(
+        is_readonly=g.readonly,
+        is_ascii=is_ascii or bool(g.settings.value("ascii")),
+        is_production=bool(g.settings.value("production")),
+        theme=chosen,
+        zone="utc" if str(g.settings.value("tz")).upper() == "UTC" else "local",
+        fps=fps,
+        keymap=check_keymap(keymap),
+        contexts=contexts_of(g.settings.contexts),
+        context=g.settings.context_name() or "",
+        token=str(g.settings.value("http_token") or ""),
+        start=start or "dashboard",
+        start_with=what,
+    )
+
+
+def _source(g: Globals, settings: "UiSettings", data_dir: str | None) -> "ClusterSource":
+    from yak.tui.launch import live_source
+
+    directory = str(g.settings.value("data_dir", flag=data_dir))
+    return live_source(g.bootstrap_servers, settings, data_dirs=(directory,))
+
+
+def _other(g: Globals, settings: "UiSettings", name: str) -> "ClusterSource":
+    from yak.tui.launch import live_source
+
+    context = settings.contexts[name]
+    directory = str(context.get("data_dir") or g.settings.value("data_dir"))
+    token = str(context.get("http_token") or "")
+    return live_source(str(context["bootstrap_servers"]), settings, title=name, token=token, data_dirs=(directory,))

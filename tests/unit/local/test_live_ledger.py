@@ -1,0 +1,137 @@
+"""The count of a load without an end: the same as the demo's own for the same history, and with nothing kept of it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.ids import TopicPartition
+from yak.local.demo.ledger import Acknowledged, Stored, compare
+from yak.local.demo.live_ledger import Counts, LiveLedger
+
+HERE = TopicPartition("orders", 0)
+
+
+def told(acknowledged: list[int], stored: list[int]) -> Counts:
+    """Acknowledged at their own number as offset, then all of `stored` read in this order."""
+    ledger = LiveLedger()
+    for number in acknowledged:
+        ledger.note_acknowledged(HERE, number, None, 0.0)
+    for offset, number in enumerate(stored):
+        ledger.note_read(HERE, number, offset)
+    return ledger.counts(0.0)
+
+
+def test_what_is_acknowledged_and_not_read_yet_waits_and_is_not_lost() -> None:
+    counts = told([0, 1, 2], [0])
+    assert (counts.acknowledged, counts.read, counts.waiting, counts.lost) == (3, 1, 2, 0)
+    assert counts.wrong == 0
+    assert counts.at_the_end().lost == 2
+
+
+def test_a_record_that_the_reader_has_passed_is_lost() -> None:
+    counts = told([0, 1, 2], [0, 2])
+    assert (counts.lost, counts.waiting) == (1, 0)
+
+
+def test_a_loss_is_known_also_when_the_acknowledgement_comes_after_the_reader_passed() -> None:
+    ledger = LiveLedger()
+    ledger.note_read(HERE, 1, 0)
+    ledger.note_acknowledged(HERE, 0, 0, 0.0)
+    assert ledger.counts(0.0).lost == 1
+
+
+def test_a_late_record_is_reordered_and_not_lost() -> None:
+    counts = told([0, 1, 2], [0, 2, 1])
+    assert (counts.lost, counts.reordered, counts.waiting) == (0, 1, 0)
+
+
+def test_the_same_number_at_another_offset_is_a_duplicate_and_at_the_same_one_is_read_again() -> None:
+    ledger = LiveLedger()
+    for offset, number in ((0, 0), (1, 1), (2, 0), (1, 1), (2, 0)):
+        ledger.note_read(HERE, number, offset)
+    counts = ledger.counts(0.0)
+    assert (counts.read, counts.duplicated, counts.read_again) == (3, 1, 2)
+
+
+def test_a_record_elsewhere_than_it_was_acknowledged_is_moved_whoever_tells_first() -> None:
+    ledger = LiveLedger()
+    ledger.note_acknowledged(HERE, 0, 5, 0.0)
+    ledger.note_read(HERE, 0, 6)
+    ledger.note_read(HERE, 1, 7)
+    ledger.note_acknowledged(HERE, 1, 8, 0.0)
+    assert ledger.counts(0.0).moved == 2
+
+
+def test_a_record_without_an_acknowledgement_is_unconfirmed_and_not_wrong() -> None:
+    counts = told([0], [0, 1])
+    assert (counts.unconfirmed, counts.wrong) == (1, 0)
+
+
+def test_partitions_have_numbers_of_their_own() -> None:
+    ledger = LiveLedger()
+    for partition in (0, 1):
+        ledger.note_acknowledged(TopicPartition("orders", partition), 0, 0, 0.0)
+        ledger.note_read(TopicPartition("orders", partition), 0, 0)
+    counts = ledger.counts(0.0)
+    assert (counts.acknowledged, counts.read, counts.wrong) == (2, 2, 0)
+
+
+def test_the_oldest_that_waits_is_told_by_its_age() -> None:
+    ledger = LiveLedger()
+    ledger.note_acknowledged(HERE, 0, 0, 100.0)
+    ledger.note_acknowledged(HERE, 1, 1, 300.0)
+    assert ledger.counts(1000.0).oldest_waiting_ms == 900.0
+    ledger.note_read(HERE, 0, 0)
+    assert ledger.counts(1000.0).oldest_waiting_ms == 700.0
+    ledger.note_read(HERE, 1, 1)
+    assert ledger.counts(1000.0).oldest_waiting_ms == 0.0
+
+
+def test_nothing_is_kept_of_what_both_sides_have_told() -> None:
+    ledger = LiveLedger()
+    for number in range(10_000):
+        ledger.note_acknowledged(HERE, number, number, 0.0)
+        ledger.note_read(HERE, number, number)
+    kept = ledger._partitions[HERE]
+    assert (kept.waiting, kept.unconfirmed, kept.holes, kept.lost) == ({}, {}, set(), set())
+
+
+@given(st.lists(st.integers(0, 12), max_size=20), st.sets(st.integers(0, 12)), st.data())
+def test_at_the_end_it_counts_as_the_demo_does(stored: list[int], acknowledged: set[int], data: st.DataObject) -> None:
+    """Whatever is stored in whatever order, and however the two tellings are interleaved."""
+    sent = sorted(acknowledged)
+    ledger = LiveLedger()
+    acks, reads = list(sent), list(enumerate(stored))
+    while acks or reads:
+        if not reads or (acks and data.draw(st.booleans())):
+            ledger.note_acknowledged(HERE, acks.pop(0), None, 0.0)
+        else:
+            offset, number = reads.pop(0)
+            ledger.note_read(HERE, number, offset)
+    counts = ledger.counts(0.0).at_the_end()
+    expected = compare(
+        "orders",
+        [Acknowledged(b"0", number) for number in sent],
+        [Stored(b"0", number, 0, offset) for offset, number in enumerate(stored)],
+    )
+    assert (counts.acknowledged, counts.read) == (expected.acknowledged, expected.read)
+    assert counts.lost == expected.lost
+    assert counts.duplicated == expected.duplicated
+    assert counts.unconfirmed == expected.unconfirmed
+    if len(set(stored)) == len(stored) and set(stored) <= acknowledged:
+        assert counts.reordered == expected.out_of_order
+
+
+@given(st.permutations(range(8)), st.permutations(range(8)))
+def test_a_place_that_differs_is_moved_as_the_demo_counts_it(stored: list[int], places: list[int]) -> None:
+    ledger = LiveLedger()
+    for number, offset in enumerate(places):
+        ledger.note_acknowledged(HERE, number, offset, 0.0)
+    for offset, number in enumerate(stored):
+        ledger.note_read(HERE, number, offset)
+    expected = compare(
+        "orders",
+        [Acknowledged(b"0", number, 0, offset) for number, offset in enumerate(places)],
+        [Stored(b"0", number, 0, offset) for offset, number in enumerate(stored)],
+    )
+    assert ledger.counts(0.0).moved == expected.moved
+    assert ledger.counts(0.0).reordered == expected.out_of_order

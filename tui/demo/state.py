@@ -1,0 +1,97 @@
+"""What the demo's keeper has told so far. Pure."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from yak.errors import YakError
+from yak.local.demo.live_ledger import Counts
+
+Phase = Literal["starting", "running", "failed", "ended"]
+
+_PAUSES_KEPT: Final = 200
+_RATE_MS: Final = 2_000
+_COUNTS: Final = tuple(Counts.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A partition had no acknowledgement for a while."""
+
+    partition: str
+    from_ms: float
+    until_ms: float
+
+    @property
+    def length_ms(self) -> float:
+        """How long it was."""
+        return self.until_ms - self.from_ms
+
+
+@dataclass(slots=True)
+class DemoState:
+    """Fold lines with `take`; `version` moves when there is something to draw."""
+
+    phase: Phase = "starting"
+    words: str = "starting"
+    done: int = 0
+    of: int = 0
+    bootstrap: str = ""
+    http: dict[int, str] = field(default_factory=dict)
+    took_ms: int | None = None
+    counts: Counts = field(default_factory=Counts)
+    counted_ms: int | None = None
+    rate: float = 0.0
+    """Acknowledgements a second over the last two seconds."""
+    gone: tuple[str, ...] = ()
+    last_error: str = ""
+    error: YakError | None = None
+    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
+    version: int = 0
+    _seen: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def take(self, line: dict[str, Any]) -> None:
+        """One line of the keeper's."""
+        self.version += 1
+        match line["kind"]:
+            case "step":
+                self.words, self.done, self.of = line["words"], line["done"], line["of"]
+            case "ready":
+                self.phase, self.words, self.bootstrap = "running", "running", line["bootstrap"]
+                self.http = {int(node): address for node, address in line["http"].items()}
+                self.took_ms = line["took_ms"]
+            case "counts" | "ended":
+                self._count(line)
+            case "pause":
+                name = f"{line['topic']}-{line['partition']}"
+                self.pauses.append(Pause(name, line["from_ms"], line["until_ms"]))
+            case "error":
+                self.phase = "failed"
+                self.error = YakError(line["code"], line["message"], why=line["why"], try_=tuple(line["try_"]))
+
+    def take_end(self, code: int | None) -> None:
+        """The keeper's output is at its end."""
+        self.version += 1
+        if self.phase in ("starting", "running"):
+            words = "the demo's cluster and its clients are gone"
+            how = "" if code is None else f"the process that kept them ended with code {code}"
+            self.error = self.error or YakError("demo-ended", words, why=how, try_=("yak ui --demo",))
+            self.phase = "failed"
+
+    def _count(self, line: dict[str, Any]) -> None:
+        self.counts = Counts(**{name: line[name] for name in _COUNTS})
+        self.counted_ms = line["time_ms"]
+        self.gone, self.last_error = tuple(line["gone"]), line["last_error"]
+        if line["kind"] == "ended":
+            self.phase = "ended"
+        self._seen.append((line["time_ms"], self.counts.acknowledged))
+        while len(self._seen) > 2 and line["time_ms"] - self._seen[0][0] > _RATE_MS:
+            self._seen.popleft()
+        (first_ms, first), (last_ms, last) = self._seen[0], self._seen[-1]
+        self.rate = (last - first) * 1000.0 / (last_ms - first_ms) if last_ms > first_ms else 0.0
+
+    def longest_pause(self, since_ms: float) -> Pause | None:
+        """The longest stop of acknowledgements that ended after a moment."""
+        return max(
+            (each for each in self.pauses if each.until_ms > since_ms), key=lambda each: each.length_ms, default=None
+        )

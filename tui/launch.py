@@ -1,0 +1,72 @@
+"""What `yak ui` starts: the app on a cluster, in this terminal, in lines, or tried out without one."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+
+from yak.errors import UsageError
+from yak.tui.settings import UiSettings
+from yak.tui.source.base import ClusterSource
+
+
+def live_source(
+    bootstrap: str, settings: UiSettings, *, title: str = "", token: str = "", data_dirs: tuple[str, ...] = ()
+) -> ClusterSource:
+    """The cluster at these addresses; with control of its processes when it is one of `yak up` in these directories."""
+    from yak.tui.source.live import LiveSource
+    from yak.tui.source.local_control import find_local
+
+    local = find_local(bootstrap, data_dirs) if data_dirs else None
+    http = {}
+    if local is not None:
+        http = {each.node_id: each.http_address for each in local.look().brokers if each.http_address}
+    return LiveSource(bootstrap, title=title or settings.context, http=http, local=local, token=token or settings.token)
+
+
+def run_app(
+    source: ClusterSource, settings: UiSettings, other_source: Callable[[str], ClusterSource] | None = None
+) -> int:
+    """The app in this terminal, until it is left; its exit code. Raises UsageError `no-terminal`."""
+    if not sys.stdout.isatty():
+        raise UsageError(
+            "no-terminal",
+            "yak ui needs a terminal",
+            why="standard output is not one",
+            try_=("yak ui --plain", "yak ui --web", "yak isr --watch"),
+        )
+    from yak.tui.app import YakApp
+
+    app = YakApp(source, settings, other_source=other_source)
+    app.run()
+    return app.return_code or 0
+
+
+def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> int:
+    """Every change as a line, for screen readers and files; until interrupted."""
+    from yak.tui.plain_watch import watch
+
+    asyncio.run(watch(source, settings, write))
+    return 0
+
+
+def self_test(write: Callable[[str], None]) -> int:
+    """Compose every screen without a terminal and a cluster: what a packed program must be able to do. Raises what goes wrong."""
+    from yak.tui.app import YakApp
+    from yak.tui.screens.table import SCREENS
+    from yak.tui.source.recorded import RecordedSource
+
+    async def try_all() -> None:
+        app = YakApp(RecordedSource({}, []))
+        async with app.run_test(size=(80, 24)) as pilot:
+            for entry in SCREENS:
+                app.go(entry.name)
+                await pilot.pause()
+                write(f"{entry.name} ok")
+
+    asyncio.run(try_all())
+    return 0
+
+
+def contexts_of(known: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
+    """Contexts that name brokers."""
+    return {name: values for name, values in known.items() if values.get("bootstrap_servers")}

@@ -1,0 +1,160 @@
+"""The bookkeeping of a load that has no end: what was acknowledged against what was read, counted while it runs. Pure.
+
+A writer numbers the records of each partition 0, 1, 2, ... A reader sees each partition in offset order. What both have
+told is settled and forgotten, so the memory it takes is that of what is under way, however long it runs. For the same
+history it counts as `ledger.compare` does when everything has been read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from yak.ids import Offset, TopicPartition
+from yak.local.demo.ledger import Verdict
+
+_UNCONFIRMED_KEPT_MAX: Final = 100_000
+"""Records of a partition that were read and not acknowledged; the acknowledgement of one that is older is not believed."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Sums over all partitions.
+
+    `waiting`: acknowledged and not read yet. `lost`: acknowledged, and the reader is past the place. `unconfirmed`: read,
+    and the writer was never told that it is stored. `read_again`: read a second time at the same offset, as a group does
+    after it has shared its partitions anew. `strange`: not of this load.
+    """
+
+    acknowledged: int = 0
+    read: int = 0
+    waiting: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    moved: int = 0
+    unconfirmed: int = 0
+    read_again: int = 0
+    strange: int = 0
+    failed: int = 0
+    oldest_waiting_ms: float = 0.0
+
+    @property
+    def wrong(self) -> int:
+        """How many records are not there once, in their place and in order."""
+        return self.lost + self.duplicated + self.reordered + self.moved
+
+    def at_the_end(self) -> "Counts":
+        """The same, once everything that is stored has been read: who is still waited for is lost."""
+        return replace(self, lost=self.lost + self.waiting, waiting=0, oldest_waiting_ms=0.0)
+
+    def verdict(self, topic: str = "") -> Verdict:
+        """The same in the words of the demos."""
+        return Verdict(
+            topic, self.acknowledged, self.read, self.lost, self.duplicated, self.moved, self.reordered, self.unconfirmed
+        )
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition. Numbers are the writer's."""
+
+    next_number: int = 0
+    """One above the highest number that was read."""
+    next_offset: Offset = 0
+    """What is read below this was read before."""
+    holes: set[int] = field(default_factory=set)
+    """Numbers below `next_number` that were not read."""
+    waiting: dict[int, tuple[Offset | None, float]] = field(default_factory=dict)
+    """Acknowledged, and not read: the offset, and when that was."""
+    unconfirmed: dict[int, Offset] = field(default_factory=dict)
+    """Read, and not acknowledged."""
+    lost: set[int] = field(default_factory=set)
+
+
+class LiveLedger:
+    """Takes what the writers and the readers are told. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._counts = Counts()
+
+    def note_acknowledged(self, place: TopicPartition, number: int, offset: Offset | None, now_ms: float) -> None:
+        """The writer was told that its record `number` is stored, at an offset if that was said."""
+        known, counts = self._of(place), self._counts
+        counts.acknowledged += 1
+        if number in known.unconfirmed:
+            self._compare_places(offset, known.unconfirmed.pop(number))
+        elif number in known.holes:
+            known.lost.add(number)
+            known.waiting[number] = (offset, now_ms)
+        else:
+            known.waiting[number] = (offset, now_ms)
+
+    def note_failed(self, count: int = 1) -> None:
+        """The writer gave records up, and does not know whether they are stored."""
+        self._counts.failed += count
+
+    def note_strange(self) -> None:
+        """A record was read that this load did not write."""
+        self._counts.strange += 1
+
+    def note_read(self, place: TopicPartition, number: int, offset: Offset) -> None:
+        """A reader was given a record."""
+        known, counts = self._of(place), self._counts
+        if offset < known.next_offset:
+            counts.read_again += 1
+            return
+        known.next_offset = offset + 1
+        counts.read += 1
+        if number >= known.next_number:
+            self._skip_to(known, number)
+            known.next_number = number + 1
+        elif number in known.holes:
+            counts.reordered += 1
+            known.holes.discard(number)
+            known.lost.discard(number)
+        else:
+            counts.duplicated += 1
+            return
+        acknowledged = known.waiting.pop(number, None)
+        if acknowledged is not None:
+            self._compare_places(acknowledged[0], offset)
+        else:
+            known.unconfirmed[number] = offset
+            if len(known.unconfirmed) > _UNCONFIRMED_KEPT_MAX:
+                del known.unconfirmed[next(iter(known.unconfirmed))]
+                counts.unconfirmed += 1
+
+    def counts(self, now_ms: float) -> Counts:
+        """The sums as they are now."""
+        partitions = self._partitions.values()
+        lost = sum(len(each.lost) for each in partitions)
+        return replace(
+            self._counts,
+            lost=lost,
+            waiting=sum(len(each.waiting) for each in partitions) - lost,
+            unconfirmed=self._counts.unconfirmed + sum(len(each.unconfirmed) for each in partitions),
+            oldest_waiting_ms=max(now_ms - min(_first_waiting(partitions), default=now_ms), 0.0),
+        )
+
+    def _of(self, place: TopicPartition) -> _Partition:
+        return self._partitions.setdefault(place, _Partition())
+
+    def _skip_to(self, known: _Partition, number: int) -> None:
+        """The reader is past these: whoever was acknowledged among them is lost, unless it comes later after all."""
+        for skipped in range(known.next_number, number):
+            known.holes.add(skipped)
+            if skipped in known.waiting:
+                known.lost.add(skipped)
+
+    def _compare_places(self, told: Offset | None, found: Offset) -> None:
+        if told is not None and told != found:
+            self._counts.moved += 1
+
+
+def _first_waiting(partitions: Iterable[_Partition]) -> Iterable[float]:
+    """When the longest waiting of each partition was acknowledged: acknowledgements of a partition come in order."""
+    for each in partitions:
+        since = next((since for number, (_, since) in each.waiting.items() if number not in each.lost), None)
+        if since is not None:
+            yield since
