@@ -282,8 +282,10 @@ class YakApp(App[int]):
         self._paint()
 
     def action_freeze(self) -> None:
-        """Stop drawing, and go on."""
-        self.is_frozen = not self.is_frozen
+        """Stop what the screen reads, or else drawing; and go on."""
+        screen = self.screen_below()
+        if screen is None or not screen.hold():
+            self.is_frozen = not self.is_frozen
         self._paint()
 
     def action_zoom(self) -> None:

@@ -30,6 +30,8 @@ SCREENS: Final = (
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("spark", "Spark", "spark:SparkScreen", "9"),
     Entry("producer", "Producer", "producer:ProducerScreen", "4", ("produce", "send")),
+    Entry("messages", "Messages", "messages:MessagesScreen", "3", ("m", "tail", "browse")),
+    Entry("consumer", "Consumer", "consumer:ConsumerScreen", "5", ("consume", "c")),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}
