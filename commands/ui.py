@@ -1,6 +1,7 @@
 """`yak ui`."""
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -95,9 +96,10 @@ def ui(
         words = tab_words(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
         return run_web(g, words, host=host, port=port, token=token, demo=demo, keep=keep)
     if demo:
-        from yak.tui.demo import run_demo
+        from yak.tui.demo.show import run_demo
 
-        return run_demo(settings, keep=keep)
+        write = partial(print, flush=True) if plain else None
+        return run_demo(settings, keep=keep, note=g.out.note, write=write)
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
@@ -110,7 +112,7 @@ def _settings(
     g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
 ) -> "UiSettings":
     """Options, variables and files. Raises UsageError."""
-    from yak.commands.settings import read_toml
+    from yak.client.contexts import read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
     from yak.tui.screens.table import SCREENS
