@@ -6,6 +6,7 @@ Meaning is never in a colour alone: every state has a sign and a word, and with 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final, Literal
 
 Zone = Literal["utc", "local", "relative"]
@@ -117,7 +118,7 @@ def _means(values: list[float], width: int) -> list[float]:
     if len(values) <= width:
         return values
     edges = [len(values) * number // width for number in range(width + 1)]
-    return [sum(values[begin:end]) / (end - begin) for begin, end in zip(edges, edges[1:], strict=False)]
+    return [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
 
 
 def short(value: float) -> str:

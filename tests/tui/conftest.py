@@ -1,17 +1,23 @@
 """A cluster of three brokers for the live tests of the terminal UI: one for each file that asks for it, whole for each test."""
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
-from support.waiting import wait_until
 
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.live import LiveSource
 from yak.tui.source.local_control import LocalClusterControl
+
+# tests are no package: what several files share is in folders that are named
+sys.path += [str(Path(__file__).parent / "recorded"), str(Path(__file__).parent.parent / "integration")]
+
+from support.waiting import wait_until
 
 _names = itertools.count(1)
 

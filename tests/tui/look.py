@@ -8,13 +8,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "recorded"))
 
 from pictures import recorded_app
 
 
-async def draw(arguments: argparse.Namespace) -> None:
-    """To the file."""
+async def draw(arguments: argparse.Namespace) -> str:
+    """As SVG."""
     width, _, height = arguments.size.partition("x")
     start, _, what = arguments.screen.partition(":")
     app = recorded_app(
@@ -30,7 +30,7 @@ async def draw(arguments: argparse.Namespace) -> None:
             await pilot.press(key)
             await pilot.pause(0.3)
         await pilot.pause(0.7)
-        Path(arguments.out).write_text(app.export_screenshot(), encoding="utf-8")
+        return app.export_screenshot()
 
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -41,4 +41,5 @@ parser.add_argument("keys", nargs="*")
 parser.add_argument("--theme", default="yak-dark")
 parser.add_argument("--ascii", action="store_true")
 parser.add_argument("--readonly", action="store_true")
-asyncio.run(draw(parser.parse_args()))
+given = parser.parse_args()
+Path(given.out).write_text(asyncio.run(draw(given)), encoding="utf-8")

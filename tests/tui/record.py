@@ -100,7 +100,7 @@ async def record(local: LocalCluster, bootstrap: str) -> dict[str, Any]:
 
     async def listen() -> None:
         async for event in source.follow():
-            events.append(event)
+            events.append(event)  # noqa: PERF401 - all at once it never ends
 
     listening = asyncio.create_task(listen())
     while time.monotonic() - began < SECONDS:

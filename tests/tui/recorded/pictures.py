@@ -9,7 +9,7 @@ from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.recorded import RecordedSource
 
-RECORDED = Path(__file__).parent / "recorded" / "cluster.json"
+RECORDED = Path(__file__).parent / "cluster.json"
 CALLS: dict[str, Any] = {}
 """By function name: what `source.kafka(function)` gives."""
 
@@ -29,4 +29,6 @@ def recorded_source(**more: Any) -> RecordedSource:
 def recorded_app(*, empty: bool = False, source: RecordedSource | None = None, **settings: Any) -> YakApp:
     """The app, its clock standing still a moment after the last event. `empty`: of a cluster that has not answered yet."""
     made = source or (RecordedSource({}, []) if empty else recorded_source())
-    return YakApp(made, UiSettings(**{"context": "local", **settings}), now_ms=lambda: int(_read()["now_ms"]))
+    app = YakApp(made, UiSettings(**{"context": "local", **settings}), now_ms=lambda: int(_read()["now_ms"]))
+    app.animation_level = "none"  # what flashes for a moment is another picture each time
+    return app
