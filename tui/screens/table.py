@@ -29,6 +29,7 @@ SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("spark", "Spark", "spark:SparkScreen", "9"),
+    Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}
