@@ -1,6 +1,7 @@
 """What `yak ui` starts: the app on a cluster, in this terminal, in lines, or tried out without one."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -48,7 +49,8 @@ def run_app(
 
 def require_terminal() -> None:
     """Raises UsageError `no-terminal`."""
-    if not sys.stdout.isatty():
+    is_tab = "TEXTUAL_DRIVER" in os.environ  # `yak ui --web` draws to a pipe, and says so by this
+    if not sys.stdout.isatty() and not is_tab:
         raise UsageError(
             "no-terminal",
             "yak ui needs a terminal",

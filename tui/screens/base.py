@@ -168,6 +168,10 @@ class YakScreen(Screen[None]):
             return True
         return False
 
+    def hold(self) -> bool:
+        """Space, where a screen has something of its own to pause. False when it has not, and drawing is stopped."""
+        return False
+
     def panels(self) -> Iterator[Widget]:
         """What Tab and the jump letters go to."""
         for widget in self.focus_chain:

@@ -27,6 +27,9 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("messages", "Messages", "messages:MessagesScreen", "3", ("m", "tail", "browse")),
+    Entry("producer", "Producer", "producer:ProducerScreen", "4", ("produce", "send")),
+    Entry("consumer", "Consumer", "consumer:ConsumerScreen", "5", ("consume", "c")),
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("spark", "Spark", "spark:SparkScreen", "9"),
     Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
