@@ -231,7 +231,7 @@ def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition
 def _windows(
     g: "Globals", request: Request, admin: "Admin", topics: "list[Topic]", wanted: "Range"
 ) -> "dict[TopicPartition, Window]":
-    from yak.client.consume import check_ranges, resolve_windows, tail_start
+    from yak.client.consume import check_ranges, resolve_windows, tail_starts
 
     partitions = _partitions(request, topics)
     windows = resolve_windows(
@@ -244,16 +244,15 @@ def _windows(
     )
     marks = admin.watermarks(partitions, read_committed=request.read_committed)
     if request.tail:
-        for each in partitions:
-            if marks[each][1] > marks[each][0]:
-                windows[each].start = tail_start(
-                    g.bootstrap_servers,
-                    each,
-                    request.tail,
-                    marks[each],
-                    read_committed=request.read_committed,
-                    timeout_s=g.timeout_ms / 1000,
-                )
+        starts = tail_starts(
+            g.bootstrap_servers,
+            marks,
+            request.tail,
+            read_committed=request.read_committed,
+            timeout_s=g.timeout_ms / 1000,
+        )
+        for each, start in starts.items():
+            windows[each].start = start
     for note in check_ranges(windows, marks):
         g.out.note(note)
     return windows

@@ -1,40 +1,26 @@
-"""Durations, sizes and times as people type them.
+"""Durations, sizes and times as people type them, and numbers as they are printed.
 
-Durations: `250ms 5s 2m 1h 1d`, or a bare number of milliseconds where the caller says so. Sizes: `64KiB 1MB 512`.
-Times: ISO-8601 (UTC unless a zone is given), epoch seconds or milliseconds, `-15m`, `now`. All times are integers in
-milliseconds since the epoch.
+Durations and times are those of `yak.client.times`. Sizes: `64KiB 1MB 512`.
 """
 
 import re
-from datetime import UTC, datetime, tzinfo
 
+from yak.client.times import format_time, parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
 
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_MS_PER = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+__all__ = [
+    "counted",
+    "format_duration",
+    "format_size",
+    "format_time",
+    "group_digits",
+    "parse_duration_ms",
+    "parse_size_bytes",
+    "parse_time_ms",
+]
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_EPOCH_MS_FROM = 100_000_000_000
-"""Epoch numbers from here on are milliseconds: as seconds it would be the year 5138."""
-
-
-def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
-    """Milliseconds of `1m30s`; a bare number is `bare_unit`s, or refused when that is None.
-
-    Raises UsageError (`bad-duration`).
-    """
-    stripped = text.strip().lower()
-    if bare_unit is not None and re.fullmatch(r"\d+(\.\d+)?", stripped):
-        return round(float(stripped) * _MS_PER[bare_unit])
-    parts = _DURATION_PART.findall(stripped)
-    if not parts or "".join(number + unit for number, unit in parts) != stripped:
-        raise UsageError(
-            "bad-duration",
-            f'"{text}" is not a duration',
-            why="a duration is a number with a unit: ms, s, m, h, d or w",
-            try_=("250ms, 5s, 2m, 1h30m",),
-        )
-    return sum(round(float(number) * _MS_PER[unit]) for number, unit in parts)
 
 
 def parse_size_bytes(text: str) -> int:
@@ -50,40 +36,6 @@ def parse_size_bytes(text: str) -> int:
     number, prefix, binary = match.groups()
     base = 1024 if binary else 1000
     return round(float(number) * float(base ** _POWER[prefix.lower()]))
-
-
-def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo = UTC) -> int:
-    """Milliseconds since the epoch. A time without a zone is read in `zone`. Raises UsageError (`bad-time`)."""
-    stripped = text.strip()
-    if stripped.lower() == "now":
-        return now_ms
-    if stripped[:1] in ("-", "+") and not stripped[1:].isdigit():
-        distance_ms = parse_duration_ms(stripped[1:])
-        return now_ms - distance_ms if stripped[0] == "-" else now_ms + distance_ms
-    if re.fullmatch(r"\d+(\.\d+)?", stripped):
-        number = float(stripped)
-        return int(stripped) if number >= _EPOCH_MS_FROM and stripped.isdigit() else round(number * 1000)
-    try:
-        moment = datetime.fromisoformat(stripped)
-    except ValueError:
-        raise UsageError(
-            "bad-time",
-            f'"{text}" is not a time',
-            why="a time is ISO-8601, an epoch in seconds or milliseconds, a distance from now, or now",
-            try_=("2026-11-20T12:00:00Z, 1795867200, -15m, now",),
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone)
-    return round(moment.timestamp() * 1000)
-
-
-def format_time(timestamp_ms: int, zone: tzinfo = UTC) -> str:
-    """ISO-8601 with milliseconds and zone: `2026-11-20T12:03:04.912Z`. Times outside years 1 to 9999 stay numbers."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, tz=zone).replace(microsecond=timestamp_ms % 1000 * 1000)
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def format_duration(duration_ms: float) -> str:

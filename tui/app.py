@@ -74,7 +74,6 @@ class YakApp(App[int]):
         self._last_mode = ""
         self._painted_version = -1
         self._painted_ms = 0
-        self._sampled_ms = 0
         self._is_away = False
         for theme in THEMES:
             self.register_theme(theme)
@@ -85,6 +84,7 @@ class YakApp(App[int]):
         """The first screen, and listening."""
         self.theme = textual_name(self.settings.theme)
         self.set_class(self.settings.is_ascii, "-ascii")
+        self.set_class(self.is_production, "-production")
         if self.settings.keymap:
             self.set_keymap(dict(self.settings.keymap))
         if self.settings.start_with:
@@ -306,8 +306,10 @@ class YakApp(App[int]):
         self._paint()
 
     def action_freeze(self) -> None:
-        """Stop drawing, and go on."""
-        self.is_frozen = not self.is_frozen
+        """Stop what the screen reads, or else drawing; and go on."""
+        screen = self.screen_below()
+        if screen is None or not screen.hold():
+            self.is_frozen = not self.is_frozen
         self._paint()
 
     def action_zoom(self) -> None:
@@ -330,7 +332,7 @@ class YakApp(App[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080"}
+        return {"dim": "#808080", "frame": "#606060"}
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """What the palette lists: what `:` knows, and the actions of this screen."""

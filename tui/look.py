@@ -6,6 +6,7 @@ Meaning is never in a colour alone: every state has a sign and a word, and with 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final, Literal
 
 Zone = Literal["utc", "local", "relative"]
@@ -95,8 +96,8 @@ class Look:
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
 
     def spark(self, values: Sequence[float], width: int) -> str:
-        """The last `width` values as blocks, or, in letters, the last one beside the largest."""
-        shown = list(values)[-width:]
+        """Values as blocks, in `width` cells at most: of more values each cell is the mean of some. In letters: the last one and the largest."""
+        shown = _means(list(values), width)
         if self.is_ascii:
             return f"{short(shown[-1])} max {short(max(shown))}" if shown else ""
         top = max(shown, default=0.0)
@@ -111,6 +112,13 @@ class Look:
         if 0 < share < 1 and width > 1:
             filled = min(max(filled, 1), width - 1)
         return self.sign("full") * filled + self.sign("empty") * (width - filled)
+
+
+def _means(values: list[float], width: int) -> list[float]:
+    if len(values) <= width:
+        return values
+    edges = [len(values) * number // width for number in range(width + 1)]
+    return [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
 
 
 def short(value: float) -> str:

@@ -4,7 +4,7 @@ from yak.tui.look import Look, span
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.state.picture import Picture
 
-COLUMNS = (Column("", 14), Column("", 16, most=200, flex=1))
+COLUMNS = (Column("", 12), Column("", 16, most=200, flex=1))
 
 
 def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
@@ -23,12 +23,12 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
             )
         )
     else:
-        rows.append(_row("topics:", f"{good} leaders", f"all {len(picture.partitions)} partitions have one", True))
+        rows.append(_row("topics:", f"{good} leaders", f"{len(picture.partitions)} of {len(picture.partitions)}", True))
     behind = [each for each in picture.partitions.values() if each.is_under_replicated]
     if behind:
         worst = min(behind, key=lambda each: (len(each.isr), each.name))
         since = "" if worst.since_ms is None else f", {span(now_ms - worst.since_ms)}"
-        words = f"{len(behind)} partitions: {worst.name} has {','.join(map(str, worst.isr)) or 'none'}{since}"
+        words = f"{len(behind)} behind: {worst.name} has {','.join(map(str, worst.isr)) or 'none'}{since}"
         rows.append(_row(f"topics:{worst.name}", f"{warn} in sync", words, False, "warn"))
     else:
         rows.append(_row("topics:", f"{good} in sync", "all replicas", True))

@@ -16,6 +16,7 @@ from yak.tui.state.elections import Elections
 
 RATES_KEPT: Final = 300
 """Samples of the rates, one a second."""
+_SAMPLE_MS: Final = 950
 
 
 @dataclass(slots=True)
@@ -155,6 +156,8 @@ class Picture:
         if kind == "link":
             self._link(event)
             return
+        if kind == "source":
+            return  # the source has something new to show, which is not of the cluster
         self.heard_ms = max(self.heard_ms or 0, event["time_ms"])
         self.lost_since_ms = self.retry_at_ms = None
         teller = self.brokers.get(event.get("node_id", -1))
@@ -275,9 +278,12 @@ class Picture:
         if process is not None:
             broker.memory_bytes, broker.cpu_share = process["memory_bytes"], process["cpu_share"]
             broker.disk_free_bytes, broker.disk_size_bytes = process["disk_free_bytes"], process["disk_size_bytes"]
+        if event["time_ms"] - self._sampled_ms >= _SAMPLE_MS:
+            self._sample(event["time_ms"])
 
-    def sample(self, now_ms: int) -> None:
-        """Once a second: what the brokers said last, together, into the history. Moves `version`."""
+    def _sample(self, now_ms: int) -> None:
+        """Once a second: what the brokers said last, together, into the history."""
+        self._sampled_ms = now_ms
         total = self.rates()
         self.messages_in.append(total.messages_in)
         self.messages_out.append(total.messages_out)
@@ -285,7 +291,6 @@ class Picture:
         self.bytes_out.append(total.bytes_out)
         for partition in self.partitions.values():
             partition.rate_in = _rate(partition.seen_high_watermarks, now_ms)
-        self.version += 1
 
     def rates(self) -> Rates:
         """Of all brokers together."""

@@ -39,12 +39,12 @@ class Line(Widget):
         right = self._segments(self._right)
         right_width = sum(cell_len(each.text) for each in right)
         left = self._segments(self._left)
-        room = max(0, width - 2 - right_width)
+        room = max(0, width - (4 if right else 2) - right_width)
         used = sum(cell_len(each.text) for each in left)
         if used > room:
             left = _shortened(left, room)
             used = sum(cell_len(each.text) for each in left)
-        parts = [Segment(" "), *left, Segment(" " * max(0, room - used)), *right, Segment(" ")]
+        parts = [Segment(" "), *left, Segment(" " * max(0, width - 2 - right_width - used)), *right, Segment(" ")]
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
 
     def _segments(self, cells: Sequence[Cell]) -> list[Segment]:

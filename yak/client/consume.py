@@ -11,7 +11,7 @@ from typing import Any
 
 from yak.client.admin import EARLIEST, LATEST, Admin
 from yak.client.connection import base_config
-from yak.client.errors import from_kafka, name_of
+from yak.client.errors import from_kafka, kafka_exceptions, name_of
 from yak.client.offset_spec import Position, Range
 from yak.client.received import Received
 from yak.ids import Offset, TopicPartition
@@ -122,23 +122,70 @@ class PartitionReader:
                 continue
             # consume() waits until it has the whole batch, so it only takes what is there already.
             for message in (first, *self._consumer.consume(BATCH, 0)):
-                error = message.error()
-                if error is not None:
-                    self._handle(error, message)
+                if not self._take(message):
                     continue
-                partition = TopicPartition(message.topic(), message.partition())
-                if partition not in self._open:
-                    continue
-                offset, stop = message.offset(), self._windows[partition].stop
-                if stop is not None and offset >= stop:
-                    self.finish(partition)
-                    continue
-                self.positions[partition] = offset + 1
-                if stop is not None and offset + 1 >= stop:
-                    self.finish(partition)
                 yield Received.of(message)
                 if not more():
                     return
+
+    def fetch(self, limit: int, wait_s: float) -> list[Any]:
+        """librdkafka's messages, undecoded: as many as are there within `wait_s`, `limit` at most. Raises as `records` does.
+
+        For who looks at few of many: a message that is not decoded costs next to nothing.
+        """
+        return [message for message in self._consumer.consume(limit, wait_s) if self._take(message)]
+
+    def _take(self, message: Any) -> bool:
+        """Whether it is a record of a window; the positions move on."""
+        error = message.error()
+        if error is not None:
+            self._handle(error, message)
+            return False
+        partition = TopicPartition(message.topic(), message.partition())
+        if partition not in self._open:
+            return False
+        offset, stop = message.offset(), self._windows[partition].stop
+        if stop is not None and offset >= stop:
+            self.finish(partition)
+            return False
+        self.positions[partition] = offset + 1
+        if stop is not None and offset + 1 >= stop:
+            self.finish(partition)
+        return True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every window is read."""
+        return not self._open
+
+    def pause(self) -> None:
+        """Ask for nothing more until `resume`; what was fetched ahead is dropped, and fetched again."""
+        self._consumer.pause([self._wire(*each) for each in self._open])
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._consumer.resume([self._wire(*each) for each in self._open])
+
+    def behind(self) -> int | None:
+        """How many offsets of the windows are not read yet, by what the brokers said with the last fetches; None when unknown."""
+        stops = {each: self._windows[each].stop for each in self._open}
+        return offsets_behind(self._consumer, {each: self.positions[each] for each in self._open}, stops)
+
+    def partitions_of(self, topic: str, timeout_s: float) -> list[int]:
+        """The numbers of a topic's partitions now; none when nobody answers, or the topic is gone."""
+        try:
+            found = self._consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+        except kafka_exceptions():
+            return []
+        return [] if found is None or found.error is not None else sorted(found.partitions)
+
+    def add(self, partition: TopicPartition, window: Window) -> None:
+        """Read one more partition."""
+        self._windows[partition] = window
+        self.positions[partition] = window.start
+        if not window.is_empty:
+            self._open.add(partition)
+            self._consumer.incremental_assign([self._wire(*partition, window.start)])
 
     def _handle(self, error: Any, message: Any) -> None:
         name = name_of(error)
@@ -166,6 +213,27 @@ class PartitionReader:
     def close(self) -> None:
         """Leave; nothing is committed."""
         self._consumer.close()
+
+
+def offsets_behind(
+    consumer: Any, positions: Mapping[TopicPartition, Offset], stops: Mapping[TopicPartition, Offset | None]
+) -> int | None:
+    """From positions to the stops, or to the high watermarks that came with the last fetches; None when one is not known yet."""
+    from confluent_kafka import TopicPartition as Wire
+
+    total = 0
+    for each, position in positions.items():
+        end = stops.get(each)
+        if end is None:
+            try:
+                marks = consumer.get_watermark_offsets(Wire(*each), cached=True)
+            except kafka_exceptions():
+                return None
+            if marks is None or marks[1] < 0:
+                return None
+            end = marks[1]
+        total += max(0, end - position)
+    return total
 
 
 def _out_of_range(where: str, error: Any) -> Exception:
@@ -202,26 +270,61 @@ def tail_start(
     timeout_s: float = 10.0,
     extra: dict[str, Any] | None = None,
 ) -> Offset:
-    """The offset from which `count` records follow up to the end.
+    """The offset from which `count` records follow up to the end; see `tail_starts`."""
+    found = tail_starts(
+        servers, {partition: marks}, count, read_committed=read_committed, timeout_s=timeout_s, extra=extra
+    )
+    return found[partition]
+
+
+def tail_starts(
+    servers: str,
+    marks: Mapping[TopicPartition, tuple[Offset, Offset]],
+    count: int,
+    *,
+    read_committed: bool = False,
+    timeout_s: float = 10.0,
+    extra: dict[str, Any] | None = None,
+) -> dict[TopicPartition, Offset]:
+    """The offset in each partition from which `count` records follow up to its end; `marks` are the log's start and end.
 
     End minus count is right only without gaps, so it is tried, counted, and doubled until enough are found.
     """
-    low, high = marks
+    starts = {each: high for each, (low, high) in marks.items() if high <= low or count <= 0}
+    waiting = [each for each in marks if each not in starts]
     span = count
     deadline = time.monotonic() + timeout_s
-    while True:
-        start = max(low, high - span)
-        reader = PartitionReader(servers, {partition: Window(start, high)}, read_committed=read_committed, extra=extra)
-        try:
-            found = reader.records(more=lambda: time.monotonic() < deadline)
-            offsets = [record.offset for record in found if record is not None]
-        finally:
-            reader.close()
-        if len(offsets) >= count:
-            return offsets[-count]
-        if start == low or time.monotonic() >= deadline:
-            return start
+    while waiting:
+        windows = {each: Window(max(marks[each][0], marks[each][1] - span), marks[each][1]) for each in waiting}
+        offsets = _offsets_in(servers, windows, deadline, read_committed=read_committed, extra=extra)
+        is_late = time.monotonic() >= deadline
+        for each in waiting:
+            if len(offsets[each]) >= count:
+                starts[each] = offsets[each][-count]
+            elif windows[each].start == marks[each][0] or is_late:
+                starts[each] = windows[each].start
+        waiting = [each for each in waiting if each not in starts]
         span *= 2
+    return starts
+
+
+def _offsets_in(
+    servers: str,
+    windows: Mapping[TopicPartition, Window],
+    deadline: float,
+    *,
+    read_committed: bool,
+    extra: dict[str, Any] | None,
+) -> dict[TopicPartition, list[Offset]]:
+    found: dict[TopicPartition, list[Offset]] = {each: [] for each in windows}
+    reader = PartitionReader(servers, windows, read_committed=read_committed, extra=extra)
+    try:
+        while not reader.is_done and time.monotonic() < deadline:
+            for message in reader.fetch(BATCH, POLL_S):
+                found[TopicPartition(message.topic(), message.partition())].append(message.offset())
+    finally:
+        reader.close()
+    return found
 
 
 __all__ = [
@@ -230,6 +333,8 @@ __all__ = [
     "PartitionReader",
     "Window",
     "check_ranges",
+    "offsets_behind",
     "resolve_windows",
     "tail_start",
+    "tail_starts",
 ]

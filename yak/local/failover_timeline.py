@@ -47,7 +47,8 @@ class Timeline:
             ("elected", self.elected_ms),
             ("first acknowledged write", self.first_ack_ms),
         )
-        return sorted(((name, at) for name, at in named if at is not None), key=lambda step: round(step[1]))
+        # by what people are shown, which is rounded to tenths and then to milliseconds: 50.52 is 50
+        return sorted(((name, at) for name, at in named if at is not None), key=lambda step: round(round(step[1], 1)))
 
 
 def tenths(milliseconds: float | None) -> float | None:

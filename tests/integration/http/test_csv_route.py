@@ -1,12 +1,16 @@
 """POST /topics/{name}/csv on real brokers: good files, broken ones, large ones, and a broker killed in the middle."""
 
 import json
+import random
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 from support.waiting import wait_until
+
+from yak.server.http.csv_rows import ENCODINGS
 
 
 @pytest.fixture
@@ -119,6 +123,34 @@ def test_a_form_and_a_topic_that_cannot_be_are_refused(cluster, topic):
     assert (form.status_code, form.json()["error"]) == (415, "not-csv")
     assert upload(cluster, "a b", b"a\n1\n").json()["error"] == "invalid-topic-exception"
     assert upload(cluster, "__consumer_offsets", b"a\n1\n").status_code == 400
+
+
+EDGES = {
+    "nothing": (b"", "no-header"),
+    "an odd byte": (b"\x81", None),
+    "a mark of UTF-16": (b"\xff\xfe", None),
+    "a mark of UTF-16 and an odd byte": (b"\xff\xfe\x00", None),
+    "a mark of UTF-8": (b"\xef\xbb\xbf", None),
+    "UTF-8": (b"id,name\n1,tea\n", None),
+    "random bytes": (random.Random(7).randbytes(5000), None),
+    "random bytes behind a mark": (b"\xff\xfe" + random.Random(8).randbytes(5000), None),
+}
+"""Bodies, and their error where that is the same in all encodings."""
+
+
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+def test_whatever_the_bytes_an_upload_is_written_or_a_mistake_of_the_caller(cluster, topic, encoding):
+    for what, (data, error) in EDGES.items():
+        for accept in ("*/*", "application/x-ndjson"):
+            found = upload(cluster, topic, data, headers={"accept": accept}, encoding=encoding)
+            assert found.status_code in (200, 400), f"{what}: {found.text}"
+            last = json.loads(found.text.splitlines()[-1])
+            assert last.get("error") != "internal-error", f"{what}: {found.text}"
+            assert error is None or last.get("error") == error, f"{what}: {found.text}"
+    plain = upload(cluster, topic, b"id,name\n1,tea\n", encoding="utf-16")
+    assert (plain.status_code, plain.json()["error"]) == (400, "no-byte-order")
+    for node in (1, 2, 3):
+        assert " ERROR " not in Path(cluster.local.log_path(f"node-{node}")).read_text()
 
 
 def slow_file(rows, pause_seconds):

@@ -1,30 +1,38 @@
 """Every curl line of docs/http.md, in the page's order, on a real cluster: what the page shows as an answer is one, and what it
 shows as an error is that error."""
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "http.md"
 SHOWN = "http://127.0.0.1:8080"
-STREAM_SECONDS = "2"
 CSV = "id,name,price\n1,tea,3\n2,cup,5\n3,pot\n"
 ERROR = re.compile(r'^\{"error(?:_code)?":\s*"?([a-z0-9-]+)"?')
+METRIC = re.compile(r"yak_\w+|# EOF")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One command and the first line that the page shows below it."""
+    """One command and the lines that the page shows below it."""
 
     command: str
-    shown: str
+    below: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        """The first of them."""
+        return self.below[0] if self.below else ""
 
     @property
     def is_stream(self) -> bool:
@@ -37,6 +45,11 @@ class Line:
         found = ERROR.match(self.shown)
         return None if found is None else found[1]
 
+    @property
+    def metrics(self) -> set[str]:
+        """The metrics that the page shows, which come from whichever broker has them."""
+        return {found[0] for row in self.below if (found := METRIC.match(row))} if "/metrics" in self.command else set()
+
 
 def lines_of(text: str) -> list[Line]:
     """The commands of the page's code blocks."""
@@ -46,9 +59,15 @@ def lines_of(text: str) -> list[Line]:
         for place, row in enumerate(rows):
             command = row.removeprefix("$ ")
             if command.startswith("curl "):
-                below = next((each for each in rows[place + 1 :] if each.strip()), "")
-                found.append(Line(command, below))
+                below = takewhile(lambda each: not each.removeprefix("$ ").startswith("curl "), rows[place + 1 :])
+                found.append(Line(command, tuple(each for each in below if each.strip())))
     return found
+
+
+def test_the_page_shows_metrics_as_answers():
+    shown = [line.metrics for line in lines_of(PAGE.read_text()) if "/metrics" in line.command]
+    assert shown
+    assert all(shown), "a line that asks for metrics shows none"
 
 
 def test_the_page_has_a_line_for_every_route():
@@ -71,18 +90,50 @@ def test_the_lines_of_the_page_do_what_it_says(cluster, tmp_path):
     _make_a_group(cluster.bootstrap)
     wrong = []
     for line in lines_of(PAGE.read_text()):
+        if line.metrics:
+            wrong += _metrics_not_told(cluster, line)
+            continue
         command = line.command.replace(SHOWN, cluster.url(1)).replace("/dev/null", "out.txt")
-        if line.is_stream:
-            command = f"timeout {STREAM_SECONDS} {command}"
-        ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        answer = ran.stdout.strip()
-        found = ERROR.match(answer)
-        is_right = (None if found is None else found[1]) == line.error and (line.is_stream or ran.returncode == 0)
-        if not is_right or (line.is_stream and not answer):
-            wrong.append(f"{line.command}\n  page:  {line.shown[:200]}\n  found: {answer[:300]} {ran.stderr[-200:]}")
+        answer = _beginning_of(command) if line.is_stream else _answer_of(command, tmp_path)
+        found = None if answer is None else ERROR.match(answer)
+        if answer is None or (None if found is None else found[1]) != line.error or (line.is_stream and not answer):
+            wrong.append(f"{line.command}\n  page:  {line.shown[:200]}\n  found: {answer and answer[:300]}")
         elif answer.startswith("{") and "|" not in command:
             json.loads(answer)
     assert wrong == [], "\n".join(wrong)
+
+
+def _answer_of(command: str, folder: Path) -> str | None:
+    """What a command printed; None when it failed."""
+    ran = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60)
+    return ran.stdout.strip() if ran.returncode == 0 else None
+
+
+def _beginning_of(command: str) -> str:
+    """The first line of a stream, which is ended then."""
+    with subprocess.Popen(["bash", "-c", f"exec {command}"], stdout=subprocess.PIPE, text=True) as stream:
+        assert stream.stdout is not None
+        try:
+            return stream.stdout.readline().strip()
+        finally:
+            stream.kill()
+
+
+def _metrics_not_told(cluster, line: Line) -> list[str]:
+    """What no broker answers, though the page shows it; a group's lag is told by its coordinator alone."""
+
+    def missing() -> list[str]:
+        told = ""
+        # the page has stopped one of them just before, which may be on its way out
+        for address in [each.http_address for each in cluster.local.status().brokers if each.http_address is not None]:
+            command = ["bash", "-c", line.command.replace(SHOWN, address)]
+            told += subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        return sorted(line.metrics - {found[0] for row in told.splitlines() if (found := METRIC.match(row))})
+
+    # a new coordinator, after one that the page has stopped, tells of a group once it has read it
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not missing(), "all metrics of the page", seconds=10)
+    return [f"{line.command}\n  page:  {name}, which no broker has" for name in missing()]
 
 
 def _make_a_group(bootstrap: str) -> None:

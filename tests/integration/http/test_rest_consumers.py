@@ -201,7 +201,7 @@ def test_an_instance_full_of_records_that_nobody_reads_gives_partitions_away(clu
     idle = RestConsumer(cluster, 1, group, format="json", **{"auto.commit.enable": "false"})
     idle.did("POST", "/subscription", {"topics": [topic]})
     wait_until(lambda: len(idle.assigned()) == 4, "all partitions")
-    time.sleep(3)  # it takes what it has room for
+    time.sleep(1)  # it takes what it has room for
     other = RestConsumer(cluster, 2, group, format="json", **{"auto.commit.enable": "false"})
     other.did("POST", "/subscription", {"topics": [topic]})
     wait_until(lambda: len(idle.assigned()) == len(other.assigned()) == 2, "two partitions each", 20.0)
@@ -297,14 +297,15 @@ def test_answers_stay_within_max_bytes_and_wait_for_min_bytes(cluster, topic, ne
 def test_what_a_client_does_not_wait_for_is_given_to_its_next_read(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json", **{"fetch.min.bytes": 1_000_000})
     one.did("POST", "/subscription", {"topics": [topic]})
+    wait_until(lambda: len(one.assigned()) == 4, "all partitions")
     produce(cluster, topic, numbers(0, 12))
     with pytest.raises(httpx.ReadTimeout):
-        one.ask("GET", "/records", params={"timeout": 60_000}, headers={"accept": JSON}, timeout=3.0)
+        one.ask("GET", "/records", params={"timeout": 60_000}, headers={"accept": JSON}, timeout=1.0)
     # The read that nobody waits for ends by itself.
     wait_until(lambda: one.ask("GET", "/records", params={"timeout": 1}).status_code == 200, "its turn", 5.0)
     one.did("POST", "/positions/beginning", {"partitions": [{"topic": topic, "partition": n} for n in range(4)]})
     with pytest.raises(httpx.ReadTimeout):
-        one.ask("GET", "/records", params={"timeout": 60_000}, headers={"accept": JSON}, timeout=3.0)
+        one.ask("GET", "/records", params={"timeout": 60_000}, headers={"accept": JSON}, timeout=1.0)
     answers: list[httpx.Response] = []
 
     def given() -> list[int]:

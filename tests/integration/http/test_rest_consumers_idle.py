@@ -95,7 +95,7 @@ def test_an_instance_that_nobody_uses_is_closed_and_leaves_its_group(cluster, to
 
 
 async def _idle(cluster, topic: str, group: str) -> None:
-    async with serving(cluster, consumer_idle_ms_max=3_000) as routes:
+    async with serving(cluster, consumer_idle_ms_max=1_500) as routes:
         used, idle = await routes.make(group, name="used"), await routes.make(group, name="idle")
         for uri in (used, idle):
             await routes.subscribe(uri, topic)
@@ -120,7 +120,7 @@ async def _idle(cluster, topic: str, group: str) -> None:
 
         await until(other_has_all, "both partitions")
         # A long poll is no idleness.
-        assert (await routes.client.get(f"{used}/records", params={"timeout": 5_000})).json() == []
+        assert (await routes.client.get(f"{used}/records", params={"timeout": 2_500})).json() == []
         assert (await routes.client.get(f"{used}/subscription")).status_code == 200
 
 

@@ -77,6 +77,8 @@ def test_steps_are_in_the_order_in_which_they_happened():
 def test_what_falls_into_one_millisecond_is_in_the_order_of_its_causes():
     timeline = Timeline(detected_ms=43.4, fenced_ms=43.0, controller_ms=43.1, elected_ms=50.0)
     assert [name for name, _ in timeline.steps()] == ["detected", "fenced", "controller's office taken", "elected"]
+    timeline = Timeline(detected_ms=50.52, fenced_ms=50.0, first_ack_ms=60.0)  # shown as 50.5, and as 50
+    assert [name for name, _ in timeline.steps()] == ["detected", "fenced", "first acknowledged write"]
 
 
 def test_the_earliest_log_line_about_that_broker_is_the_detection():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.client.connection import base_config
-from yak.client.consume import BATCH, POLL_S, Window
+from yak.client.consume import BATCH, POLL_S, Window, offsets_behind
 from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of
 from yak.client.groups.starting import Started, start_of
 from yak.client.received import Received
@@ -80,6 +80,7 @@ class GroupReader:
         until_ms: int | None = None,
         read_committed: bool = False,
         verbose: int = 0,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Wire
@@ -98,6 +99,7 @@ class GroupReader:
                 "fetch.queue.backoff.ms": 10,
                 "allow.auto.create.topics": False,
             }
+            | dict(extra or {})
         )
         self.group = group
         self._wire = Wire
@@ -112,6 +114,7 @@ class GroupReader:
         self._commit_at = time.monotonic()
         self._may_commit = every is not None
         self._failure: BaseException | None = None
+        self._is_paused = False
         self._consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -137,24 +140,79 @@ class GroupReader:
             batch = (first, *self._consumer.consume(BATCH, 0))
             self._raise_failure()
             for message in batch:
-                if message.error() is not None:
-                    self._handle(message.error(), message)
-                    continue
-                partition = TopicPartition(message.topic(), message.partition())
-                if not self._is_wanted(partition, message.offset()):
+                if not self._is_record(message):
                     continue
                 record = Received.of(message)
-                if self._until_ms is not None and record.timestamp_ms >= self._until_ms:
-                    self._windows[partition].stop = record.offset
-                    self._rest_if_done(partition)
+                if self._is_too_late(message, record.timestamp_ms):
                     continue
                 yield record
-                self._next[partition] = message.offset() + 1
-                self._since += 1
-                self._rest_if_done(partition)
+                self._took(message)
                 if not more():
                     return
                 self._commit_if_due()
+
+    def fetch(self, limit: int, wait_s: float) -> list[Any]:
+        """librdkafka's messages, undecoded: as many as are there within `wait_s`, `limit` at most. They count as done.
+
+        For who looks at few of many, and commits by `commit_now`. Raises as `records` does.
+        """
+        found = self._consumer.consume(limit, wait_s)
+        self._raise_failure()
+        taken = []
+        for message in found:
+            if self._is_record(message) and not self._is_too_late(message, message.timestamp()[1]):
+                self._took(message)
+                taken.append(message)
+        self._commit_if_due()
+        return taken
+
+    def _is_record(self, message: Any) -> bool:
+        """Whether it is a record that is to be read, and no event."""
+        if message.error() is not None:
+            self._handle(message.error(), message)
+            return False
+        return self._is_wanted(TopicPartition(message.topic(), message.partition()), message.offset())
+
+    def _is_too_late(self, message: Any, timestamp_ms: int) -> bool:
+        """Whether it is of `until_ms` or later, which ends its partition."""
+        if self._until_ms is None or timestamp_ms < self._until_ms:
+            return False
+        partition = TopicPartition(message.topic(), message.partition())
+        self._windows[partition].stop = message.offset()
+        self._rest_if_done(partition)
+        return True
+
+    def _took(self, message: Any) -> None:
+        partition = TopicPartition(message.topic(), message.partition())
+        self._next[partition] = message.offset() + 1
+        self._since += 1
+        self._rest_if_done(partition)
+
+    @property
+    def assigned(self) -> tuple[TopicPartition, ...]:
+        """What this member reads now, in order; nothing while it joins."""
+        return tuple(sorted(self._assigned or ()))
+
+    def pause(self) -> None:
+        """Give nothing until `resume`, and stay in the group: `fetch` must still be called."""
+        self._is_paused = True
+        self._consumer.pause([self._wire(*each) for each in self.assigned])
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._is_paused = False
+        self._consumer.resume([self._wire(*each) for each in self.assigned if not self._has_come_to_stop(each)])
+
+    def behind(self) -> int | None:
+        """How many offsets of what it is assigned are not read yet, by what came with the last fetches; None when unknown."""
+        if self._assigned is None:
+            return None
+        stops = {each: self._windows[each].stop for each in self.assigned}
+        return offsets_behind(self._consumer, {each: self._next[each] for each in self.assigned}, stops)
+
+    def commit_now(self) -> str:
+        """Commit what was given out so far, whatever `every` says; why it was not done, if trying again will help. Raises YakError."""
+        return self._commit()
 
     def _is_wanted(self, partition: TopicPartition, offset: Offset) -> bool:
         """Whether it is ours, not read yet, and before the stop; one that the group took away is another member's now."""
@@ -213,6 +271,8 @@ class GroupReader:
         consumer.assign(
             [self._wire(*each.partition, each.offset) for each in started if not self._has_come_to_stop(each.partition)]
         )
+        if self._is_paused:
+            self.pause()
         self._commit_at = time.monotonic()
         self._tell(started)
 

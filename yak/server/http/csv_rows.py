@@ -82,14 +82,14 @@ class CsvRows:
             if self._is_skipping:
                 self._is_skipping = False
             elif len(line) > self._row_chars_max:
-                yield self._too_long(self._line)
+                yield from self._too_long(self._line)
             else:
                 yield from self._take(self._line, line)
         if self._is_skipping:
             self._tail = ""
         elif len(self._tail) > self._row_chars_max:
             self._is_skipping, self._tail = True, ""
-            yield self._too_long(self._line + 1)
+            yield from self._too_long(self._line + 1)
         if is_last:
             while self._open:
                 yield from self._give_up()
@@ -131,8 +131,11 @@ class CsvRows:
         except csv.Error as error:
             return CsvRow(number, [], f"it is not CSV: {error}")
 
-    def _too_long(self, number: int) -> CsvRow:
-        return CsvRow(number, [], f"it has more than {self._row_chars_max} characters")
+    def _too_long(self, number: int) -> Iterator[CsvRow]:
+        """A line that is left out; a row that is open would go on behind it without it, so that one is none either."""
+        while self._open:
+            yield from self._give_up()
+        yield CsvRow(number, [], f"it has more than {self._row_chars_max} characters")
 
 
 def ends_open(line: str, delimiter: str, *, is_open: bool) -> bool:

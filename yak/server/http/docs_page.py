@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
@@ -11,7 +12,7 @@ from yak.server.http.curl_lines import curl_line
 from yak.server.http.docs_style import STYLE
 from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, operation_id, shown_path, tags_of
 from yak.server.http.route import Answer, Body, Parameter, Route, Schema
-from yak.server.http.schema_words import fields, type_words
+from yak.server.http.schema_words import fields, forms_of, type_words
 from yak.version import __version__
 
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -24,6 +25,7 @@ _WHO: Final = {
     "admin": "token; without one, this machine only",
 }
 
+_CODE: Final = re.compile("`([^`]+)`")
 _MADE_OF: Final = (
     'This page is made of the same table as <a href="/openapi.json">/openapi.json</a> and the routes themselves.'
 )
@@ -59,8 +61,7 @@ def _contents(sections: Sequence[tuple[str, Sequence[Route]]]) -> str:
     parts = ['<nav aria-label="Routes"><strong>YAK over HTTP</strong>']
     for tag, routes in sections:
         rows = "".join(
-            f'<li>{_method(route.method)}<a href="#{operation_id(route)}">{escape(shown_path(route.path))}</a></li>'
-            for route in routes
+            f'<li>{_method(route.method)}<a href="#{operation_id(route)}">{_path(route)}</a></li>' for route in routes
         )
         parts.append(f"<h2>{escape(tag)}</h2><ul>{rows}</ul>")
     parts.append('<h2>All</h2><ul><li><a href="#errors">Errors</a></li></ul></nav>')
@@ -80,11 +81,11 @@ def _article(route: Route, address: str) -> str:
     who = f'<span class="who">{_WHO[route.guard]}</span>' if route.guard in _WHO else ""
     parts = [
         f'<article id="{operation_id(route)}">',
-        f"<h3>{_method(route.method)}<code>{escape(shown_path(route.path))}</code>{who}</h3>",
-        f"<p>{escape(_sentence(route.summary))}</p>",
+        f"<h3>{_method(route.method)}<code>{_path(route)}</code>{who}</h3>",
+        f"<p>{_words(_sentence(route.summary))}</p>",
     ]
     if route.description:
-        parts.append(f'<p class="soft">{escape(_sentence(route.description))}</p>')
+        parts.append(f'<p class="soft">{_words(_sentence(route.description))}</p>')
     parts.append(f'<pre class="curl">{escape(curl_line(route, address))}</pre>')
     if route.parameters:
         parts.append(_parameters(route.parameters))
@@ -113,15 +114,19 @@ def _body(body: Body) -> str:
 
 def _answer(status: int, answer: Answer) -> str:
     kind = "" if "json" in answer.media_type else f' <span class="soft">{escape(answer.media_type)}</span>'
-    line = f"<strong>{status}</strong> {escape(answer.summary)}{kind}"
+    line = f"<strong>{status}</strong> {_words(answer.summary)}{kind}"
     if answer.schema is None or not list(fields(answer.schema)):
         return f"<p>{line}</p>"
     return f"<details>\n<summary>{line}</summary>\n{_schema(answer.schema)}\n</details>"
 
 
 def _schema(schema: Schema) -> str:
+    return "\n".join(_form(form, "or " if place else "") for place, form in enumerate(forms_of(schema)))
+
+
+def _form(schema: Schema, before: str) -> str:
     rows = "".join(_row(each.depth, each.name, each.words, each.is_required, each.summary) for each in fields(schema))
-    words = f'<p class="soft">{escape(type_words(schema))}</p>'
+    words = f'<p class="soft{" form" if before else ""}">{before}{escape(type_words(schema))}</p>'
     return words + (f"\n{_table(rows)}" if rows else "")
 
 
@@ -146,12 +151,22 @@ def _row(depth: int, name: str, words: str, is_required: bool, summary: str, whe
     place = f"<td>{where}</td>" if where else ""
     return (
         f"<tr><td{level}><code>{escape(name)}</code>{must}</td>{place}"
-        f"<td>{escape(words)}</td><td>{escape(summary)}</td></tr>"
+        f"<td>{escape(words)}</td><td>{_words(summary)}</td></tr>"
     )
 
 
 def _method(method: str) -> str:
     return f'<span class="m {method.lower()}">{escape(method)}</span>'
+
+
+def _path(route: Route) -> str:
+    """A path that a narrow column breaks between its words only."""
+    return escape(shown_path(route.path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
+
+
+def _words(text: str) -> str:
+    """A text in which `this` is code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _sentence(text: str) -> str:

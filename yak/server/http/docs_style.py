@@ -18,24 +18,25 @@ border-right:1px solid var(--line);font-size:.875rem}
 nav h2{font-size:.75rem;letter-spacing:.06em;text-transform:uppercase;color:var(--soft);margin:1.2rem 0 .3rem;border:0;
 padding:0}
 nav ul{list-style:none;margin:0;padding:0}nav li{margin:.15rem 0;display:flex;gap:.5rem;align-items:baseline}
-nav a{overflow-wrap:anywhere;color:inherit}
+nav a{overflow-wrap:break-word;min-width:0;color:inherit}
 main{flex:1;min-width:0;padding:1.5rem 2rem 4rem}
 h1{font-size:1.7rem;line-height:1.2;margin:.2rem 0 .5rem}
 h2{font-size:1.25rem;margin:2.6rem 0 .3rem;padding-bottom:.3rem;border-bottom:1px solid var(--line)}
 h3{font-size:1rem;font-weight:600;margin:0;display:flex;gap:.6rem;align-items:baseline;flex-wrap:wrap}
 h4{font-size:.8rem;color:var(--soft);font-weight:600;margin:1rem 0 .25rem}
 p{margin:.4rem 0;max-width:46rem}.soft{color:var(--soft)}
+p code{white-space:nowrap}
 code,pre{font:.875em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-h3 code{font-size:.95rem;overflow-wrap:anywhere}
+h3 code{font-size:.95rem;overflow-wrap:break-word;min-width:0}
 pre{background:var(--shade);border:1px solid var(--line);border-radius:6px;margin:.3rem 0;padding:.55rem .75rem;
 overflow-x:auto;white-space:pre}
-pre.curl{user-select:all;-webkit-user-select:all}
+pre.curl{user-select:all;-webkit-user-select:all;white-space:pre-wrap;overflow-wrap:break-word}
 article{border:1px solid var(--line);border-radius:8px;padding:.9rem 1.1rem 1.1rem;margin:1rem 0}
 article:target{border-color:var(--link)}
-.m{font:600 .75rem/1.6 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;color:var(--put);flex:none;min-width:3.4em}
+.m{font:600 .75rem/1.6 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;color:var(--put);flex:none;min-width:4em}
 .get{color:var(--get)}.post{color:var(--post)}.delete{color:var(--delete)}
 .who{font-size:.8rem;color:var(--soft);border:1px solid var(--line);border-radius:1em;padding:0 .6em}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto}.form{margin-top:.8rem}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th{text-align:left;font-weight:600;color:var(--soft);font-size:.8rem}
 th,td{padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}

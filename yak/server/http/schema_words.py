@@ -1,7 +1,7 @@
 """JSON schemas in words, for people who read /docs."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from yak.server.http.route import Schema
@@ -23,7 +23,7 @@ class Field(NamedTuple):
 
 def fields(schema: Schema, depth: int = 0) -> Iterator[Field]:
     """The fields of an object, of a list of objects, or of each of several forms, each before what is within it."""
-    for form in schema.get("oneOf") or schema.get("anyOf") or ():
+    for form in _forms(schema):
         yield from fields(form, depth)
     if isinstance(schema.get("items"), Mapping):
         yield from fields(schema["items"], depth)
@@ -35,22 +35,34 @@ def fields(schema: Schema, depth: int = 0) -> Iterator[Field]:
             yield from fields(inner, depth + 1)
 
 
+def forms_of(schema: Schema) -> Sequence[Schema]:
+    """What it may be, each to be told by itself: several kinds of objects or lists; else the schema alone."""
+    forms = [form for form in _forms(schema) if next(fields(form), None) is not None]
+    return forms if len(forms) > 1 else [schema]
+
+
+def _forms(schema: Schema) -> Sequence[Schema]:
+    """Its alternatives; those of a schema that says its type already only say which fields go together."""
+    return () if "type" in schema else schema.get("oneOf") or schema.get("anyOf") or ()
+
+
 def type_words(schema: Schema) -> str:
     """`whole number, 0 to 2147483647`; `one of ok, unhealthy`; `list of objects`."""
-    forms = schema.get("oneOf") or schema.get("anyOf")
+    forms = _forms(schema)
     if forms:
         return " or ".join(dict.fromkeys(type_words(form) for form in forms))
     if "const" in schema:
         return _value(schema["const"])
     if "enum" in schema:
         values = schema["enum"]
+        values = list({_value(each): each for each in values}.values())
         shown = ", ".join(map(_value, values[:_VALUES_MAX])) + (", …" if len(values) > _VALUES_MAX else "")
         return shown if len(values) == 1 else f"one of {shown}"
     kinds = schema.get("type", ())
     names = [kinds] if isinstance(kinds, str) else list(kinds)
     words = " or ".join(_kind_words(name, schema) for name in names) or "any JSON"
     bounds = _bounds(schema)
-    default = f", else {_value(schema['default'])}" if "default" in schema else ""
+    default = f", else {_default(schema['default'])}" if "default" in schema else ""
     return words + (f", {bounds}" if bounds else "") + default
 
 
@@ -62,7 +74,7 @@ def sample(schema: Schema) -> Any:
     for key in ("examples", "enum"):
         if schema.get(key):
             return schema[key][0]
-    forms = schema.get("oneOf") or schema.get("anyOf")
+    forms = _forms(schema)
     if forms:
         return sample(forms[0])
     kind = schema.get("type")
@@ -94,7 +106,12 @@ def _bounds(schema: Schema) -> str:
     if longest is not None:
         return f"at most {longest} characters"
     most = schema.get("maxItems")
-    return f"at most {most}" if most is not None else ""
+    return f"at most {most} of them" if most is not None else ""
+
+
+def _default(value: Any) -> str:
+    """With quotes where it would be taken for part of the sentence."""
+    return json.dumps(value) if isinstance(value, str) and not any(map(str.isalnum, value)) else _value(value)
 
 
 def _value(value: Any) -> str:

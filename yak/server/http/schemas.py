@@ -17,6 +17,18 @@ TOPIC_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249,
 PARTITION: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
 
 
+def or_null(schema: Schema) -> Schema:
+    """The same of a field that need not be there: null is as good as absent."""
+    kinds = {"type": [schema["type"], "null"]} if isinstance(schema.get("type"), str) else {}
+    values = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, **kinds, **values}
+
+
+def given(*names: str) -> list[Schema]:
+    """A form for each of these: that field is there, and not null. For `oneOf` and `anyOf`."""
+    return [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in names]
+
+
 def listing(items: Schema) -> Schema:
     """A list."""
     return {"type": "array", "items": items}

@@ -348,3 +348,78 @@ def test_only_errors_that_do_not_pass_end_the_reading(code, ends):
             bench.run()
     else:
         assert bench.run() == [(0, 0)]
+
+
+# -- in batches, for who looks at few of many -----------------------------------------------------------------------------
+
+
+class BatchConsumer(FakeConsumer):
+    """Plays its script by `consume` alone."""
+
+    def consume(self, count, _timeout):
+        if not self.script:
+            return []
+        found = self.script.pop(0)
+        if callable(found):
+            found(self)
+            return []
+        assert len(found) <= count
+        return found
+
+    def resume(self, wires):
+        self.events.append(("resume", [each.partition for each in wires]))
+
+    def get_watermark_offsets(self, wire, cached):
+        assert cached
+        return (0, 10) if wire.partition == 0 else self.ones_marks
+
+    ones_marks = (0, -1001)
+
+
+@pytest.fixture
+def in_batches(monkeypatch):
+    monkeypatch.setattr("confluent_kafka.Consumer", BatchConsumer)
+
+
+def test_a_batch_counts_as_done_and_is_committed_when_it_is_said(in_batches):
+    bench = Bench([assign(ZERO), [Message(0), Message(1, error=EOF), Message(1), Message(0)]], every=None)
+    assert bench.reader.fetch(10, 0) == []
+    assert [each.offset() for each in bench.reader.fetch(10, 0)] == [0, 1]
+    assert bench.commits == []
+    assert bench.reader.commit_now() == ""
+    assert bench.commits == [{0: 2}]
+
+
+def test_a_batch_has_nothing_of_a_partition_that_was_taken_away(in_batches):
+    bench = Bench([assign(ZERO), revoke, [Message(0)], assign(ONE), [Message(0), Message(0, 1)]], every=None)
+    batches = [bench.reader.fetch(10, 0) for _ in range(5)]
+    assert [[each.partition() for each in batch] for batch in batches] == [[], [], [], [], [1]]
+    assert bench.reader.assigned == (ONE,)
+
+
+def test_a_batch_ends_at_the_time_it_is_to_end_at(in_batches):
+    script = [assign(ZERO), [Message(0), Message(1, time=5000), Message(2, time=6000)]]
+    bench = Bench(script, every=None, until_ms=5000)
+    bench.reader.fetch(10, 0)
+    assert [each.offset() for each in bench.reader.fetch(10, 0)] == [0]
+    assert ("pause", [0]) in bench.consumer.events
+
+
+def test_a_paused_member_stays_paused_when_it_is_assigned_anew(in_batches):
+    bench = Bench([assign(ZERO), assign(ZERO, ONE)], every=None)
+    bench.reader.fetch(10, 0)
+    bench.reader.pause()
+    bench.reader.fetch(10, 0)
+    assert bench.consumer.events == [("pause", [0]), ("pause", [0, 1])]
+    bench.reader.resume()
+    assert bench.consumer.events[-1] == ("resume", [0, 1])
+
+
+def test_how_far_it_is_behind_is_known_when_all_partitions_were_fetched_from(in_batches):
+    bench = Bench([assign(ZERO, ONE), [Message(0), Message(1)]], every=None)
+    assert bench.reader.behind() is None
+    bench.reader.fetch(10, 0)
+    bench.reader.fetch(10, 0)
+    assert bench.reader.behind() is None
+    bench.consumer.ones_marks = (0, 7)
+    assert bench.reader.behind() == 8 + 7

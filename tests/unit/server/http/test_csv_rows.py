@@ -4,10 +4,11 @@ import csv
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from yak.server.http import csv_rows
+from yak.server.http.bodies import text_of
 from yak.server.http.csv_rows import CsvRow, CsvRows, ends_open
 from yak.server.http.problems import Problem
 
@@ -104,6 +105,47 @@ def test_a_line_ends_open_where_a_csv_reader_would_read_on(line, is_open):
         if not expected:
             return
     assert ends_open(line, ",", is_open=is_open) == expected
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 1000])
+@pytest.mark.parametrize("end", [b'b"\n1,2\n', b""])
+def test_a_row_whose_quotes_hold_a_line_that_is_too_long_is_not_written_without_it(piece_bytes, end):
+    found = read(b'x,"a\n' + b"y" * 50 + b"\n" + end, piece_bytes, row_chars_max=20)
+    assert found[:2] == [
+        CsvRow(1, [], "a quote is opened and not closed"),
+        CsvRow(2, [], "it has more than 20 characters"),
+    ]
+    assert found[2:] == ([CsvRow(3, ['b"']), CsvRow(4, ["1", "2"])] if end else [])
+
+
+pieces = st.binary(max_size=60) | st.lists(
+    st.sampled_from([b",", b'"', b"\r", b"\n", b"\0", b"a", b"\xff", b"\xfe", b"\xd8", b"\xdc", b"\xef\xbb\xbf"]),
+    max_size=40,
+).map(b"".join)
+
+
+@pytest.mark.parametrize("encoding", list(csv_rows.ENCODINGS))
+@given(pieces, st.integers(1, 9), st.sampled_from([",", ";", "\t", "é", "\u2028", " "]), st.sampled_from([5, 1000]))
+@example(b"", 1, ",", 1000)
+@example(b"a", 1, ",", 1000)
+@example(b"\xff\xfe", 1, ",", 1000)
+@example(b"\xfe\xff", 2, ",", 1000)
+@example(b"\xff\xfea", 1, ",", 1000)
+@example(b"\xef\xbb\xbf", 1, ",", 1000)
+@example("a,b\n1,2\n".encode("utf-16-le"), 3, ",", 1000)
+@settings(deadline=None)
+def test_any_bytes_in_any_encoding_are_rows_or_a_problem(encoding, data, piece_bytes, delimiter, row_chars_max):
+    if encoding == "utf-16" and len(data) >= 2 and data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        with pytest.raises(Problem) as refused:
+            read(data, piece_bytes, encoding, delimiter, row_chars_max)
+        assert (refused.value.status, refused.value.error) == (400, "no-byte-order")
+        return
+    found = read(data, piece_bytes, encoding, delimiter, row_chars_max)
+    lines = [row.line for row in found]
+    assert lines == sorted(lines)
+    for row in found:
+        assert bool(row.fault) != bool(row.cells)
+        text_of(row.cells)  # whatever passes for a row can be written as JSON
 
 
 def test_utf_16_without_its_byte_order_is_refused_with_a_hint():

@@ -117,7 +117,7 @@ def test_the_page_needs_no_network_and_runs_nothing() -> None:
 def test_the_page_is_well_formed() -> None:
     from html.parser import HTMLParser
 
-    void = {"meta", "link", "br", "hr", "img", "input"}
+    void = {"meta", "link", "br", "hr", "img", "input", "wbr"}
     opened: list[str] = []
     ids: list[str] = []
     links: list[str] = []
@@ -182,6 +182,10 @@ def test_what_a_route_says_is_text_and_no_html() -> None:
             f"curl {ADDRESS}/a -H 'content-type: application/json' -d '{{\"it'\"'\"'s\": 1}}'",
         ),
         (Route("POST", "/a", _never, "x", "T"), f"curl -X POST {ADDRESS}/a"),  # type: ignore[arg-type]
+        (
+            Route("GET", "/a", _never, "x", "T", body=Body({}, {})),  # type: ignore[arg-type]
+            f"curl -X GET {ADDRESS}/a -H 'content-type: application/json' -d '{{}}'",
+        ),
         (Route("DELETE", "/a", _never, "x", "T"), f"curl -X DELETE {ADDRESS}/a"),  # type: ignore[arg-type]
         (
             Route("POST", "/a", _never, "x", "T", body=Body({}, "a,b\n", "text/csv")),  # type: ignore[arg-type]
@@ -207,13 +211,38 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
         ({"enum": ["all", -1]}, "one of all, -1"),
         ({"const": "x"}, "x"),
         ({"type": "array", "items": {"type": "object"}}, "list of objects"),
-        ({"type": "array", "items": {"type": "string"}, "maxItems": 3}, "list of text, at most 3"),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 3}, "list of text, at most 3 of them"),
+        (
+            {"type": "array", "items": {"type": "string", "maxLength": 2}, "maxItems": 3},
+            "list of text, at most 2 characters, at most 3 of them",
+        ),
+        ({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "object"),
+        ({"enum": ["1", 1, None]}, "one of 1, null"),
+        ({"type": "string", "default": ","}, 'text, else ","'),
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "text or whole number"),
         ({"type": "object", "additionalProperties": {"type": "string"}}, "object of text"),
     ],
 )
 def test_a_schema_in_words(schema: dict[str, Any], words: str) -> None:
     assert schema_words.type_words(schema) == words
+
+
+def test_each_form_of_a_body_has_a_table_of_its_own() -> None:
+    one = {"type": "object", "properties": {"a": {"type": "string"}}}
+    body = Body({"oneOf": [one, {"type": "array", "items": one}]}, {"a": "b"})
+    page = docs_page.page((Route("POST", "/x", _never, "x", "T", body=body),), ADDRESS)  # type: ignore[arg-type]
+    shown = page.partition("<h4>Body")[2].partition("<h4>")[0]
+    assert shown.count("<table>") == 2
+    assert ">object</p>" in shown
+    assert ">or list of objects</p>" in shown
+
+
+def test_words_in_backticks_are_code_and_paths_break_between_words() -> None:
+    route = Route("GET", "/a_b/{c}", _never, "What `x` <is>", "T")  # type: ignore[arg-type]
+    page = docs_page.page((route,), ADDRESS)
+    assert "<p>What <code>x</code> &lt;is&gt;.</p>" in page
+    assert "/<wbr>a_<wbr>b/<wbr><wbr>{c}" in page
+    assert "`" not in docs_page.page(ROUTES, ADDRESS)
 
 
 def test_an_app_is_made_of_the_table() -> None:

@@ -44,11 +44,13 @@ def embedded(data_format: str) -> str:
 
 V2_TYPES: Final = (V2, JSON, *map(embedded, FORMATS))
 _WITH_A_SCHEMA: Final = tuple(map(embedded, _FORMATS_WITH_A_SCHEMA))
+ANSWER_TYPES: Final = (*V2_TYPES, *_WITH_A_SCHEMA)
+"""What an answer without records, or an error, comes in for those who ask for it."""
 
 
 def answer_type(request: Request) -> str:
     """The type of an answer without records. Raises Problem 406."""
-    return _best(request, (*V2_TYPES, *_WITH_A_SCHEMA))
+    return _best(request, ANSWER_TYPES)
 
 
 def records_type(request: Request, data_format: str) -> str:
@@ -73,7 +75,7 @@ def check_body_type(request: Request) -> None:
     if given is None:
         return
     name = given.partition(";")[0].strip().lower()
-    if name not in (*V2_TYPES, *_WITH_A_SCHEMA, _CURLS_OWN, "application/octet-stream"):
+    if name not in (*ANSWER_TYPES, _CURLS_OWN, "application/octet-stream"):
         raise refusal(
             415, 415, "wrong-content-type", f"{name[:64]!r} is not read here", f"send JSON with Content-Type: {V2}"
         )

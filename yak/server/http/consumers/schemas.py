@@ -14,6 +14,7 @@ from yak.server.http.consumers.places import (
 )
 from yak.server.http.consumers.settings import MIN_BYTES_MAX, NAME_LENGTH_MAX, NAME_PATTERN, NUMERAL_PATTERN
 from yak.server.http.route import Body, Parameter, Schema
+from yak.server.http.schemas import given
 
 _NAME: Final[Schema] = {
     "type": "string",
@@ -122,37 +123,42 @@ def settings_body(wait_ms_max: int) -> Body:
         "responseMinBytes": numbers["fetch.min.bytes"],
         "requestWaitMs": numbers["consumer.request.timeout.ms"],
     }
-    schema = _object(properties, ()) | {"type": ["object", "null"]}
+    schema = _object(properties, ())
     example = {"name": "me", "format": "json", "auto.offset.reset": "earliest"}
     return Body(schema, example, media_type=V2, required=False)
 
 
 SUBSCRIPTION_BODY: Final = Body(
     {
-        "oneOf": [
-            _object({"topics": _list(_TOPIC, TOPICS_MAX)}, ("topics",)),
-            _object(
-                {"topic_pattern": {"type": "string", "minLength": 1, "maxLength": PATTERN_LENGTH_MAX}},
-                ("topic_pattern",),
-            ),
-        ]
+        **_object(
+            {
+                "topics": _list(_TOPIC, TOPICS_MAX, or_null=True),
+                "topic_pattern": {"type": ["string", "null"], "minLength": 1, "maxLength": PATTERN_LENGTH_MAX},
+            },
+            (),
+        ),
+        "oneOf": given("topics", "topic_pattern"),
     },
     {"topics": ["orders"]},
     media_type=V2,
 )
 PARTITIONS_BODY: Final = Body(PARTITIONS, {"partitions": [{"topic": "orders", "partition": 0}]}, media_type=V2)
-LOOK_BODY: Final = Body(
-    {**PARTITIONS, "type": ["object", "null"]}, PARTITIONS_BODY.example, media_type=V2, required=False
-)
+LOOK_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
 COMMIT_BODY: Final = Body(
-    _object({"offsets": _list(_MARK, PARTITIONS_MAX, or_null=True)}, ()) | {"type": ["object", "null"]},
+    _object({"offsets": _list(_MARK, PARTITIONS_MAX, or_null=True)}, ()),
     {"offsets": [{"topic": "orders", "partition": 0, "offset": 20}]},
     media_type=V2,
     required=False,
 )
 POSITIONS_BODY: Final = Body(
-    _object({"offsets": _list(_MARK, PARTITIONS_MAX), "timestamps": _list(_MOMENT, PARTITIONS_MAX)}, ())
-    | {"anyOf": [{"required": ["offsets"]}, {"required": ["timestamps"]}]},
+    _object(
+        {
+            "offsets": _list(_MARK, PARTITIONS_MAX, or_null=True),
+            "timestamps": _list(_MOMENT, PARTITIONS_MAX, or_null=True),
+        },
+        (),
+    )
+    | {"anyOf": given("offsets", "timestamps")},
     {"offsets": [{"topic": "orders", "partition": 0, "offset": 20}]},
     media_type=V2,
 )

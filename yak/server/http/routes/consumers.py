@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from yak.server.http.consumers import handlers, schemas
-from yak.server.http.consumers.content_types import V2, V2_TYPES
+from yak.server.http.consumers.content_types import ANSWER_TYPES, V2
 from yak.server.http.context import HttpLimits
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema
 
 _TAG: Final = "Consumer groups"
 _GROUP: Final = "/consumers/{group}"
 _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
-_EVERYWHERE: Final = tuple(each for each in V2_TYPES if each != V2)
-"""With these a client may ask for everything, as for records."""
-_DONE: Final = {204: Answer("done", also=V2_TYPES)}
+_EVERYWHERE: Final = tuple(each for each in ANSWER_TYPES if each != V2)
+"""With these a client may ask for everything; records come in those of their format."""
+_DONE: Final = {204: Answer("done", also=ANSWER_TYPES)}
 
 
 def _json(summary: str, schema: Schema) -> Mapping[int, Answer]:

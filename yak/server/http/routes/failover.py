@@ -16,7 +16,18 @@ from yak.server.http.moving import Done, carry_out, info_of, led_partitions
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.partitions import find_partition, find_topic
-from yak.server.http.schemas import BOOLEAN, NODE_ID, NUMBER, PARTITION, TEXT, TOPIC_NAME, listing, record
+from yak.server.http.schemas import (
+    BOOLEAN,
+    NODE_ID,
+    NUMBER,
+    PARTITION,
+    TEXT,
+    TOPIC_NAME,
+    given,
+    listing,
+    or_null,
+    record,
+)
 from yak.server.http.stopping import find_broker, stop_broker
 
 MOVES_MAX: Final = 1000
@@ -198,13 +209,13 @@ ROUTES: Final = (
                 "type": "object",
                 "additionalProperties": False,
                 "properties": {
-                    "topic": TOPIC_NAME,
-                    "partition": PARTITION,
-                    "to": NODE_ID,
-                    "from": NODE_ID,
-                    "controller": BOOLEAN,
+                    "topic": or_null(TOPIC_NAME),
+                    "partition": or_null(PARTITION),
+                    "to": or_null(NODE_ID),
+                    "from": or_null(NODE_ID),
+                    "controller": or_null(BOOLEAN),
                 },
-                "anyOf": [{"required": ["topic"]}, {"required": ["from"]}, {"required": ["controller"]}],
+                "anyOf": given("topic", "from", "controller"),
             },
             {"topic": "orders", "partition": 0, "to": 2},
         ),

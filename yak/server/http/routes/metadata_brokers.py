@@ -22,6 +22,7 @@ from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_st
 from yak.server.http.metadata_schemas import BROKER, COUNT, NODE_ID, PLACE, SECONDS, UUID, a_body, a_list, an_object
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.schemas import or_null
 
 _BROKER_REGISTRATION: Final = 62
 _REGISTRATION_VERSION: Final = 4
@@ -40,7 +41,7 @@ async def register_broker(context: Context, request: Request) -> Response:
     """List a broker that is no YAK broker."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_REGISTER_HINT) as raw:
-        body = fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "internalUUID"), hint=_REGISTER_HINT)
+        body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "internalUUID"), hint=_REGISTER_HINT))
     node_id = _node_id(body, _REGISTER_HINT)
     for name in ("brokerHost", "brokerPort"):
         if name not in body:
@@ -49,7 +50,7 @@ async def register_broker(context: Context, request: Request) -> Response:
     if body.get("brokerStatus", "ALIVE") != "ALIVE":
         raise read.wrong("brokerStatus", body["brokerStatus"], "ALIVE", "DELETE /unregister_broker/{id} closes one")
     boot_id = uuid.uuid4()
-    if body.get("internalUUID") is not None:
+    if "internalUUID" in body:
         boot_id = read.identifier(body, "internalUUID", hint="leave it out, and one is made")
     require_store(context.broker)
     before = context.broker.image.guests.get(node_id)
@@ -65,7 +66,7 @@ async def update_broker(context: Context, request: Request) -> Response:
     """Change what is known of a guest; each change has an epoch of its own."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_UPDATE_HINT) as raw:
-        body = fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "epoch"), hint=_UPDATE_HINT)
+        body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "epoch"), hint=_UPDATE_HINT))
     node_id = _node_id(body, _UPDATE_HINT)
     epoch = read.optional_integer(body, "epoch", minimum=0, maximum=INT64_MAX, hint="the one that you know, or none")
     status = body.get("brokerStatus")
@@ -134,6 +135,11 @@ async def get_active_brokers(context: Context, request: Request) -> Response:
 
 
 # ------------------------------------------------------------------------------------------------------- inside
+
+
+def _given(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields that are there: null is as good as absent, but for a rack, which may be taken away."""
+    return {name: value for name, value in body.items() if value is not None or name == "rackId"}
 
 
 def _node_id(body: Mapping[str, Any], hint: str) -> NodeId:
@@ -237,8 +243,9 @@ _REGISTRATION: Final = a_body(
     {
         "brokerId": NODE_ID,
         **PLACE,
-        "brokerStatus": {"const": "ALIVE"},
-        "internalUUID": {**UUID, "type": ["string", "null"]},
+        "securityProtocol": or_null(PLACE["securityProtocol"]),
+        "brokerStatus": {"enum": ["ALIVE", None]},
+        "internalUUID": or_null(UUID),
     },
     "brokerId",
     "brokerHost",
@@ -248,9 +255,9 @@ _UPDATE: Final = {
     **a_body(
         {
             "brokerId": NODE_ID,
-            **PLACE,
-            "brokerStatus": {"enum": ["ALIVE", "CLOSED"]},
-            "epoch": {**COUNT, "type": ["integer", "null"]},
+            **{name: or_null(schema) for name, schema in PLACE.items()},
+            "brokerStatus": {"enum": ["ALIVE", "CLOSED", None]},
+            "epoch": or_null(COUNT),
         },
         "brokerId",
     ),

@@ -19,6 +19,7 @@ from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_st
 from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UUID, WHOLE_TOPIC, a_body, a_list
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.schemas import given, or_null
 
 _CREATE_TOPICS: Final = 19
 _INIT_PRODUCER_ID: Final = 22
@@ -278,19 +279,19 @@ ROUTES: Final = (
             {
                 **a_body(
                     {
-                        "name": _NAME,
-                        "topic": _NAME,
-                        "topicUUID": UUID,
+                        "name": or_null(_NAME),
+                        "topic": or_null(_NAME),
+                        "topicUUID": or_null(UUID),
                         "numPartitions": _NUM_PARTITIONS,
                         "partitionId": {
                             "type": ["integer", "null"],
                             "minimum": 0,
                             "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
                         },
-                        "replicas": {**a_list(NODE_ID), "type": ["array", "null"], "minItems": 1},
+                        "replicas": or_null({**a_list(NODE_ID), "minItems": 1}),
                     }
                 ),
-                "oneOf": [{"required": [name]} for name in ("name", "topic", "topicUUID")],
+                "oneOf": given("name", "topic", "topicUUID"),
             },
             {"name": "orders", "numPartitions": 6},
         ),
@@ -308,8 +309,8 @@ ROUTES: Final = (
         body=Body(
             a_body(
                 {
-                    "brokerId": {**NODE_ID, "type": ["integer", "null"]},
-                    "brokerEpoch": {**COUNT, "type": ["integer", "null"]},
+                    "brokerId": or_null(NODE_ID),
+                    "brokerEpoch": or_null(COUNT),
                 }
             ),
             {},

@@ -180,7 +180,6 @@ _ROW_PROPERTIES: Final = {
     "partition": _PARTITION,
     "headers": {
         "oneOf": [
-            {"type": "null"},
             {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "maxProperties": HEADERS_MAX},
             {
                 "type": "array",
@@ -196,6 +195,7 @@ _ROW_PROPERTIES: Final = {
                     "additionalProperties": False,
                 },
             },
+            {"type": "null"},
         ]
     },
 }

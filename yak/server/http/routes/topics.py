@@ -92,7 +92,7 @@ async def create_topic(context: Context, request: Request) -> Response:
     async with json_body(context, request, hint=_HINT) as body:
         fields = fields_of(body, _FIELDS, hint=_HINT)
         asked = _new_topic(fields)
-        only_checked = fields.get("validate_only", False)
+        only_checked = False if fields.get("validate_only") is None else fields["validate_only"]
     if type(only_checked) is not bool:
         raise _bad(f"validate_only is {kind_of(only_checked)}, neither true nor false")
     request_fields: Mapping[str, object] = {
@@ -230,7 +230,7 @@ _NEW: Final = {
             "type": ["object", "null"],
             "additionalProperties": {"type": ["string", "number", "boolean"]},
         },
-        "validate_only": {"type": "boolean"},
+        "validate_only": {"type": ["boolean", "null"]},
     },
     "additionalProperties": False,
 }

@@ -1,0 +1,74 @@
+"""A cluster of three brokers for the live tests of the terminal UI: one for each file that asks for it, whole for each test."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.tui.app import YakApp
+from yak.tui.settings import UiSettings
+from yak.tui.source.live import LiveSource
+from yak.tui.source.local_control import LocalClusterControl
+
+# tests are no package: what several files share is in folders that are named
+sys.path += [str(Path(__file__).parent / "recorded"), str(Path(__file__).parent.parent / "integration")]
+
+from support.waiting import wait_until
+
+_names = itertools.count(1)
+
+
+class LiveCluster:
+    """Three brokers, and the app on them."""
+
+    def __init__(self, local: LocalCluster) -> None:
+        self.local = local
+
+    @property
+    def bootstrap(self) -> str:
+        """Of those that run."""
+        return ",".join(broker.address for broker in self.local.status().brokers if broker.state == "running")
+
+    def source(self) -> LiveSource:
+        """Where the app has everything from."""
+        http = {each.node_id: each.http_address for each in self.local.status().brokers if each.http_address}
+        return LiveSource(self.bootstrap, title="test", http=http, local=LocalClusterControl(self.local.data_dir))
+
+    def app(self, **settings: object) -> YakApp:
+        """The app on this cluster."""
+        return YakApp(self.source(), UiSettings(**settings))  # type: ignore[arg-type]
+
+    def health(self) -> dict[str, object]:
+        """Of a broker."""
+        address = next(each.http_address for each in self.local.status().brokers if each.http_address)
+        return httpx.get(f"{address}/health", timeout=10, trust_env=False).json()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def running_live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """The processes."""
+    made = LiveCluster(LocalCluster(str(tmp_path_factory.mktemp("tui"))))
+    try:
+        configs = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
+        made.local.up(UpSettings(port=0, http_port=0, brokers=3, leaders=3, configs=configs))
+        yield made
+    finally:
+        made.local.discard()
+
+
+@pytest.fixture
+def live(running_live: LiveCluster) -> LiveCluster:
+    """The cluster with all brokers up and all replicas in sync."""
+    running_live.local.up(UpSettings())
+    wait_until(lambda: running_live.health()["status"] == "ok", "a whole cluster")
+    return running_live
+
+
+@pytest.fixture
+def new_topic() -> Callable[[], str]:
+    """A name that nobody has."""
+    return lambda: f"tui-{next(_names)}"

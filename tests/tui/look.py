@@ -1,0 +1,45 @@
+"""Draw a screen from recorded data: `python tests/tui/look.py topics 80x24 out.svg [key ...]`; `topics:orders` opens orders in it.
+
+`--theme yak-light`, `--ascii`, `--readonly` as `yak ui` has them.
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "recorded"))
+
+from pictures import recorded_app
+
+
+async def draw(arguments: argparse.Namespace) -> str:
+    """As SVG."""
+    width, _, height = arguments.size.partition("x")
+    start, _, what = arguments.screen.partition(":")
+    app = recorded_app(
+        start=start,
+        start_with=what or None,
+        theme=arguments.theme,
+        is_ascii=arguments.ascii,
+        is_readonly=arguments.readonly,
+    )
+    async with app.run_test(size=(int(width), int(height))) as pilot:
+        await pilot.pause(1.0)
+        for key in arguments.keys:
+            await pilot.press(key)
+            await pilot.pause(0.3)
+        await pilot.pause(0.7)
+        return app.export_screenshot()
+
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("screen")
+parser.add_argument("size")
+parser.add_argument("out")
+parser.add_argument("keys", nargs="*")
+parser.add_argument("--theme", default="yak-dark")
+parser.add_argument("--ascii", action="store_true")
+parser.add_argument("--readonly", action="store_true")
+given = parser.parse_args()
+Path(given.out).write_text(asyncio.run(draw(given)), encoding="utf-8")

@@ -1,0 +1,282 @@
+"""What is the same on all screens, on the recorded cluster."""
+
+import asyncio
+
+import pytest
+from pictures import recorded_app, recorded_source
+
+from yak.errors import UsageError
+from yak.tui.keys import KEYS, check_keymap, clashes
+from yak.tui.screens.base import YakScreen
+from yak.tui.screens.table import SCREENS
+from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.grid import Grid
+
+
+def run(scenario):
+    asyncio.run(scenario)
+
+
+def test_no_key_does_two_things():
+    assert clashes() == []
+
+
+def test_no_key_is_one_that_browsers_keep():
+    taken = {"ctrl+w", "ctrl+t", "ctrl+n", *(f"f{number}" for number in range(1, 13))}
+    assert not [key.id for key in KEYS.values() for each in key.keys.split(",") if each in taken]
+
+
+def test_who_changes_something_is_a_capital_or_a_form():
+    for key in KEYS.values():
+        if key.is_change:
+            first = key.keys.split(",")[0]
+            assert first.isupper() or first in ("a", "ctrl+s", "r", "p"), f"{key.id} is {first}"
+
+
+def test_a_keymap_that_gives_a_key_to_two_actions_is_refused_with_both_names():
+    with pytest.raises(UsageError) as refused:
+        check_keymap({"app.zone": "w"})
+    assert "app.zone" in refused.value.message
+    assert "app.wide" in refused.value.message
+    with pytest.raises(UsageError, match=r"app\.nosuch"):
+        check_keymap({"app.nosuch": "w"})
+    assert check_keymap({"app.zone": "W"}) == {"app.zone": "W"}
+
+
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_every_screen_can_be_gone_to_by_its_digit_and_its_name(entry):
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            if entry.digit:
+                await pilot.press(entry.digit)
+                await pilot.pause()
+                assert app.current_mode == entry.name
+                await pilot.press("escape")
+            await pilot.press("colon", *entry.name, "enter")
+            await pilot.pause()
+            assert app.current_mode == entry.name
+            assert app._exception is None
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_the_help_of_every_screen_tells_its_keys(entry):
+    async def scenario():
+        app = recorded_app(start=entry.name)
+        async with app.run_test(size=(100, 40)) as pilot:
+            await pilot.pause()
+            screen = app.screen
+            assert isinstance(screen, YakScreen)
+            assert screen.TITLE_WORDS
+            bound = {active.binding.id for active in screen.active_bindings.values()}
+            app.action_help()
+            await pilot.pause()
+            assert isinstance(app.screen, TextDialog)
+            words = " ".join(str(app.screen._content).split())
+            for each in bound & KEYS.keys():
+                assert KEYS[each].help in words
+            await pilot.press("q")
+            await pilot.pause()
+            assert app.screen is screen
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_where_only_looking_is_allowed_no_key_changes_anything(entry):
+    async def scenario():
+        source = recorded_source()
+        app = recorded_app(source=source, start=entry.name, is_readonly=True)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause()
+            for active in app.screen.active_bindings.values():
+                key = KEYS.get(active.binding.id or "")
+                assert key is None or not key.is_change or not active.enabled, key
+            for key in KEYS.values():
+                if key.is_change and key.scope == entry.name:
+                    before = app.screen
+                    await pilot.press(key.keys.split(",")[0])
+                    await pilot.pause()
+                    assert app.screen is before, f"{key.id} opened {app.screen}"
+            assert not [each for each in source.asked if each[0] != "GET"]
+
+    run(scenario())
+
+
+def test_an_unknown_command_names_the_closest():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("colon", *"activty", "enter")
+            await pilot.pause()
+            assert app.notices[-1][1].code == "unknown-command"
+            assert 'closest: "activity"' in app.notices[-1][1].why
+
+    run(scenario())
+
+
+def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
+    async def scenario():
+        app = recorded_app(start="activity")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            grid = app.screen.query_one("#events", Grid)
+            every = grid.row_count
+            await pilot.press("slash", *"isr")
+            await pilot.pause()
+            app_screen = app.screen_below()
+            grid = app_screen.query_one("#events", Grid)
+            assert 0 < grid.row_count < every
+            few = grid.row_count
+            await pilot.press("enter")
+            await pilot.pause()
+            assert grid.row_count == few
+            await pilot.press("slash", "ctrl+u", "!", *"isr", "enter")
+            await pilot.pause()
+            assert grid.row_count == every - few
+            await pilot.press("escape")
+            await pilot.pause()
+            assert grid.row_count == every
+
+    run(scenario())
+
+
+def test_a_wrong_expression_is_told_and_the_rows_stay():
+    async def scenario():
+        app = recorded_app(start="activity")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            grid = app.screen.query_one("#events", Grid)
+            every = grid.row_count
+            await pilot.press("slash", "~", "(")
+            await pilot.pause()
+            assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
+            assert grid.row_count == every
+            await pilot.press("escape")
+
+    run(scenario())
+
+
+def test_times_can_be_local_or_relative_and_columns_wide():
+    async def scenario():
+        app = recorded_app(start="activity")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("Z")
+            await pilot.press("Z", "Z")
+            await pilot.pause(0.4)
+            assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("ago")
+            await pilot.press("w")
+            assert app.look.is_wide
+
+    run(scenario())
+
+
+def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
+    async def scenario():
+        source = recorded_source()
+        app = recorded_app(source=source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            rows = app.screen.query_one("#brokers", Grid).row_count
+            now_ms = app.now_ms()
+            source.more.put_nowait({"kind": "lost", "why": "connection refused", "retry_ms": 2000, "time_ms": now_ms})
+            await pilot.pause(0.5)
+            banner = app.screen.query_one("#banner")
+            assert banner.display
+            assert "lost the cluster; again in 2 s. connection refused" in str(banner.render())
+            grid = app.screen.query_one("#brokers", Grid)
+            assert (grid.row_count, grid.is_stale) == (rows, True)
+            snapshot = next(each for each in source.events if each["kind"] == "snapshot")
+            source.more.put_nowait({**snapshot, "time_ms": now_ms})
+            await pilot.pause(0.5)
+            assert not banner.display
+            assert not grid.is_stale
+
+    run(scenario())
+
+
+def test_too_small_a_window_says_so():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(50, 12)) as pilot:
+            await pilot.pause(0.3)
+            assert app.screen.query_one("#too-small").display
+            await pilot.resize_terminal(80, 24)
+            await pilot.pause(0.3)
+            assert not app.screen.query_one("#too-small").display
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)])
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_the_key_bar_fits(entry, size):
+    async def scenario():
+        app = recorded_app(start=entry.name)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause(0.2)
+            cells = app.screen.query_one("#keys")._left
+            assert 1 <= len(cells) <= 8
+            assert sum(len(cell.text) + 2 for cell in cells) <= size[0]
+            assert all(" " in cell.text for cell in cells), "a key without a word"
+
+    run(scenario())
+
+
+def test_digits_go_and_minus_goes_back_and_quit_ends():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("0")
+            await pilot.pause()
+            await pilot.press("minus")
+            await pilot.pause()
+            assert app.current_mode == "dashboard"
+            await pilot.press("Q")
+            await pilot.pause()
+        assert app.return_code == 0
+
+    run(scenario())
+
+
+def test_pause_stops_drawing_and_goes_on():
+    async def scenario():
+        source = recorded_source()
+        app = recorded_app(source=source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.4)
+            grid = app.screen.query_one("#events", Grid)
+            rows = grid.row_count
+            await pilot.press("space")
+            event = {
+                "kind": "topic-created",
+                "time_ms": app.now_ms(),
+                "node_id": 1,
+                "topic": "new",
+                "message": "topic new is made",
+            }
+            source.more.put_nowait(event)
+            await pilot.pause(0.6)
+            assert grid.row_count == rows
+            await pilot.press("space")
+            await pilot.pause(0.4)
+            assert grid.row_count == rows + 1
+
+    run(scenario())
+
+
+def test_letters_jump_to_panels():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            await pilot.press("apostrophe")
+            await pilot.pause()
+            await pilot.press("c")
+            await pilot.pause()
+            assert app.focused.id == "events"
+
+    run(scenario())

@@ -1,0 +1,68 @@
+"""Lengths of time and moments as people type them, and moments as we write them.
+
+Lengths: `250ms 5s 2m 1h 1d`, or a bare number of a unit where the caller says so. Moments: ISO-8601 (UTC unless a zone is given), epoch
+seconds or milliseconds, `-15m`, `now`. All are integers in milliseconds, moments since the epoch.
+"""
+
+import re
+from datetime import UTC, datetime, tzinfo
+
+from yak.errors import UsageError
+
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_MS_PER = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_EPOCH_MS_FROM = 100_000_000_000
+"""Epoch numbers from here on are milliseconds: as seconds it would be the year 5138."""
+
+
+def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
+    """Milliseconds of `1m30s`; a bare number is `bare_unit`s, or refused when that is None.
+
+    Raises UsageError (`bad-duration`).
+    """
+    stripped = text.strip().lower()
+    if bare_unit is not None and re.fullmatch(r"\d+(\.\d+)?", stripped):
+        return round(float(stripped) * _MS_PER[bare_unit])
+    parts = _DURATION_PART.findall(stripped)
+    if not parts or "".join(number + unit for number, unit in parts) != stripped:
+        raise UsageError(
+            "bad-duration",
+            f'"{text}" is not a duration',
+            why="a duration is a number with a unit: ms, s, m, h, d or w",
+            try_=("250ms, 5s, 2m, 1h30m",),
+        )
+    return sum(round(float(number) * _MS_PER[unit]) for number, unit in parts)
+
+
+def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo = UTC) -> int:
+    """Milliseconds since the epoch. A time without a zone is read in `zone`. Raises UsageError (`bad-time`)."""
+    stripped = text.strip()
+    if stripped.lower() == "now":
+        return now_ms
+    if stripped[:1] in ("-", "+") and not stripped[1:].isdigit():
+        distance_ms = parse_duration_ms(stripped[1:])
+        return now_ms - distance_ms if stripped[0] == "-" else now_ms + distance_ms
+    if re.fullmatch(r"\d+(\.\d+)?", stripped):
+        number = float(stripped)
+        return int(stripped) if number >= _EPOCH_MS_FROM and stripped.isdigit() else round(number * 1000)
+    try:
+        moment = datetime.fromisoformat(stripped)
+    except ValueError:
+        raise UsageError(
+            "bad-time",
+            f'"{text}" is not a time',
+            why="a time is ISO-8601, an epoch in seconds or milliseconds, a distance from now, or now",
+            try_=("2026-11-20T12:00:00Z, 1795867200, -15m, now",),
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone)
+    return round(moment.timestamp() * 1000)
+
+
+def format_time(timestamp_ms: int, zone: tzinfo = UTC) -> str:
+    """ISO-8601 with milliseconds and zone: `2026-11-20T12:03:04.912Z`. Times outside years 1 to 9999 stay numbers."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, tz=zone).replace(microsecond=timestamp_ms % 1000 * 1000)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
