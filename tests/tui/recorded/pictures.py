@@ -5,12 +5,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from yak.client.admin import ConfigValue
+from yak.config.definitions import ConfigSource
+from yak.config.describe import describe_topic
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.recorded import RecordedSource
 
 RECORDED = Path(__file__).parent / "cluster.json"
-CALLS: dict[str, Any] = {}
+
+
+def recorded_configs(topic: str) -> list[ConfigValue]:
+    """All configs of a topic, as a broker with the defaults tells them."""
+    set_ = _read()["answers"][f"GET /topics/{topic}"]["configs"]
+    sources = {ConfigSource.DYNAMIC_TOPIC: "topic", ConfigSource.DEFAULT: "default"}
+    return [
+        ConfigValue(row.name, row.value, sources[row.source], row.is_default, row.read_only, row.is_sensitive)
+        for row in describe_topic(set_, {}, {}, {})
+    ]
+
+
+CALLS: dict[str, Any] = {"topic_configs": recorded_configs}
 """By function name: what `source.kafka(function)` gives."""
 
 
