@@ -103,9 +103,6 @@ class YakApp(App[int]):
 
     def _tick(self) -> None:
         now_ms = self.now_ms()
-        if now_ms - self._sampled_ms >= 1_000:
-            self._sampled_ms = now_ms
-            self.picture.sample(now_ms)
         if self.picture.incomplete:
             self.complete_topics()
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
