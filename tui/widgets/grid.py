@@ -133,6 +133,10 @@ class Grid(ScrollView, can_focus=True):
         """Rows that are shown, after the filter."""
         return len(self._rows)
 
+    def keys_in_sight(self) -> list[str]:
+        """Keys of the rows that can be seen now."""
+        return [row.key for row in self._in_sight()]
+
     @property
     def cursor_row(self) -> Row | None:
         """The row under the cursor."""
