@@ -23,6 +23,7 @@ from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, textual_name
+from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.chrome import KeyBar
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.prompt import Prompt
@@ -152,6 +153,11 @@ class YakApp(App[int]):
         """Somebody looks."""
         self._is_away = False
         self.repaint()
+
+    def on_file_uploaded(self, event: FileUploaded) -> None:
+        """The browser has sent a file: who chooses one now sees it, others are told."""
+        self.notice(f"{event.path.name} is uploaded: choose it in the Producer (key f)")
+        self.screen.post_message(FileUploaded(event.path))
 
     async def on_unmount(self) -> None:
         """Close connections."""
