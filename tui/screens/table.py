@@ -27,6 +27,8 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("groups", "Groups", "groups:GroupsScreen", "6", ("group",)),
+    Entry("metadata", "Metadata log", "metadata:MetadataScreen", "7", ("log",)),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}
