@@ -1,7 +1,5 @@
 """How `yak consume` prints a record: values, chosen fields, kcat's format, JSON lines, CSV, YAML or raw bytes."""
 
-import csv
-import io
 import json
 import re
 import shlex
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from yak.commands.options import Globals
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "headers")
-CSV_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _TOKEN = re.compile(r"%([tpoTkKvsSRh%])|\\(n|r|t|\\|x[0-9a-fA-F]{2})")
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if code != 9}
@@ -55,7 +52,9 @@ class RecordPrinter:
             return kcat_renderer(format_, self._headers_text)
         if g.output == "csv":
             if g.out.headers:
-                self._stdout.write(",".join(CSV_COLUMNS) + "\n")
+                from yak.client.record_csv import csv_header
+
+                self._stdout.write(csv_header())
             return self._csv
         return {"json": self._json, "yaml": self._yaml, "raw": self._raw}.get(g.output, self._text)
 
@@ -97,23 +96,9 @@ class RecordPrinter:
         return (record.value or b"") + b"\n"
 
     def _csv(self, record: "Received") -> bytes:
-        from yak.client.record_json import encode_bytes, record_document
+        from yak.client.record_csv import csv_line
 
-        document = record_document(record, self._when)
-        line = io.StringIO()
-        headers = json.dumps(document["headers"], ensure_ascii=False) if record.headers else ""
-        csv.writer(line, lineterminator="\n").writerow(
-            [
-                record.topic,
-                record.partition,
-                record.offset,
-                document["timestamp"],
-                encode_bytes(record.key)[0],
-                encode_bytes(record.value)[0],
-                headers,
-            ]
-        )
-        return line.getvalue().encode()
+        return csv_line(record, self._when).encode("utf-8", "surrogatepass")
 
     def _text(self, record: "Received") -> bytes:
         parts = [self._field(name, record) for name in self._fields]

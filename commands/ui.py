@@ -1,12 +1,15 @@
 """`yak ui`."""
 
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.ui_web import check_web, run_web, tab_words
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,21 +68,39 @@ def ui(
         str | None,
         typer.Option("--data-dir", help="Of yak up: its brokers can be killed here.", metavar="DIR", rich_help_panel=CONNECTION),
     ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Serve the same app to browsers.", rich_help_panel=_WEB)] = False,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="HOST", help="Listen there; 127.0.0.1 if not given.", rich_help_panel=_WEB),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", min=0, max=65_535, help="8090 or the next free one if not given; 0: any.", rich_help_panel=_WEB),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", metavar="SECRET", help="Give nothing to who has it not; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
+    ] = None,
 ) -> int | None:  # fmt: skip
     """See and break the cluster on a screen, or in a browser."""
     from yak.tui import launch
 
     if self_test:
         return launch.self_test(print)
+    check_web(web, plain=plain, host=host, port=port, token=token)
     settings = _settings(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps)
     if no_motion:
         import os
 
         os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    if web:
+        words = tab_words(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
+        return run_web(g, words, host=host, port=port, token=token, demo=demo, keep=keep)
     if demo:
-        from yak.tui.demo import run_demo
+        from yak.tui.demo.show import run_demo
 
-        return run_demo(settings, keep=keep)
+        write = partial(print, flush=True) if plain else None
+        return run_demo(settings, keep=keep, note=g.out.note, write=write)
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
@@ -125,6 +146,8 @@ def _settings(
         keymap=check_keymap(keymap),
         contexts=contexts_of(g.settings.contexts),
         context=g.settings.context_name() or "",
+        config_file=g.settings.config_file,
+        accent=str(g.settings.value("accent") or ""),
         token=str(g.settings.value("http_token") or ""),
         start=start or "dashboard",
         start_with=what,
@@ -139,9 +162,14 @@ def _source(g: Globals, settings: "UiSettings", data_dir: str | None) -> "Cluste
 
 
 def _other(g: Globals, settings: "UiSettings", name: str) -> "ClusterSource":
+    from yak.client.contexts import read_contexts, unknown_context
     from yak.tui.launch import live_source
 
-    context = settings.contexts[name]
+    contexts = read_contexts(g.settings.config_file)  # as it is now: one may have been added meanwhile
+    if name not in contexts:
+        raise unknown_context(name, sorted(contexts), g.settings.config_file)
+    context = contexts[name]
     directory = str(context.get("data_dir") or g.settings.value("data_dir"))
     token = str(context.get("http_token") or "")
+    settings = replace(settings, context=name, token="")  # noqa: S106 - what one cluster asks for is not shown to another
     return live_source(str(context["bootstrap_servers"]), settings, title=name, token=token, data_dirs=(directory,))

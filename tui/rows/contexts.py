@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from yak.client.addresses import parse_addresses
-from yak.client.contexts import ACCENTS, LAST
+from yak.client.contexts import LAST
 from yak.errors import UsageError
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row
-from yak.tui.widgets.dialogs import Field
 
 COLUMNS: Final = (
     Column("", 1),
@@ -19,13 +18,6 @@ COLUMNS: Final = (
     Column("ANSWERS", 14, most=200, flex=1),
 )
 NO_ACCENT: Final = "none"
-FIELDS: Final = (
-    Field("name", "Name", "", "staging", is_needed=True),
-    Field("servers", "Brokers", "", "kafka.example:9092, other.example:9092", is_needed=True),
-    Field("accent", "Accent", NO_ACCENT, choices=(NO_ACCENT, *ACCENTS)),
-    Field("token", "HTTP token", "", "only where the brokers ask for one"),
-    Field("production", "production: a red header, and the word PROD", is_check=True),
-)
 
 
 def context_rows(

@@ -9,17 +9,24 @@ from typing import Any, Final
 from textual import on, work
 from textual.app import ComposeResult
 
-from yak.client.contexts import add_context, read_contexts, remove_context
+from yak.client.contexts import ACCENTS, add_context, read_contexts, remove_context
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
-from yak.tui.rows.contexts import COLUMNS, FIELDS, add_command, context_rows, values_of
+from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
 from yak.tui.screens.asking import AskingScreen
-from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
 from yak.tui.widgets.grid import Grid
 from yak.tui.widgets.panel import Panel
 
 _NONE: Final = "No contexts. A context is a name for a cluster: its brokers, and how it is marked. Press a to add one."
+_FIELDS: Final = (
+    Field("name", "Name", "", "staging", is_needed=True),
+    Field("servers", "Brokers", "", "kafka.example:9092, other.example:9092", is_needed=True),
+    Field("accent", "Accent", NO_ACCENT, choices=(NO_ACCENT, *ACCENTS)),
+    Field("token", "HTTP token", "", "only where the brokers ask for one"),
+    Field("production", "production: a red header, and the word PROD", is_check=True),
+)
 _HINT: Final = "enter use   a add   X forget"
 
 
@@ -99,7 +106,7 @@ class ContextsScreen(AskingScreen):
     async def action_add(self) -> None:
         """The form; it is written to the config file, as `yak context add` does."""
         form = await self.app.push_screen_wait(
-            FormDialog("Add a context", FIELDS, command=add_command, words="A name for a cluster.", yes="Add")
+            FormDialog("Add a context", _FIELDS, command=add_command, words="A name for a cluster.", yes="Add")
         )
         if form is None:
             return

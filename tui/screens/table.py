@@ -27,8 +27,14 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("messages", "Messages", "messages:MessagesScreen", "3", ("m", "tail", "browse")),
+    Entry("producer", "Producer", "producer:ProducerScreen", "4", ("produce", "send")),
+    Entry("consumer", "Consumer", "consumer:ConsumerScreen", "5", ("consume", "c")),
     Entry("groups", "Groups", "groups:GroupsScreen", "6", ("group",)),
     Entry("metadata", "Metadata log", "metadata:MetadataScreen", "7", ("log",)),
+    Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
+    Entry("spark", "Spark", "spark:SparkScreen", "9"),
+    Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}

@@ -149,6 +149,8 @@ class Picture:
         if kind == "link":
             self._link(event)
             return
+        if kind == "source":
+            return  # the source has something new to show, which is not of the cluster
         self.heard_ms = max(self.heard_ms or 0, event["time_ms"])
         self.lost_since_ms = self.retry_at_ms = None
         teller = self.brokers.get(event.get("node_id", -1))

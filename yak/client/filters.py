@@ -99,7 +99,7 @@ def parse_path(path: str, whole: str) -> list[str | int]:
 def _look_up(data: bytes | None, steps: list[str | int]) -> Any:
     try:
         found: Any = json.loads(data) if data is not None else _MISSING
-    except ValueError:
+    except (ValueError, RecursionError):
         return _MISSING
     for step in steps:
         try:
@@ -138,7 +138,7 @@ def _ordered(found: Any, operator: str, right: Any) -> bool:
         return False
     try:
         left_number, right_number = float(found), float(right)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         left_text, right_text = _text_of(found), _text_of(right)
         return {
             ">": left_text > right_text,

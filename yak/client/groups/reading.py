@@ -80,6 +80,7 @@ class GroupReader:
         until_ms: int | None = None,
         read_committed: bool = False,
         verbose: int = 0,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Wire
@@ -98,6 +99,7 @@ class GroupReader:
                 "fetch.queue.backoff.ms": 10,
                 "allow.auto.create.topics": False,
             }
+            | dict(extra or {})
         )
         self.group = group
         self._wire = Wire

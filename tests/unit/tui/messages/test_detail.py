@@ -1,0 +1,115 @@
+"""The pane beside the list."""
+
+import pytest
+
+from yak.tui.look import Look
+from yak.tui.messages.detail import BIG_BYTES, SHOWN_BYTES, detail_lines
+from yak.tui.messages.kept import Kept
+
+LOOK = Look(is_ascii=True)
+NOW_MS = 1_795_176_000_000
+
+
+def record(value, *, key=b"u1", headers=(), timestamp_ms=NOW_MS, epoch=3):
+    return Kept("orders", 1, 1042, timestamp_ms, "CreateTime", key, value, list(headers), epoch, 7)
+
+
+def lines(made, **how):
+    return detail_lines(made, LOOK, NOW_MS, **how)
+
+
+def text(made, **how):
+    return [line.text for line in lines(made, **how)]
+
+
+def test_all_about_a_record():
+    shown = text(record(b'{"total": 12, "lines": []}', headers=[("source", b"web"), ("gone", None)]))
+    assert shown == [
+        "topic      orders",
+        "partition  1",
+        "offset     1 042",
+        "time       2026-11-20 12:00:00.000Z",
+        "           1795176000000 ms, CreateTime",
+        "epoch      3",
+        "size       41 B (key 2 B, value 26 B, headers 13 B)",
+        "key text, 2 B",
+        "  u1",
+        "headers (2)",
+        "  source = web",
+        "  gone = null",
+        "value JSON, 26 B",
+        "  {",
+        '    "total": 12,',
+        '    "lines": []',
+        "  }",
+    ]
+
+
+def test_what_is_not_there_is_said():
+    shown = text(record(None, key=b"", timestamp_ms=-1, epoch=None))
+    assert "time       none" in shown
+    assert "epoch      not told" in shown
+    assert shown[-2:] == ["key empty", "value null"]
+
+
+def test_times_follow_the_zone():
+    shown = detail_lines(record(b"x"), Look(zone="relative"), NOW_MS + 4000)
+    assert "time       4 s ago" in [line.text for line in shown]
+
+
+def test_json_folds_by_its_path():
+    made = record(b'{"a": {"b": 1}, "c": 2}')
+    foldable = [line.path for line in lines(made) if line.path is not None]
+    assert foldable == ["", ".a"]
+    folded = lines(made, folded={".a"})
+    assert [line.is_folded for line in folded if line.path == ".a"] == [True]
+    assert '    "a": { … 1 },' in [line.text for line in folded]
+
+
+def test_json_has_tones_and_all_of_its_text():
+    (line,) = [line for line in lines(record(b'{"a": 1}')) if '"a"' in line.text]
+    assert line.spans == (("    ", ""), ('"a"', "accent"), (": ", "dim"), ("1", "warn"))
+
+
+@pytest.mark.parametrize(
+    ("view", "form", "first"),
+    [
+        ("auto", "JSON", "  {"),
+        ("text", "text", '  {"a": 1}'),
+        ("hex", "hex", '  00000000  7b 22 61 22 3a 20 31 7d                           |{"a": 1}|'),
+    ],
+)
+def test_the_value_in_each_view(view, form, first):
+    shown = text(record(b'{"a": 1}'), view=view)
+    at = shown.index(f"value {form}, 8 B")
+    assert shown[at + 1] == first
+
+
+def test_bytes_that_are_no_text_are_dumped():
+    assert text(record(b"\xff\x00"))[-1].startswith("  00000000  ff 00")
+
+
+def test_of_a_large_value_the_beginning_is_shown_until_all_is_asked_for():
+    made = record(b'{"text": "' + b"x" * 1_400_000 + b'"}')
+    short = lines(made)
+    assert short[-1].load
+    assert short[-1].text == "  shown 2.0 KiB of 1.3 MiB: enter loads all"
+    assert len(short[-2].text) == SHOWN_BYTES + 2
+    whole = lines(made, is_whole=True)
+    assert not any(line.load for line in whole)
+    assert "value JSON, 1.3 MiB" in [line.text for line in whole]
+    assert not any(line.load for line in lines(record(b"x" * BIG_BYTES)))
+
+
+def test_a_large_key_does_not_promise_to_be_loaded():
+    shown = lines(record(b"x", key=b"k" * (BIG_BYTES + 1)))
+    assert not any(line.load for line in shown)
+    assert any("of 32.0 KiB" in line.text and "shown" in line.text for line in shown)
+
+
+def test_headers_that_would_move_the_cursor_do_not():
+    shown = text(record(b"x", headers=[("a\x1b[2J", b"b\x1b[2J\nc"), ("bin", b"\xff")]))
+    assert "  a\\e[2J = b\\e[2J" in shown
+    assert "    c" in shown
+    assert "  bin = ⟨hex⟩ ff" in shown
+    assert not any("\x1b" in line for line in shown)

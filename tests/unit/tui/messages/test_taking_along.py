@@ -1,0 +1,173 @@
+"""Copies and exports: what leaves the screen comes back as the same records."""
+
+import csv
+import io
+import json
+import os
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from yak.client.record_csv import CSV_COLUMNS
+from yak.client.record_json import parse_record
+from yak.errors import YakError
+from yak.tui.messages.copying import CHOICES, copied, produce_command
+from yak.tui.messages.exporting import Progress, as_text, export, file_name, format_of
+from yak.tui.messages.kept import Kept
+
+BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
+RECORDS = st.builds(
+    Kept,
+    st.just("orders"),
+    st.integers(0, 5),
+    st.integers(0, 2**40),
+    st.just(-1) | st.integers(0, 2_000_000_000_000),
+    st.just("CreateTime"),
+    BYTES,
+    BYTES,
+    st.lists(st.tuples(st.text(max_size=6), BYTES), max_size=3),
+    st.none() | st.integers(0, 9),
+    st.integers(0, 1000),
+)
+RECORD = Kept("orders", 1, 42, 1_795_176_000_123, "CreateTime", b"u1", b'{"a": 1}', [("source", b"web")], 3, 7)
+
+
+def same(sent, record):
+    return (sent.key, sent.value, sent.headers) == (record.key, record.value, record.headers)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=st.lists(RECORDS, max_size=8))
+def test_what_is_exported_is_read_back_as_it_was(tmp_path, records):
+    path = tmp_path / "out" / "x.ndjson"
+    path.unlink(missing_ok=True)
+    progress = export([records[:3], records[3:]], str(path), "ndjson", Progress())
+    lines = path.read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1]
+    back = [parse_record(line) for line in lines]
+    assert all(same(sent, record) for sent, record in zip(back, records, strict=True))
+    assert [each.timestamp_ms for each in back] == [max(each.timestamp_ms, 0) for each in records]
+    assert (progress.written, progress.path) == (len(records), str(path))
+    assert progress.size_bytes == path.stat().st_size
+
+
+@given(records=st.lists(RECORDS, max_size=8))
+def test_an_export_as_csv_has_a_row_for_each_record(records):
+    text = as_text([records], "csv", Progress())
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert tuple(head) == CSV_COLUMNS
+    assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [(e.topic, e.partition, e.offset) for e in records]
+
+
+def test_what_the_browser_gets_is_what_the_file_has(tmp_path):
+    for format_ in ("ndjson", "csv"):
+        path = tmp_path / f"x.{format_}"
+        export([[RECORD]], str(path), format_, Progress())
+        progress = Progress()
+        assert as_text([[RECORD]], format_, progress) == path.read_text()
+        assert progress.size_bytes == path.stat().st_size
+
+
+def test_nothing_is_written_over(tmp_path):
+    path = tmp_path / "x.ndjson"
+    path.write_text("mine")
+    with pytest.raises(YakError) as caught:
+        export([[RECORD]], str(path), "ndjson", Progress())
+    assert caught.value.code == "export-exists"
+    assert path.read_text() == "mine"
+
+
+def test_a_file_that_comes_meanwhile_is_not_written_over_either(tmp_path):
+    path = tmp_path / "x.ndjson"
+
+    def pieces():
+        yield [RECORD]
+        path.write_text("mine")
+
+    with pytest.raises(YakError) as caught:
+        export(pieces(), str(path), "ndjson", Progress())
+    assert caught.value.code == "export-exists"
+    assert [each.name for each in tmp_path.iterdir()] == ["x.ndjson"]
+
+
+def test_an_export_that_is_stopped_leaves_nothing(tmp_path):
+    with pytest.raises(YakError) as caught:
+        export([[RECORD]], str(tmp_path / "x.csv"), "csv", Progress(), lambda: True)
+    assert caught.value.code == "export-cancelled"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(YakError) as caught:
+        export([[RECORD]], str(tmp_path / "file" / "x.csv"), "csv", Progress())
+    assert caught.value.code == "export-failed"
+
+
+def test_the_home_directory_is_meant_by_its_sign(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert export([[RECORD]], "~/yak-exports/x.csv", "csv", Progress()).path == str(tmp_path / "yak-exports" / "x.csv")
+
+
+def test_names_of_files():
+    assert file_name("orders", "csv", 1_795_176_000_000) == "orders-20261120-120000.csv"
+    assert file_name("a, b:0/../x", "ndjson", 0) == "a--b-0-..-x-19700101-000000.ndjson"
+    assert file_name("", "csv", 0).startswith("messages-")
+    assert os.sep not in file_name("/etc/passwd", "csv", 0)
+    assert [format_of(name) for name in ("x.CSV", "x.ndjson", "x.json")] == ["csv", "ndjson", "ndjson"]
+
+
+def test_the_copy_menu():
+    as_json = (
+        '{"topic": "orders", "partition": 1, "offset": 42, "timestamp": "2026-11-20T12:00:00.123Z", '
+        '"timestamp_type": "CreateTime", "key": "u1", "value": "{\\"a\\": 1}", '
+        '"headers": [{"key": "source", "value": "web"}], "leader_epoch": 3}'
+    )
+    assert [copied(RECORD, letter) for letter, _ in CHOICES] == [
+        "u1",
+        '{"a": 1}',
+        '[{"key": "source", "value": "web"}]',
+        as_json,
+        "yak produce orders --key=u1 --header=source=web '--message={\"a\": 1}'",
+    ]
+    with pytest.raises(KeyError):
+        copied(RECORD, "z")
+
+
+def sent_by(command):
+    """What a shell gives to yak: its words, and its stdin."""
+    script = f"yak() {{ printf '%s\\0' \"$@\"; printf 'STDIN\\0'; [ -t 0 ] || cat; }}; {command}"
+    run = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    words, _, stdin = run.stdout.partition(b"STDIN\0")
+    return [word.decode() for word in words.split(b"\0")[:-1]], stdin.decode()
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS)
+def test_the_command_sends_the_same_record(record):
+    words, stdin = sent_by(produce_command(record))
+    assert words[:2] == ["produce", "orders"]
+    if "--format" in words:
+        assert same(parse_record(stdin.removesuffix("\n")), record)
+        assert parse_record(stdin).timestamp_ms == 0, "sent again means sent now"
+        return
+    given_words = [word.split("=", 1) for word in words[2:]]
+    values = {name: text for name, text in given_words if name != "--header"}
+    headers = [text.split("=", 1) for name, text in given_words if name == "--header"]
+    assert values.get("--key") == (None if record.key is None else record.key.decode())
+    assert values["--message"] == record.value.decode()
+    assert [(each[0], each[1].encode() if len(each) > 1 else None) for each in headers] == record.headers
+
+
+def test_a_command_for_bytes_that_are_no_text_goes_through_a_pipe():
+    command = produce_command(Kept("o'k", 0, 0, 0, "", b"\xff", None, [], None))
+    assert command.startswith("printf '%s\\n' ")
+    assert shlex.split(command)[4:] == ["yak", "produce", "o'k", "--file", "-", "--format", "json"]
+    assert json.loads(shlex.split(command)[2]) == {
+        "key": "/w==",
+        "value": None,
+        "headers": [],
+        "key_encoding": "base64",
+    }

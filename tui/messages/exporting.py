@@ -1,0 +1,128 @@
+"""Writes records to a file: NDJSON that `yak produce -f` reads unchanged, or CSV. Blocks: for a thread."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, TextIO
+
+from yak.client.received import Received
+from yak.client.record_csv import csv_header, csv_line
+from yak.client.times import format_time
+from yak.errors import YakError
+from yak.tui.messages.copying import record_line
+
+Format = Literal["ndjson", "csv"]
+FORMATS: Final[tuple[Format, ...]] = ("ndjson", "csv")
+FOLDER: Final = "~/yak-exports"
+PIECE: Final = 250
+BREATH_S: Final = 0.0005
+"""After each piece, so that the interface's thread runs."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an export is; `path` and `size_bytes` are there when it is done."""
+
+    written: int = 0
+    path: str = ""
+    size_bytes: int = 0
+
+
+def file_name(title: str, format_: Format, now_ms: int) -> str:
+    """`orders-20261120-120304.ndjson`: of topics only what any file system takes."""
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    plain = "".join(character if character.isalnum() or character in "._-" else "-" for character in title)[:60]
+    return f"{plain.strip('-.') or 'messages'}-{moment:%Y%m%d-%H%M%S}.{format_}"
+
+
+def format_of(path: str) -> Format:
+    """By the name's end; NDJSON for what is no CSV."""
+    return "csv" if path.lower().endswith(".csv") else "ndjson"
+
+
+def lines_of(pieces: Iterable[list[Received]], format_: Format) -> Iterator[tuple[int, str]]:
+    """How many records, and their text, piece by piece."""
+    if format_ == "csv":
+        yield 0, csv_header()
+    for piece in pieces:
+        if format_ == "csv":
+            yield len(piece), "".join(csv_line(record, format_time) for record in piece)
+        else:
+            yield len(piece), "".join(record_line(record) + "\n" for record in piece)
+
+
+def as_text(pieces: Iterable[list[Received]], format_: Format, progress: Progress) -> str:
+    """All of it in memory: what a browser is given to save."""
+    parts = []
+    for count, text in lines_of(pieces, format_):
+        parts.append(text)
+        progress.written += count
+        time.sleep(BREATH_S)
+    whole = "".join(parts)
+    progress.size_bytes = len(whole.encode("utf-8", "surrogatepass"))
+    return whole
+
+
+def export(
+    pieces: Iterable[list[Received]],
+    path: str,
+    format_: Format,
+    progress: Progress,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Progress:
+    """Write a new file, all or nothing: under another name until it is whole. `progress` is kept up to date for who looks.
+
+    Raises YakError: `export-exists`, `export-failed`, `export-cancelled`.
+    """
+    target = Path(os.path.expanduser(path))
+    if target.exists():
+        raise YakError(
+            "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
+        )
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        os.makedirs(target.parent, exist_ok=True)
+    except OSError as error:
+        raise _failed(target, error) from None
+    try:
+        with open(partial, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
+            _write(file, pieces, format_, progress, is_cancelled)
+        os.link(partial, target)  # and not rename, which would write over a file that came meanwhile
+        progress.size_bytes = target.stat().st_size
+        progress.path = str(target)
+    except FileExistsError:
+        raise YakError(
+            "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
+        ) from None
+    except OSError as error:
+        raise _failed(target, error) from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return progress
+
+
+def _failed(target: Path, error: OSError) -> YakError:
+    return YakError(
+        "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
+    )
+
+
+def _write(
+    file: TextIO,
+    pieces: Iterable[list[Received]],
+    format_: Format,
+    progress: Progress,
+    is_cancelled: Callable[[], bool],
+) -> None:
+    for count, text in lines_of(pieces, format_):
+        if is_cancelled():
+            raise YakError("export-cancelled", "the export was stopped", why="nothing was kept of it")
+        file.write(text)
+        progress.written += count
+        time.sleep(BREATH_S)

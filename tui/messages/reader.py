@@ -1,0 +1,382 @@
+"""Reads in a thread of its own what a screen shows: the one place of this package with a thread and a clock.
+
+The screen gives orders (pause, filter, more, commit, another subscription), which are carried out between two batches, and looks at `store` and
+`status`. Work is done in pieces of a millisecond or two with a short sleep after each: a Python thread that computes keeps the interface's
+from running.
+"""
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, Literal
+
+from yak.client.filters import Filter, parse_filter
+from yak.errors import YakError
+from yak.ids import Offset, TopicPartition
+from yak.tui.messages.feeds import Feed, Opened, open_feed
+from yak.tui.messages.kept import Kept, keep
+from yak.tui.messages.sampler import RateMeter, Sampler
+from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Store
+from yak.tui.messages.subscription import Subscription, filter_parts
+
+Phase = Literal["opening", "joining", "reading", "paused", "full", "done", "waiting", "failed", "closed"]
+SHOWN_PER_SECOND: Final = 500.0
+BATCH: Final = 500
+WAIT_S: Final = 0.05
+BREATH_S: Final = 0.0005
+SLICE: Final = 200
+"""Rows that a new filter is tried on between two breaths; of the slowest kind, JSON paths of a kilobyte, that is 2 ms."""
+LOOK_EVERY_MS: Final = 5000.0
+BEHIND_EVERY_MS: Final = 200.0
+RETRY_S: Final = 1.0
+GATHER_MS: Final = 1000.0
+"""So long the last records of all partitions are waited for, to be shown in the order of time."""
+NOTES_KEPT: Final = 20
+_PASSES: Final = frozenset({"unreachable", "timed-out", "no-leader", "not-leader", "no-coordinator"})
+"""Errors at the beginning that pass when the cluster is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is kept, and how many records a second are shown while the end is followed."""
+
+    rows: int = MAX_ROWS
+    size_bytes: int = MAX_BYTES
+    shown_per_second: float = SHOWN_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the reading goes. `scanned` counts what the present filter was tried on; `every` is n of "1 of n"; `behind` is None when unknown."""
+
+    phase: Phase = "opening"
+    error: YakError | None = None
+    notes: tuple[str, ...] = ()
+    read: int = 0
+    scanned: int = 0
+    rate: float = 0.0
+    every: int = 1
+    behind: int | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    uncommitted: int = 0
+
+
+@dataclass(slots=True)
+class _Counters:
+    """What the thread counts."""
+
+    read: int = 0
+    scanned: int = 0
+    uncommitted: int = 0
+    behind: int | None = None
+    behind_at_ms: float = 0.0
+    looked_at_ms: float = 0.0
+    notes: deque[str] = field(default_factory=lambda: deque(maxlen=NOTES_KEPT))
+
+
+class Reader:
+    """One subscription being read. `start` it once; `close` returns at once, and `join` waits for the thread's end.
+
+    `numbering` gives the serials; readers whose records are shown together share one.
+    """
+
+    def __init__(
+        self,
+        servers: Callable[[], str],
+        wanted: Subscription,
+        *,
+        limits: Limits = Limits(),
+        numbering: Iterator[int] | None = None,
+        open_: Callable[..., Opened] = open_feed,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.wanted = wanted
+        self.limits = limits
+        self.filter_text = ""
+        self.store = self._new_store()
+        self.status = Status()
+        self._servers = servers
+        self._open = open_
+        self._clock = clock
+        self._numbering = numbering if numbering is not None else count()
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._filter: Filter | None = None
+        self._is_paused = False
+        self._is_held = False
+        self._is_closing = False
+        self._must_reopen = False
+        self._feed: Feed | None = None
+        self._new_from: dict[TopicPartition, Offset] = {}
+        self._old: list[Any] = []
+        self._old_until_ms = 0.0
+        self._reset()
+        self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
+
+    def _new_store(self) -> Store:
+        return Store(max_rows=self.limits.rows, max_bytes=self.limits.size_bytes, is_ring=self.wanted.is_tail)
+
+    def _reset(self) -> None:
+        self._counters = _Counters()
+        self._meter = RateMeter()
+        self._sampler = Sampler(self.limits.shown_per_second)
+        self._hidden_sampler = Sampler(self.limits.shown_per_second)
+
+    # -- orders: from any thread ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it soon; a group is left."""
+        self._is_closing = True
+        self._orders.put(lambda: None)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end; whether it came. Blocks."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def pause(self, is_paused: bool = True) -> None:
+        """Read nothing, or go on where it stopped."""
+
+        def order() -> None:
+            self._is_paused = is_paused
+
+        self._orders.put(order)
+
+    def set_filter(self, text: str) -> None:
+        """Show only what these expressions hold for, ` && ` between them; "" for all. Raises UsageError (`bad-filter`) at once."""
+        test = _all_of([parse_filter(part) for part in filter_parts(text)])
+        self.filter_text = text
+
+        def order() -> None:
+            self._filter = test
+            if self.store.left_out and not self.wanted.is_tail:
+                # What the filter before hid is not all here any more: another one must see it again.
+                self.store.clear()
+                self._must_reopen = True
+            self.store.begin_filter(test)
+            counts = self.store.counts()
+            self._counters.scanned = counts.shown + counts.hidden
+
+        self._orders.put(order)
+
+    def more(self) -> None:
+        """Where reading stopped for want of room: give up the older half of the rows, and go on."""
+
+        def order() -> None:
+            if not self.store.has_room:
+                self.store.forget_half()
+
+        self._orders.put(order)
+
+    def reopen(self, wanted: Subscription | None = None) -> None:
+        """Read again from the beginning, or something else."""
+
+        def order() -> None:
+            if wanted is not None:
+                self.wanted = wanted
+            self._is_paused = False
+            self.store = self._new_store()
+            self.store.begin_filter(self._filter)
+            self._must_reopen = True
+
+        self._orders.put(order)
+
+    def commit(self) -> "Future[str]":
+        """Commit what was read so far for the group; the result is why it has to be tried again, or empty. Its exception: YakError."""
+        done: Future[str] = Future()
+
+        def order() -> None:
+            try:
+                why = self._feed.commit() if self._feed is not None else "nothing is read yet"
+            except YakError as error:
+                done.set_exception(error)
+                return
+            if not why:
+                self._counters.uncommitted = 0
+            done.set_result(why)
+
+        self._orders.put(order)
+        return done
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_closing:
+            self._must_reopen = False
+            self._reset()
+            try:
+                self._open_and_read()
+            except YakError as error:
+                is_passing = error.code in _PASSES
+                self._tell("waiting" if is_passing else "failed", error)
+                self._rest(RETRY_S if is_passing else None)
+            except Exception as error:  # noqa: BLE001  (a thread that ends silently would leave a screen that never changes)
+                why = f"{type(error).__name__}: {error}"
+                self._tell("failed", YakError("reader-failed", "reading ended by a bug of ours", why=why, try_=("o",)))
+                self._rest(None)
+            finally:
+                self._leave()
+        self._tell("closed")
+
+    def _open_and_read(self) -> None:
+        self._tell("opening")
+        counters = self._counters
+        opened = self._open(self._servers(), self.wanted, now_ms=round(time.time() * 1000), note=counters.notes.append)
+        self._feed = feed = opened.feed
+        counters.notes.extend(opened.notes)
+        if not self.wanted.is_tail:
+            # It is read from the beginning again, after an error that passed: nothing is to be there twice.
+            self.store.clear()
+        self._new_from = dict(opened.new_from) if self.wanted.is_tail else {}
+        self._old = []
+        self._old_until_ms = self._now_ms() + GATHER_MS
+        counters.looked_at_ms = self._now_ms()
+        self._is_held = False
+        while not self._is_closing and not self._must_reopen:
+            self._turn(feed)
+            self._tell(self._phase(feed))
+
+    def _turn(self, feed: Feed) -> None:
+        """One batch, one slice of a new filter, or one rest; and all orders that came."""
+        while not self._orders.empty():
+            self._orders.get()()
+        if self._must_reopen:
+            return
+        self._hold(feed, self._is_paused or not self.store.has_room)
+        if self.store.is_scanning:
+            self.store.scan(SLICE)
+            time.sleep(BREATH_S)
+        elif self._is_held or feed.is_done:
+            if feed.must_poll:
+                self._take(feed.fetch(BATCH, WAIT_S))
+            else:
+                self._rest(WAIT_S)
+        else:
+            messages = feed.fetch(BATCH, WAIT_S)
+            self._take(messages)
+            self._look_around(feed)
+            if len(messages) == BATCH:
+                time.sleep(BREATH_S)
+
+    def _hold(self, feed: Feed, is_held: bool) -> None:
+        """Have the brokers asked for nothing, or for more."""
+        if is_held != self._is_held:
+            self._is_held = is_held
+            if is_held:
+                feed.pause()
+            else:
+                feed.resume()
+
+    def _take(self, messages: list[Any]) -> None:
+        now_ms = self._now_ms()
+        counters = self._counters
+        counters.read += len(messages)
+        counters.scanned += len(messages)
+        counters.uncommitted += len(messages) if self.wanted.group else 0
+        self._meter.add(len(messages), now_ms)
+        if not self.wanted.is_tail:
+            shown, hidden = self._parted([keep(message, next(self._numbering)) for message in messages])
+            self.store.add(shown, hidden)
+            return
+        if self._new_from:
+            messages = self._take_old(messages, now_ms)
+        if self.store.test is None:
+            picked = self._sampler.pick(messages, now_ms)
+            self.store.add([keep(message, next(self._numbering)) for message in picked])
+            return
+        shown, hidden = self._parted([keep(message, next(self._numbering)) for message in messages])
+        self.store.add(self._sampler.pick(shown, now_ms), self._hidden_sampler.pick(hidden, now_ms))
+
+    def _take_old(self, messages: list[Any], now_ms: float) -> list[Any]:
+        """Keep what was there when a tail began, all of it, and of all partitions in the order of time; what is new is returned."""
+        new: list[Any] = []
+        for message in messages:
+            partition = TopicPartition(message.topic(), message.partition())
+            new_from = self._new_from.get(partition)
+            (new if new_from is None or message.offset() >= new_from else self._old).append(message)
+            if new_from is not None and message.offset() >= new_from - 1:
+                del self._new_from[partition]
+        if not self._new_from or len(self._old) >= self.limits.rows or now_ms >= self._old_until_ms:
+            self._old.sort(key=lambda message: message.timestamp()[1])
+            shown, hidden = self._parted([keep(message, next(self._numbering)) for message in self._old])
+            self._old = []
+            self.store.add(shown, hidden)
+        return new
+
+    def _parted(self, records: list[Kept]) -> tuple[list[Kept], list[Kept]]:
+        """By the filter: those to be shown, those to be hidden."""
+        test = self.store.test
+        if test is None:
+            return records, []
+        shown: list[Kept] = []
+        hidden: list[Kept] = []
+        for record in records:
+            (shown if test(record) else hidden).append(record)
+        return shown, hidden
+
+    def _look_around(self, feed: Feed) -> None:
+        """Partitions that were added, every few seconds; how far behind, a few times a second."""
+        now_ms = self._now_ms()
+        counters = self._counters
+        if now_ms - counters.behind_at_ms >= BEHIND_EVERY_MS:
+            counters.behind, counters.behind_at_ms = feed.behind(), now_ms
+        if now_ms - counters.looked_at_ms >= LOOK_EVERY_MS and self.wanted.seek.stop is None:
+            counters.looked_at_ms = now_ms
+            for partition in feed.look_for_partitions():
+                counters.notes.append(f"{partition} was added, and is read from its first record on")
+
+    def _rest(self, longest_s: float | None) -> None:
+        """Wait for an order, and carry it out; without one, `longest_s` (None: for ever)."""
+        try:
+            self._orders.get(timeout=longest_s)()
+        except queue.Empty:
+            return
+
+    def _leave(self) -> None:
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            feed.close()
+
+    def _phase(self, feed: Feed) -> Phase:
+        if self._is_paused:
+            return "paused"
+        if feed.is_joining:
+            return "joining"
+        if feed.is_done:
+            return "done"
+        return "reading" if self.store.has_room else "full"
+
+    def _tell(self, phase: Phase, error: YakError | None = None) -> None:
+        counters = self._counters
+        now_ms = self._now_ms()
+        told = Status(
+            phase,
+            error,
+            tuple(counters.notes),
+            counters.read,
+            counters.scanned,
+            self._meter.rate(now_ms),
+            self._sampler.every if self.wanted.is_tail else 1,
+            counters.behind,
+            tuple(self._feed.partitions) if self._feed is not None else self.status.partitions,
+            counters.uncommitted,
+        )
+        self.status = told
+
+    def _now_ms(self) -> float:
+        return self._clock() * 1000
+
+
+def _all_of(filters: list[Filter]) -> Filter | None:
+    """One that holds when all do; None for none."""
+    if len(filters) <= 1:
+        return filters[0] if filters else None
+    return lambda record: all(holds(record) for holds in filters)

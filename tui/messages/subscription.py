@@ -1,0 +1,203 @@
+"""What is to be read, and how people write it. Pure.
+
+orders  orders,payments  orders:0,2  orders:0-3 payments     topics, and if only some, their partitions
+start  end  last 100  42  +10  -10  @TIME  -15m  10:20        where to begin (and end); what `yak consume --offset` takes too
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from yak.client.offset_spec import END, START, Position, parse_edge, parse_range
+from yak.client.times import format_time
+from yak.errors import UsageError
+
+_LAST = re.compile(r"(?:last|tail)\s*(\d+)", re.IGNORECASE)
+_NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+_OFFSETS = re.compile(r"(start|end|\d+|[+-]\d+)?(:(start|end|\d+|[+-]\d+)?)?|@.+|[se]@.+", re.IGNORECASE)
+MAX_LAST: Final = 100_000
+PARTITIONS_MAX: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One topic, and which of its partitions; none named is all, and those that are added later too."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{','.join(map(str, self.partitions))}" if self.partitions else self.topic
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Where to begin and end. `last` of more than 0: with so many records of each partition before the end, whatever `start` says."""
+
+    start: Position = END
+    stop: Position | None = None
+    last: int = 0
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether the end is followed: then the oldest rows go, else the reading stops when there is no room."""
+        return self.stop is None and (self.last > 0 or self.start == END)
+
+    @property
+    def words(self) -> str:
+        """In words: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
+        begin = f"last {self.last} of each partition" if self.last else f"from {_written(self.start)}"
+        return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
+
+    def __str__(self) -> str:
+        begin = f"last {self.last}" if self.last else _written(self.start)
+        return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """All that is read together. With a group its members share it, and `seek` counts only where nothing is committed."""
+
+    choices: tuple[Choice, ...]
+    seek: Seek = Seek()
+    group: str = ""
+    read_committed: bool = False
+
+    @property
+    def title(self) -> str:
+        """`orders, payments:0`."""
+        return ", ".join(map(str, self.choices))
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether it goes on for ever, and only the newest is kept. A group's reading does: what it has read is read."""
+        return self.seek.is_tail or bool(self.group)
+
+    def command(self, filter_text: str = "") -> str:
+        """The same as a `yak consume`; one for each topic where they differ in their partitions."""
+        wanted = {choice.partitions for choice in self.choices}
+        if len(wanted) > 1:
+            return "; ".join(
+                Subscription((choice,), self.seek, self.group, self.read_committed).command(filter_text)
+                for choice in self.choices
+            )
+        words = ["yak", "consume", *(choice.topic for choice in self.choices)]
+        (partitions,) = wanted
+        if partitions:
+            words += ["--partitions", ",".join(map(str, partitions))]
+        if self.group:
+            words += ["--group", self.group, "--no-commit"]
+        words += self._seek_words()
+        if self.read_committed:
+            words.append("--read-committed")
+        for each in filter_parts(filter_text):
+            words += ["--filter", each]
+        return shlex.join(words)
+
+    def _seek_words(self) -> list[str]:
+        start, stop = self.seek.start, self.seek.stop
+        if stop is not None and stop.kind not in ("time", "end"):
+            if start.kind == "time":
+                return ["--offset", f":{_written(stop)}", "--offset", f"s{_written(start)}"]
+            return ["--offset", f"{_written(start)}:{_written(stop)}"]
+        if self.seek.last:
+            words = ["--tail", str(self.seek.last)]
+        elif start == START:
+            words = ["--from-beginning"]
+        elif start.kind == "time":
+            words = ["--from", _written(start)[1:]]
+        else:
+            words = [] if start == END else ["--offset", _written(start)]
+        if stop is not None:
+            words += ["--exit"] if stop.kind == "end" else ["--to", _written(stop)[1:]]
+        return words
+
+
+def parse_topics(text: str) -> tuple[Choice, ...]:
+    """Topics apart by commas or spaces, each with its partitions after a colon. Raises UsageError (`bad-topics`)."""
+    found: dict[str, list[int]] = {}
+    current = ""
+    for word in re.split(r"[,\s]+", text.strip()):
+        name, colon, rest = word.partition(":")
+        if current and not colon and _NUMBERS.fullmatch(word):
+            found[current] += _numbers(word, text)
+            continue
+        if not name:
+            if not word:
+                continue
+            raise _bad_topics(text, f'"{word}" names no topic')
+        found.setdefault(name, [])
+        current = name if colon else ""
+        if colon and rest:
+            found[name] += _numbers(rest, text)
+    if not found:
+        raise _bad_topics(text, "no topic is named")
+    return tuple(Choice(name, tuple(sorted(set(numbers)))) for name, numbers in found.items())
+
+
+def _numbers(word: str, whole: str) -> list[int]:
+    match = _NUMBERS.fullmatch(word)
+    if match is None:
+        raise _bad_topics(whole, f'"{word}" is not the number of a partition')
+    first, last = int(match.group(1)), int(match.group(2) or match.group(1))
+    if last < first or last - first >= PARTITIONS_MAX:
+        raise _bad_topics(whole, f'"{word}" is not a range of partitions')
+    return list(range(first, last + 1))
+
+
+def _bad_topics(text: str, why: str) -> UsageError:
+    return UsageError(
+        "bad-topics", f'"{text.strip()}" is not a list of topics', why=why, try_=(":messages orders,payments:0,2",)
+    )
+
+
+def parse_seek(start_text: str, stop_text: str, parse_time: Callable[[str], int]) -> Seek:
+    """From two fields of a form; an empty start is the end, an empty stop is "go on". Raises UsageError (`bad-offset`, `bad-time`)."""
+    begin = start_text.strip() or "end"
+    last = _LAST.fullmatch(begin)
+    stop = _edge(stop_text.strip(), parse_time) if stop_text.strip() else None
+    if last is not None:
+        count = int(last.group(1))
+        if not 0 < count <= MAX_LAST:
+            raise UsageError(
+                "bad-offset", f'"{begin}" cannot be shown', why=f"last takes 1 to {MAX_LAST}", try_=("last 100",)
+            )
+        if stop is not None and stop.kind not in ("time", "end"):
+            raise UsageError(
+                "bad-offset",
+                f'"{begin}" up to offset {_written(stop)} cannot be read',
+                why="the last records are counted from the end",
+                try_=("last 100", f"+0 to {_written(stop)}"),
+            )
+        return Seek(END, stop, count)
+    if _OFFSETS.fullmatch(begin):
+        wanted = parse_range([begin], parse_time)
+        return Seek(wanted.start, stop or wanted.stop)
+    return Seek(parse_edge(begin, parse_time), stop)
+
+
+def _edge(text: str, parse_time: Callable[[str], int]) -> Position:
+    if text.startswith("@"):
+        return parse_edge(text[1:], parse_time)
+    if _OFFSETS.fullmatch(text) and ":" not in text:
+        return parse_range([text], parse_time).start
+    return parse_edge(text, parse_time)
+
+
+def _written(position: Position) -> str:
+    written = {
+        "start": "start",
+        "end": "end",
+        "offset": str(position.number),
+        "after_start": f"+{position.number}",
+        "before_end": f"-{position.number}",
+        "time": f"@{format_time(position.number)}",
+    }
+    return written[position.kind]
+
+
+def filter_parts(text: str) -> Sequence[str]:
+    """The expressions of a filter line: ` && ` stands between those that must all hold."""
+    return [part.strip() for part in re.split(r"\s&&\s", text) if part.strip()]

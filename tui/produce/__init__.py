@@ -1,0 +1,1 @@
+"""What the Producer screen does, without a terminal: templates, sending with an account, CSV files."""

@@ -1,0 +1,388 @@
+"""The consumer: up to six subscriptions side by side, or in one list."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import Static
+
+from yak.client.filters import parse_filter
+from yak.client.offset_spec import END
+from yak.errors import UsageError, YakError
+from yak.tui.keys import keys
+from yak.tui.messages.asking import FILTER_HINT, FROM_HINT, GROUP_HINT, TO_HINT, fields_of, subscription_of, time_parser
+from yak.tui.messages.detail import DetailLine, detail_lines
+from yak.tui.messages.merged import Merged
+from yak.tui.messages.store import Store
+from yak.tui.messages.subscription import Seek, Subscription, filter_parts, parse_topics
+from yak.tui.rows.records import record_columns
+from yak.tui.screens.reading import FILTER_PAUSE_S, SHARED_KEYS, ReadingScreen
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog, TextDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.message_grid import MessageGrid
+from yak.tui.widgets.panel import Panel
+from yak.tui.widgets.tile import Tile
+
+LETTERS = "ABCDEF"
+COMMIT_SECONDS = 15.0
+_NOTHING = (
+    "Nothing is read here yet. a adds a subscription: topics, with a group or without.\n"
+    "Up to six stand side by side; m shows them as one list."
+)
+
+
+_STYLES: Mapping[str, str] = {
+    "good": "$success",
+    "warn": "$warning",
+    "bad": "$error",
+    "dim": "$dim",
+    "accent": "$accent",
+    "strong": "bold",
+}
+
+
+class ConsumerScreen(ReadingScreen):
+    """Subscriptions as tiles, or merged."""
+
+    TITLE_WORDS = "consumer"
+    CLI_TWIN = "yak consume TOPIC --group GROUP"
+    BINDINGS = keys(
+        "consumer.add", "consumer.merge", "consumer.commit", "consumer.close", "consumer.seek", *SHARED_KEYS
+    )
+    EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("group", "Its members share the partitions, and it remembers how far they came. C says so; nothing else here does."),
+        ("no group", "Reads by itself: nobody is disturbed, nothing is remembered."),
+        ("lag", "Messages that are in the log and were not read yet."),
+        ("uncommitted", "Messages that were read and not committed: the group's next member gets them again."),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbering = itertools.count()
+        self._is_merged = False
+        self._merged_drawn: tuple[object, ...] = ()
+
+    def body(self) -> ComposeResult:
+        """The tiles, and the list of all."""
+        yield Static(_NOTHING, id="tiles-empty", markup=False)
+        yield Container(id="tiles")
+        yield Panel("All", MessageGrid(id="merged"), id="merged-panel")
+
+    # what is there
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """By their letters."""
+        return sorted(self.query(Tile), key=lambda tile: tile.letter)
+
+    @property
+    def tile(self) -> Tile | None:
+        """The one with the focus, else the first."""
+        focused = self.focused
+        tiles = self.tiles
+        return next((tile for tile in tiles if tile.grid is focused), tiles[0] if tiles else None)
+
+    def crumbs(self) -> list[str]:
+        """With what is read."""
+        return ["consumer", *(["all in one list"] if self._is_merged else [])]
+
+    def grid_in_use(self) -> MessageGrid | None:
+        """The list of the tile with the focus, or that of all."""
+        if self._is_merged:
+            return self.query_one("#merged", MessageGrid)
+        tile = self.tile
+        return tile.grid if tile is not None else None
+
+    def source_in_use(self) -> Store | Merged | None:
+        """What it shows."""
+        if self._is_merged:
+            return Merged([tile.reader.store for tile in self.tiles])
+        tile = self.tile
+        return tile.reader.store if tile is not None else None
+
+    def wanted_in_use(self) -> Subscription | None:
+        """What is read there; of a merged list the topics of all."""
+        tiles = self.tiles
+        if self._is_merged and tiles:
+            choices = {choice: None for tile in tiles for choice in tile.reader.wanted.choices}
+            return Subscription(tuple(choices), tiles[0].reader.wanted.seek)
+        tile = self.tile
+        return tile.reader.wanted if tile is not None else None
+
+    # life
+
+    def on_mount(self) -> None:
+        """Nothing is read at first."""
+        super().on_mount()
+        self._arrange()
+
+    def on_unmount(self) -> None:
+        """All end; groups are left."""
+        for tile in self.query(Tile):
+            tile.close()
+
+    def on_screen_suspend(self) -> None:
+        """Another screen is looked at."""
+        self.call_later(self._rest_unless_seen)
+
+    def _rest_unless_seen(self) -> None:
+        if self.app.screen_below() is not self:
+            for tile in self.tiles:
+                tile.rest(is_seen=False)
+
+    def on_screen_resume(self) -> None:
+        """Seen again."""
+        super().on_screen_resume()
+        for tile in self.tiles:
+            tile.rest(is_seen=True)
+
+    def opened(self, what: object) -> None:
+        """Topics as they are typed after `:consumer`, or a subscription."""
+        try:
+            wanted = what if isinstance(what, Subscription) else Subscription(parse_topics(str(what)), Seek(END))
+            self.add(wanted)
+        except YakError as error:
+            self.app.show_error(error)
+
+    def add(self, wanted: Subscription, filter_text: str = "") -> None:
+        """One more tile. Raises UsageError `too-many`."""
+        taken = {tile.letter for tile in self.query(Tile)}
+        free = [letter for letter in LETTERS if letter not in taken]
+        if not free:
+            raise UsageError(
+                "too-many", f"there are {len(LETTERS)} subscriptions already", why="no more fit", try_=("X ends one",)
+            )
+        source = self.app.source
+        tile = Tile(free[0], wanted, filter_text, servers=lambda: source.bootstrap, numbering=self._numbering)
+        after = [each for each in self.tiles if each.letter > free[0]]
+        self.query_one("#tiles").mount(tile, before=after[0] if after else None)
+        self.cli(wanted.command(filter_text))
+        self.call_after_refresh(self._arrange, tile)
+
+    def _arrange(self, focused: Tile | None = None) -> None:
+        tiles = self.tiles
+        count = len(tiles)
+        self.query_one("#tiles-empty").display = not count
+        place = self.query_one("#tiles")
+        place.display = bool(count) and not self._is_merged
+        self.query_one("#merged-panel").display = bool(count) and self._is_merged
+        for name, is_used in (("-two", count == 2), ("-four", count in (3, 4)), ("-six", count > 4)):
+            place.set_class(is_used, name)
+        if not self._is_merged and focused is not None:
+            focused.grid.focus()
+        elif self._is_merged:
+            self.query_one("#merged", MessageGrid).focus()
+        self.paint(self.app.now_ms())
+
+    # drawing
+
+    def paint(self, now_ms: int) -> None:
+        """What came since, in the tiles or in one list."""
+        tiles, look = self.tiles, self.look
+        if not self._is_merged:
+            for tile in tiles:
+                tile.paint(look, now_ms, self.view)
+            return
+        versions = tuple(tile.reader.store.counts().version for tile in tiles)
+        second = now_ms // 1000 if look.zone == "relative" else 0
+        drawn = (tuple(tile.letter for tile in tiles), versions, look, self.view, second)
+        if drawn == self._merged_drawn:
+            return
+        self._merged_drawn = drawn
+        grid = self.query_one("#merged", MessageGrid)
+        grid.records.freeze(
+            Merged([tile.reader.store for tile in tiles]), look, now_ms, view=self.view, with_topic=True
+        )
+        grid.show(
+            record_columns(look, with_topic=True),
+            grid.records,
+            empty="No message came yet in any of the subscriptions.",
+            is_wide=look.is_wide,
+        )
+        rate = sum(tile.reader.status.rate for tile in tiles)
+        self.query_one("#merged-panel", Panel).entitle(
+            f"{', '.join(f'{tile.letter} {tile.reader.wanted.title}' for tile in tiles)}",
+            f"{look.number(len(grid.records))} messages  {look.rate(rate)}  m tiles",
+        )
+
+    # keys
+
+    def hold(self) -> bool:
+        """Space: pause the tile with the focus, or all that are merged."""
+        tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
+        if not tiles:
+            return False
+        is_paused = not all(tile.is_paused for tile in tiles)
+        for tile in tiles:
+            tile.pause(is_paused)
+        return True
+
+    def set_filter(self, text: str) -> None:
+        """What was typed after `/`, for the tile with the focus, or all that are merged. Raises UsageError."""
+        for part in filter_parts(text):
+            parse_filter(part)
+        if text:
+            self.last_filter = text
+        tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
+        self._typed = text
+        self.set_timer(FILTER_PAUSE_S, lambda: self._apply_filter(tiles, text))
+
+    def _apply_filter(self, tiles: list[Tile], text: str) -> None:
+        if self._typed == text:
+            for tile in tiles:
+                if tile.reader.filter_text != text:
+                    tile.reader.set_filter(text)
+
+    _typed = ""
+
+    def filter_words(self) -> str:
+        """The filter of the tile with the focus."""
+        tile = self.tile
+        return tile.reader.filter_text if tile is not None else ""
+
+    def go_back(self) -> bool:
+        """The zoom, the filter, the marks, the merged list."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.filter_words():
+            self.set_filter("")
+        elif self.marks:
+            self.action_unmark()
+        elif self._is_merged:
+            self.action_merge()
+        else:
+            return False
+        return True
+
+    def action_merge(self) -> None:
+        """Tiles, or one list."""
+        self._is_merged = not self._is_merged
+        self._merged_drawn = ()
+        if self._is_merged:
+            self.query_one("#merged", MessageGrid).begin(follows=True)
+        self._arrange(self.tile)
+        self._show_marks()
+
+    def action_add(self) -> None:
+        """Ask what to read."""
+        fields = {"topics": "", "from": "last 20", "to": "", "group": "", "committed": "false"}
+
+        def begin(wanted: Subscription, filter_text: str) -> None:
+            try:
+                self.add(wanted, filter_text)
+            except YakError as error:
+                self.app.show_error(error)
+
+        self._ask("Add a subscription", fields, "", begin)
+
+    def action_seek(self) -> None:
+        """Change the subscription of the tile."""
+        tile = self.tile
+        if tile is None:
+            self.action_add()
+            return
+
+        def begin(wanted: Subscription, filter_text: str) -> None:
+            tile.read(wanted, filter_text)
+            self.cli(wanted.command(filter_text))
+
+        self._ask(f"Subscription {tile.letter}", fields_of(tile.reader.wanted), tile.reader.filter_text, begin)
+
+    def _ask(
+        self, title: str, given: Mapping[str, str], filter_text: str, begin: Callable[[Subscription, str], None]
+    ) -> None:
+        parse_time = time_parser(self.app.now_ms(), self.look.zone)
+        is_readonly = self.app.is_readonly
+        fields = [
+            Field("topics", "Topics", given["topics"], "orders, payments:0,2", is_needed=True),
+            Field("group", "Group", given["group"], GROUP_HINT),
+            Field("from", "From", given["from"], FROM_HINT),
+            Field("to", "To", given["to"], TO_HINT),
+            Field("filter", "Filter", filter_text, FILTER_HINT),
+            Field("committed", "only what transactions committed", given["committed"], is_check=True),
+        ]
+
+        def wanted(values: Mapping[str, str]) -> Subscription:
+            return subscription_of(values, parse_time, is_readonly=is_readonly)
+
+        def done(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                begin(wanted(values), values["filter"].strip())
+
+        words = "With a group its members share the partitions; From counts only where it committed nothing yet."
+        command = lambda values: wanted(values).command(values["filter"])  # noqa: E731
+        self.app.push_screen(FormDialog(title, fields, command=command, words=words, yes="Read"), done)
+
+    @work(exclusive=True, group="commit")
+    async def action_commit(self) -> None:
+        """Ask, then commit what the tile has read."""
+        tile = self.tile
+        if tile is None or not tile.reader.wanted.group:
+            self.app.show_error(
+                UsageError(
+                    "no-group",
+                    "there is nothing to commit to",
+                    why="this tile reads without a group",
+                    try_=("a, and name a group",),
+                )
+            )
+            return
+        group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
+        if not count:
+            self.app.notice(f"group {group} has committed all that this tile has read")
+            return
+        command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
+        words = f"Group {group} will go on after the {self.look.number(count)} messages that this tile has read since."
+        if not await self.app.push_screen_wait(
+            ConfirmDialog(f"Commit for {group}", words, command=command, yes="Commit")
+        ):
+            return
+        try:
+            why = await asyncio.wait_for(asyncio.wrap_future(tile.reader.commit()), COMMIT_SECONDS)
+        except YakError as error:
+            self.app.show_error(error)
+        except TimeoutError:
+            self.app.show_error(YakError("timed-out", f"group {group} did not answer", why="nothing may be committed"))
+        else:
+            if why:
+                self.app.show_error(YakError("not-committed", f"not committed for {group} yet", why=why, try_=("C",)))
+                return
+            self.cli(command, "committed")
+            self.app.notice(f"committed for {group}")
+
+    @work(exclusive=True, group="close")
+    async def action_close_tile(self) -> None:
+        """End the tile with the focus; asks when its group would get messages again."""
+        tile = self.tile
+        if tile is None:
+            return
+        group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
+        if group and count:
+            words = f"{self.look.number(count)} messages were read and not committed: group {group} gets them again."
+            if not await self.app.push_screen_wait(ConfirmDialog(f"Leave {group}", words, yes="Leave")):
+                return
+        tile.close()
+        await tile.remove()
+        left = self.tiles
+        self._arrange(left[0] if left else None)
+
+    @on(Grid.Opened)
+    def show_record(self) -> None:
+        """Enter: all about the message."""
+        record = self.record_in_use()
+        if record is not None:
+            lines = detail_lines(record, self.look, self.app.now_ms(), view=self.view)
+            self.app.push_screen(TextDialog(record.id, _content(lines)))
+
+
+def _content(lines: Iterable[DetailLine]) -> Content:
+    parts = []
+    for line in lines:
+        parts += [Content.styled(text, _STYLES.get(tone, "")) for text, tone in line.spans]
+        parts.append(Content("\n"))
+    return Content("").join(parts)

@@ -1,0 +1,185 @@
+"""All about the record under the cursor: scrolls, folds JSON, loads what is large when it is asked for."""
+
+import asyncio
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, on, work
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from yak.tui.keys import keys
+from yak.tui.look import Look
+from yak.tui.messages.detail import BIG_BYTES, DetailLine, detail_lines
+from yak.tui.messages.kept import Kept
+from yak.tui.messages.views import View
+from yak.tui.messages.wrapping import wrapped
+from yak.tui.widgets.plain import printable
+
+_TONES = ("good", "warn", "bad", "dim", "accent", "strong")
+
+
+class RecordPane(ScrollView, can_focus=True):
+    """`show(record, ...)`. Enter folds what the cursor is on, or loads the rest of a large value."""
+
+    COMPONENT_CLASSES = {"pane--cursor", *(f"pane--{tone}" for tone in _TONES)}
+    BINDINGS = keys(
+        "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open",
+    )  # fmt: skip
+
+    class Loading(Message):
+        """A large value is being laid out, or was."""
+
+        def __init__(self, is_done: bool) -> None:
+            super().__init__()
+            self.is_done = is_done
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._record: Kept | None = None
+        self._look = Look()
+        self._now_ms = 0
+        self._view: View = "auto"
+        self._folded: set[str] = set()
+        self._is_whole = False
+        self._lines: list[DetailLine] = []
+        self._cursor = 0
+        self._drawn: tuple[object, ...] = ()
+
+    @property
+    def record(self) -> Kept | None:
+        """What is shown."""
+        return self._record
+
+    @property
+    def text(self) -> str:
+        """All of it, as it is shown."""
+        return "\n".join(line.text for line in self._lines)
+
+    def show(self, record: Kept | None, look: Look, now_ms: int, view: View) -> None:
+        """Show a record; costs nothing when it is shown already."""
+        if record is None or self._record is None or record.serial != self._record.serial:
+            self._folded.clear()
+            self._is_whole = False
+            self._cursor = 0
+            if record is not None:
+                self.scroll_to(0, 0, animate=False, immediate=True)
+        self._record, self._look, self._now_ms, self._view = record, look, now_ms, view
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        record = self._record
+        width = max(20, self.size.width - 1)
+        second = self._now_ms // 1000 if self._look.zone == "relative" else 0
+        drawn = (
+            None if record is None else record.serial, self._look, second, self._view, width, self._is_whole,
+            tuple(sorted(self._folded)),
+        )  # fmt: skip
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        if record is not None and self._is_whole and len(record.value or b"") > BIG_BYTES:
+            self._lay_out_large(width)
+            return
+        self._set_lines([] if record is None else self._made(record, width))
+
+    def _made(self, record: Kept, width: int) -> list[DetailLine]:
+        lines = detail_lines(
+            record, self._look, self._now_ms, view=self._view, folded=frozenset(self._folded), is_whole=self._is_whole
+        )
+        return list(wrapped(lines, width))
+
+    @work(exclusive=True, group="pane")
+    async def _lay_out_large(self, width: int) -> None:
+        record = self._record
+        if record is None:
+            return
+        self.post_message(self.Loading(is_done=False))
+        lines = await asyncio.to_thread(self._made, record, width)
+        if record is self._record:
+            self._set_lines(lines)
+        self.post_message(self.Loading(is_done=True))
+
+    def _set_lines(self, lines: list[DetailLine]) -> None:
+        self._lines = lines
+        self._cursor = min(self._cursor, max(0, len(lines) - 1))
+        self.virtual_size = Size(self.size.width, len(lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line."""
+        width, index = self.size.width, self.scroll_offset.y + y
+        if index >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        line = self._lines[index]
+        over = Style()
+        if index == self._cursor and self.has_focus:
+            over = Style(reverse=True)
+        parts = [
+            Segment(
+                printable(text),
+                (self.get_component_rich_style(f"pane--{tone}", partial=True) if tone else Style()) + over,
+            )
+            for text, tone in line.spans
+        ]
+        if over:
+            parts.append(Segment(" " * width, over))
+        return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
+
+    @on(events.Resize)
+    def fit_again(self) -> None:
+        """Lines are broken elsewhere."""
+        self._lay_out()
+
+    def on_focus(self) -> None:
+        """The cursor is seen."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The cursor is not seen."""
+        self.refresh()
+
+    def _put_cursor(self, index: int) -> None:
+        self._cursor = min(max(index, 0), max(0, len(self._lines) - 1))
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        if self._cursor < top:
+            self.scroll_to(y=self._cursor, animate=False, immediate=True)
+        elif self._cursor >= top + height:
+            self.scroll_to(y=self._cursor - height + 1, animate=False, immediate=True)
+        self.refresh()
+
+    def action_cursor(self, by: int) -> None:
+        """Down or up."""
+        self._put_cursor(self._cursor + by)
+
+    def action_page(self, direction: int) -> None:
+        """Half a page."""
+        self._put_cursor(self._cursor + direction * max(1, self.size.height // 2))
+
+    def action_top(self) -> None:
+        """The first line."""
+        self._put_cursor(0)
+
+    def action_bottom(self) -> None:
+        """The last line."""
+        self._put_cursor(len(self._lines) - 1)
+
+    def action_open(self) -> None:
+        """Fold or unfold what the cursor is on, or load the rest."""
+        if not self._lines:
+            return
+        line = self._lines[self._cursor]
+        if line.load:
+            self._is_whole = True
+        elif line.path is not None:
+            self._folded ^= {line.path}
+        else:
+            return
+        self._lay_out()
+
+    def on_click(self, event: events.Click) -> None:
+        """A line: the cursor, and what enter does there."""
+        self._put_cursor(self.scroll_offset.y + event.y)
+        self.action_open()

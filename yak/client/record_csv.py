@@ -1,0 +1,41 @@
+"""The CSV form of a record: what `consume -o csv` prints, a line for each record under one of names.
+
+    topic,partition,offset,timestamp,key,value,headers
+
+Bytes that are not UTF-8 are base64; headers are JSON as in `record_json`, and empty when there are none.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Final
+
+from yak.client.received import Received
+from yak.client.record_json import record_document
+
+CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def csv_header() -> str:
+    """The line of names."""
+    return ",".join(CSV_COLUMNS) + "\n"
+
+
+def csv_line(record: Received, when: Callable[[int], str]) -> str:
+    """One record; `when` writes a timestamp in ms."""
+    document = record_document(record, when)
+    headers = json.dumps(document["headers"], ensure_ascii=False) if record.headers else ""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(
+        [
+            record.topic,
+            record.partition,
+            record.offset,
+            document["timestamp"],
+            document["key"],
+            document["value"],
+            headers,
+        ]
+    )
+    return line.getvalue()
