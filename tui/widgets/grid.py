@@ -100,6 +100,7 @@ class Grid(ScrollView, can_focus=True):
             if len(columns) != len(self.columns):
                 self._sort = None
             self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
+        are_new_words = empty != self._empty
         self._empty = empty
         if isinstance(rows, Sequence):
             self._given = rows
@@ -107,7 +108,8 @@ class Grid(ScrollView, can_focus=True):
         else:
             self._given, self._rows = None, rows
         self._keep_cursor()
-        self._lay_out(is_new_head=is_new_head)
+        # Where there are no rows, the words are all that is drawn.
+        self._lay_out(is_new_head=is_new_head or (are_new_words and not len(self._rows)))
 
     def set_filter(self, text: str) -> int:
         """Show only rows that a filter lets through; returns how many. Raises UsageError `bad-filter`, and keeps the old one."""
