@@ -92,7 +92,7 @@ class Reader:
         *,
         limits: Limits = Limits(),
         numbering: Iterator[int] | None = None,
-        open_: Callable[..., Opened] = open_feed,
+        open_: Callable[..., Opened] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.wanted = wanted
@@ -101,7 +101,7 @@ class Reader:
         self.store = self._new_store()
         self.status = Status()
         self._servers = servers
-        self._open = open_
+        self._open = open_ or open_feed
         self._clock = clock
         self._numbering = numbering if numbering is not None else count()
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
