@@ -134,7 +134,7 @@ class GroupReading(Reading):
 
 def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:
     """One line about an assignment, and a warning for each partition whose committed offset does not fit its log."""
-    from yak.commands.group_views import partitions_text
+    from yak.client.groups.places import partitions_text
 
     if not started:
         g.out.note(f'group "{request.group}": no partition for this member; the others have them all')

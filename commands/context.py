@@ -1,6 +1,5 @@
 """`yak context`: clusters by name."""
 
-import os
 from typing import Annotated, Any
 
 import typer
@@ -29,12 +28,11 @@ def add(
     use: Annotated[bool, typer.Option("--use", help="Use it from now on.", rich_help_panel=WHAT)] = False,
 ) -> None:
     """Add a context, or replace one; -b says where its brokers are."""
+    from yak.client.contexts import add_context
     from yak.commands.settings import BY_NAME, closest
     from yak.commands.topic_arguments import key_values
     from yak.errors import UsageError
 
-    if name == "-":
-        raise UsageError("usage", '"-" cannot be a name', why="yak context use - means the one before")
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
     for setting, value in key_values(set_).items():
         plain = setting.replace("-", "_")
@@ -46,12 +44,8 @@ def add(
                 try_=("yak config show",),
             )
         values[plain] = value
-    document = _read(g)
-    document.setdefault("contexts", {})[name] = values
-    if use or not document.get("current"):
-        _switch(document, name)
-    _write(g, document)
-    g.out.note(f"context {name}: {values['bootstrap_servers']}" + (" (in use)" if document["current"] == name else ""))
+    is_used = add_context(g.settings.config_file, name, values, use=use)
+    g.out.note(f"context {name}: {values['bootstrap_servers']}" + (" (in use)" if is_used else ""))
 
 
 @context.command("list", examples=("yak context list",))
@@ -79,19 +73,10 @@ def use_context(
                                                     autocompletion=complete_context)]
 ) -> None:  # fmt: skip
     """Use a context from now on."""
-    from yak.commands.settings import unknown_context
-    from yak.errors import UsageError
+    from yak.client.contexts import use_context as use_from_now_on
 
-    document = _read(g)
-    if name == "-":
-        name = document.get("previous") or ""
-        if not name:
-            raise UsageError("no-previous-context", "there is no context before this one", try_=("yak context list",))
-    if name not in document.get("contexts", {}):
-        raise unknown_context(name, sorted(document.get("contexts", {})), g.settings.config_file)
-    _switch(document, name)
-    _write(g, document)
-    g.out.note(f"using {name}: {document['contexts'][name].get('bootstrap_servers', '')}")
+    name, values = use_from_now_on(g.settings.config_file, name)
+    g.out.note(f"using {name}: {values.get('bootstrap_servers', '')}")
 
 
 @context.command("show", examples=("yak context show", "yak context show staging -o json"))
@@ -102,7 +87,7 @@ def show(
     ] = None,
 ) -> None:
     """Show one context."""
-    from yak.commands.settings import unknown_context
+    from yak.client.contexts import unknown_context
 
     chosen = name or g.settings.context_name()
     if chosen is None:
@@ -120,42 +105,10 @@ def show(
 @context.command("remove", examples=("yak context remove staging",))
 def remove(g: Globals, name: Name) -> None:
     """Forget a context; the cluster is not touched."""
-    from yak.commands.settings import unknown_context
+    from yak.client.contexts import remove_context, unknown_context
 
-    document = _read(g)
-    if name not in document.get("contexts", {}):
-        raise unknown_context(name, sorted(document.get("contexts", {})), g.settings.config_file)
+    if name not in g.settings.contexts:
+        raise unknown_context(name, sorted(g.settings.contexts), g.settings.config_file)
     g.confirm(f"Forget context {name}?")
-    del document["contexts"][name]
-    for key in ("current", "previous"):
-        if document.get(key) == name:
-            del document[key]
-    _write(g, document)
+    remove_context(g.settings.config_file, name)
     g.out.note(f"forgot {name}")
-
-
-def _read(g: Globals) -> dict[str, Any]:
-    from yak.commands.settings import read_toml
-
-    return read_toml(g.settings.config_file)
-
-
-def _switch(document: dict[str, Any], name: str) -> None:
-    if document.get("current") not in (None, name):
-        document["previous"] = document["current"]
-    document["current"] = name
-
-
-def _write(g: Globals, document: dict[str, Any]) -> None:
-    """Replace the file as a whole, readable by its owner only: a URL in it may hold a password."""
-    from yak.commands.toml_text import dump_toml
-
-    path = g.settings.config_file
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(dump_toml(document))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

@@ -1,7 +1,8 @@
 """`yak help SLUG`: every error's word, with what it means, why it comes, and what to try.
 
-A test collects the slugs that the source uses and fails when one is missing here. Five modules hold the texts: errors of
-benchmarks, of groups, of the Python API, of other client commands, and of brokers and of clusters on this machine.
+A test collects the slugs that the source uses and fails when one is missing here. Six modules hold the texts: errors of
+benchmarks, of groups, of the Python API, of the UI in a browser, of other client commands, and of brokers and of clusters
+on this machine.
 """
 
 from yak.commands.error_explanation import Explanation
@@ -10,6 +11,7 @@ from yak.commands.error_help_broker import BROKER
 from yak.commands.error_help_client import CLIENT
 from yak.commands.error_help_groups import GROUPS
 from yak.commands.error_help_python import PYTHON
+from yak.commands.error_help_web import WEB
 
-EXPLANATIONS: dict[str, Explanation] = {**BENCH, **CLIENT, **GROUPS, **PYTHON, **BROKER}
-assert len(EXPLANATIONS) == sum(map(len, (BENCH, CLIENT, GROUPS, PYTHON, BROKER))), "an error is explained twice"
+EXPLANATIONS: dict[str, Explanation] = {**BENCH, **CLIENT, **GROUPS, **PYTHON, **WEB, **BROKER}
+assert len(EXPLANATIONS) == sum(map(len, (BENCH, CLIENT, GROUPS, PYTHON, WEB, BROKER))), "an error is explained twice"

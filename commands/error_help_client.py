@@ -36,6 +36,11 @@ CLIENT: dict[str, Explanation] = {
         "A duration is a number with a unit: ms, s, m, h, d or w; several may follow each other.",
         "250ms, 5s, 2m, 1h30m",
     ),
+    "bad-encoding": explain(
+        "The encoding of a file has a name that nobody knows.",
+        "Names are Python's: utf-8, cp1252, latin-1, utf-16 and many more.",
+        "yak produce TOPIC -f FILE --csv-encoding utf-8",
+    ),
     "bad-filter": explain(
         "A --filter expression cannot be read.",
         "Filters look at the key (k:), the value (v:), a header (h:NAME=), or a JSON path (v:.total > 10).",
@@ -82,6 +87,12 @@ CLIENT: dict[str, Explanation] = {
         "A size cannot be read.",
         "A size is a number, with or without a unit: KB, MB, GB are 1000s; KiB, MiB, GiB are 1024s.",
         "512, 64KiB, 1MB",
+    ),
+    "bad-template": explain(
+        "The text of a message has a {{field}} that cannot be read.",
+        "Fields are {{i}}, {{int 1 100}}, {{float 0 1}}, {{choice a b}}, {{uuid}}, {{now}}, {{name}}, {{text 20}} and more.",
+        "look at the line and column in the message",
+        "leave --template out to send braces as they are",
     ),
     "bad-time": explain(
         "A time cannot be read.",
@@ -246,6 +257,11 @@ CLIENT: dict[str, Explanation] = {
         "The broker does not have this feature.",
         "It is another version or another make than the command needs.",
         "yak doctor",
+    ),
+    "not-text": explain(
+        "A file has bytes that are no text in the encoding it is read with.",
+        "Reading stopped there; what was sent before is in the account.",
+        "yak produce TOPIC -f FILE --csv-encoding cp1252",
     ),
     "not-unregistered": explain(
         "The cluster did not forget the broker.",

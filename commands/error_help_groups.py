@@ -59,6 +59,12 @@ GROUPS: dict[str, Explanation] = {
         "--all-topics means the topics of which the group committed something.",
         "yak groups reset GROUP --topic TOPIC --to-earliest",
     ),
+    "offsets-file": explain(
+        "The file with offsets cannot be used.",
+        "Lines are TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET; or the first line names the columns, "
+        "as in the CSV that yak groups prints.",
+        "yak groups describe GROUP -o csv",
+    ),
     "unknown-group": explain(
         "There is no group of that name.",
         "A group is there when a consumer joined it or committed for it. It goes when it has neither members nor "

@@ -1,14 +1,12 @@
-"""Arguments of `yak groups`: partitions, states and types, and other tools' spelling."""
+"""Arguments of `yak groups`: states and types, and other tools' spelling."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yak.errors import UsageError
-from yak.ids import TopicPartition
 
 if TYPE_CHECKING:
     from yak.client.groups.asking import GroupBrokers
-    from yak.client.metadata import ClusterMetadata
     from yak.commands.options import Globals
 
 VERBS = {
@@ -67,45 +65,3 @@ def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str) -> tupl
         if word.lower() not in spelt:
             raise UsageError("usage", f'"{word}" is not a {what} of groups', why=f"{what}s are {', '.join(known)}")
     return tuple(dict.fromkeys(spelt[word.lower()] for word in words))
-
-
-def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[TopicPartition]:
-    """The partitions of `orders`, `orders:0,2` and `orders:0-2`. Raises YakError for what is not there."""
-    found: dict[TopicPartition, None] = {}
-    for text in texts:
-        name, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
-        topic = metadata.require_topic(name)
-        there = {each.number for each in topic.partitions}
-        wanted = _numbers(numbers, text) if colon else sorted(there)
-        for number in wanted:
-            if number not in there:
-                raise UsageError(
-                    "unknown-partition", f"{name} has no partition {number}", why=f"it has {len(there)}, from 0"
-                )
-            found[TopicPartition(name, number)] = None
-    return list(found)
-
-
-def committed_places(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the committed partitions that `orders` or `orders:0,2` name; the topic itself may be gone."""
-    found: dict[TopicPartition, None] = {}
-    every = sorted(committed)
-    for text in texts:
-        name, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
-        wanted = set(_numbers(numbers, text)) if colon else None
-        found |= dict.fromkeys(
-            each for each in every if each.topic == name and (wanted is None or each.partition in wanted)
-        )
-    return list(found)
-
-
-def _numbers(text: str, whole: str) -> list[int]:
-    numbers: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise UsageError(
-                "usage", f'"{whole}" is not TOPIC or TOPIC:P,P', try_=("--topic orders", "--topic orders:0,2-4")
-            )
-        numbers += range(int(first), int(last if dash else first) + 1)
-    return numbers

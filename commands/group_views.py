@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from yak.client.groups.places import partitions_text
 from yak.commands.units import counted, format_duration, format_time, group_digits
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
@@ -32,24 +33,6 @@ LAG_FLAT = (
 MEMBER_COLUMNS = ("member_id", "instance_id", "client_id", "host", "partitions", "assignment")
 MEMBER_WIDE = ("subscription", "assignor", "member_epoch")
 RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
-
-
-def partitions_text(partitions: Iterable[TopicPartition]) -> str:
-    """`orders:0-2,5 payments:1`: what `--topic` takes, with runs written short."""
-    by_topic: dict[str, list[int]] = {}
-    for each in sorted(partitions):
-        by_topic.setdefault(each.topic, []).append(each.partition)
-    return " ".join(f"{topic}:{','.join(_runs(numbers))}" for topic, numbers in by_topic.items())
-
-
-def _runs(numbers: Sequence[int]) -> list[str]:
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
 
 
 def total_lag(committed: Mapping[TopicPartition, Offset], marks: "Mapping[TopicPartition, Marks]") -> int | None:

@@ -105,7 +105,7 @@ def _delete_groups(brokers: "GroupBrokers", names: list[str]) -> tuple[list[dict
 def _places(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
     """What each group committed of these topics. Raises YakError."""
     from yak.client.groups.offsets import committed_offsets
-    from yak.commands.group_arguments import committed_places
+    from yak.client.groups.places import committed_places
 
     found: dict[str, list[Any]] = {}
     for name, committed in committed_offsets(brokers, names).items():

@@ -10,10 +10,9 @@ from yak.commands.options import Globals
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
-    from yak.client.groups.asking import GroupBrokers
-    from yak.client.groups.describing import Group
-    from yak.client.groups.reset import Step, Target
-    from yak.ids import Offset, TopicPartition
+    from yak.client.groups.reset import Target
+    from yak.client.groups.resetting import ResetPlan
+    from yak.ids import TopicPartition
 
 TO = "Where to (exactly one)"
 
@@ -23,6 +22,7 @@ TO = "Where to (exactly one)"
         "yak groups reset audit --topic orders --to-earliest              # shows the plan only",
         "yak groups reset audit --topic orders:0,2 --shift-by -100 --execute",
         "yak groups reset audit --all-topics --to-timestamp -15m --execute",
+        "yak groups describe audit -o csv > audit.csv && yak groups reset audit --from-file audit.csv --execute",
     )
 )
 def reset(
@@ -62,20 +62,24 @@ def reset(
         typer.Option("--to-current", help="What is committed, brought into the log; the end where nothing is.",
                      rich_help_panel=TO),
     ] = False,
+    from_file: Annotated[
+        str | None,
+        typer.Option("--from-file", help="What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.",
+                     metavar="FILE", rich_help_panel=TO),
+    ] = None,
 ) -> int | None:  # fmt: skip
     """Move a group's committed offsets.
 
     A dry run unless --execute is given. The group must not have members then. Offsets outside the log become the nearest inside.
     """
-    from yak.client.groups.describing import active_group
-    from yak.client.groups.offsets import commit_offsets
+    from yak.client.groups.resetting import look_at, move
     from yak.commands.group_arguments import connect
 
     target = _target(
-        g, {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current},
-        to_offset, to_timestamp, shift_by,
+        g, name, {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current},
+        to_offset, to_timestamp, shift_by, from_file,
     )  # fmt: skip
-    if bool(topic) == all_topics:
+    if bool(topic) == all_topics and (topic or from_file is None):
         raise UsageError(
             "usage",
             "--topic and --all-topics exclude each other" if topic else "say which offsets to move",
@@ -84,32 +88,36 @@ def reset(
     if execute:
         g.must_not_be_readonly(f'moving the offsets of group "{name}"')
     with connect(g) as brokers:
-        group, committed = _group(brokers, name)
-        steps = _plan(brokers, target, name, topic, committed)
-        refused = active_group(group, f'offsets of group "{name}" were not moved') if group and group.members else None
-        if refused is not None and execute:
-            raise refused
-        changes = {each.partition: each.after for each in steps if each.is_change and each.after is not None}
-        results = None
-        if execute:
-            results = commit_offsets(brokers, name, changes) if changes else {}
-    return _show(g, name, steps, results, refused, is_new=group is None)
+        plan = look_at(brokers, name, target, topic, is_strict=execute)
+        results = move(brokers, name, plan.changes) if execute else None
+    return _show(g, name, plan, results)
 
 
 def _target(
-    g: Globals, switches: dict[str, bool], to_offset: int | None, to_timestamp: str | None, shift_by: int | None
+    g: Globals,
+    name: str,
+    switches: dict[str, bool],
+    to_offset: int | None,
+    to_timestamp: str | None,
+    shift_by: int | None,
+    from_file: str | None,
 ) -> "Target":
     from yak.client.groups.reset import Target
-    from yak.commands.units import parse_time_ms
+    from yak.client.times import parse_time_ms
 
     given = [each for each, is_given in switches.items() if is_given]
-    values = {"--to-offset": to_offset, "--to-timestamp": to_timestamp, "--shift-by": shift_by}
+    values = {
+        "--to-offset": to_offset,
+        "--to-timestamp": to_timestamp,
+        "--shift-by": shift_by,
+        "--from-file": from_file,
+    }
     given += [each for each, value in values.items() if value is not None]
     if len(given) != 1:
         raise UsageError(
             "usage",
             f"{' and '.join(given[:2])} exclude each other" if given else "say where to move the offsets",
-            why="exactly one of --to-earliest, --to-latest, --to-offset, --to-timestamp, --shift-by, --to-current",
+            why="exactly one of --to-earliest, --to-latest, --to-offset, --to-timestamp, --shift-by, --to-current, --from-file",
         )
     if to_offset is not None:
         return Target("offset", to_offset)
@@ -117,76 +125,35 @@ def _target(
         return Target("timestamp", parse_time_ms(to_timestamp, now_ms=g.now_ms(), zone=g.zone))
     if shift_by is not None:
         return Target("shift", shift_by)
+    if from_file is not None:
+        return Target("file", offsets=_read_file(from_file, name))
     if given == ["--to-earliest"]:
         return Target("earliest")
     return Target("latest" if given == ["--to-latest"] else "current")
 
 
-def _group(brokers: "GroupBrokers", name: str) -> "tuple[Group | None, dict[TopicPartition, Offset]]":
-    """The group and what it committed; None for one that is not there: resetting makes it."""
-    from yak.client.groups.describing import require_groups
-    from yak.client.groups.offsets import committed_offsets
+def _read_file(path: str, group: str) -> "dict[TopicPartition, int]":
+    from yak.client.groups.offsets_file import parse_offsets, read_text
 
-    found = require_groups(brokers, [name])[name]
-    if isinstance(found, YakError):
-        if found.code != "unknown-group":
-            raise found
-        return None, {}
-    committed = committed_offsets(brokers, [name])[name]
-    if isinstance(committed, YakError):
-        raise committed
-    return found, committed
-
-
-def _plan(
-    brokers: "GroupBrokers",
-    target: "Target",
-    name: str,
-    topics: list[str] | None,
-    committed: "dict[TopicPartition, Offset]",
-) -> "list[Step]":
-    from yak.client.groups.lag import read_marks
-    from yak.client.groups.reset import plan_reset
-    from yak.commands.group_arguments import parse_partitions
-
-    partitions = parse_partitions(topics, brokers.admin.metadata()) if topics else list(committed)
-    if not partitions:
-        raise YakError(
-            "nothing-committed",
-            f'group "{name}" has committed nothing',
-            why="--all-topics means those of which it committed something",
-            try_=(f"yak groups reset {name} --topic TOPIC --to-earliest", "yak groups list"),
-        )
-    marks = read_marks(brokers.admin, partitions)
-    by_time: dict[TopicPartition, Offset] = {}
-    if target.kind == "timestamp":
-        answers = brokers.admin.offsets({each: target.number for each in partitions if each in marks})
-        by_time = {each: found.offset for each, found in answers.items()}
-    return plan_reset(target, partitions, committed, marks, by_time)
+    return parse_offsets(read_text(path), group, path)
 
 
 def _show(
-    g: Globals,
-    name: str,
-    steps: "list[Step]",
-    results: "dict[TopicPartition, YakError | None] | None",
-    refused: YakError | None,
-    *,
-    is_new: bool,
+    g: Globals, name: str, plan: "ResetPlan", results: "dict[TopicPartition, YakError | None] | None"
 ) -> int | None:
     from yak.commands.group_views import RESET_COLUMNS, reset_rows, with_notes
     from yak.commands.units import counted
 
     out = g.out
     columns = RESET_COLUMNS if out.format != "csv" else ("group", *RESET_COLUMNS)
-    rows = reset_rows(name, steps, results)
+    rows = reset_rows(name, plan.steps, results)
     out.table(rows if out.format in ("json", "yaml") else with_notes(rows), columns)
     out.stdout.flush()
-    if is_new:
+    if plan.group is None:
         out.note(f'there is no group "{name}" yet{": it was made" if results else ", it will be made"}')
     if results is None:
-        if refused is not None:
-            out.warn(f"this cannot be done now: {refused.why}")
+        if plan.refused is not None:
+            out.warn(f"this cannot be done now: {plan.refused.why}")
         out.note("dry run: nothing was changed; --execute does it")
         return None
     errors = [each for each in results.values() if each is not None]

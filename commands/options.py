@@ -141,6 +141,21 @@ def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
     return Flags().overlaid_by(flags), rest
 
 
+def words_of(flags: Flags) -> list[str]:
+    """The global options as they would be typed: for a child that shall do as we were told."""
+    words: list[str] = []
+    for option in OPTIONS:
+        value = getattr(flags, option.name)
+        if option.hidden or not value:
+            continue  # what was given under another name is in the first one's place by now
+        first = option.declarations[0]
+        if option.kind == "value":
+            words.append(f"{first}={value}")
+        else:
+            words += [first] * int(value)
+    return words
+
+
 @dataclass(slots=True)
 class Globals:
     """What every command is given: resolved global options, settings, and where to print."""

@@ -42,6 +42,14 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", help="Send to this partition.", rich_help_panel=WHAT, min=0)
     ] = None,
+    template: Annotated[
+        bool,
+        typer.Option(
+            "--template",
+            help="Fill {{i}}, {{uuid}}, {{int 1 9}} … in -m, -k and -H anew each time.",
+            rich_help_panel=WHAT,
+        ),
+    ] = False,
     timestamp: Annotated[
         str | None, _text("--timestamp", help_="Timestamp of the records: ISO-8601, epoch, -15m.", metavar="TIME")
     ] = None,
@@ -63,7 +71,12 @@ def produce(
     ] = None,
     csv_value: Annotated[
         str,
-        _text("--csv-value", help_="Column of the value; json: all other columns.", panel=FILE, metavar="COLUMN|json"),
+        _text(
+            "--csv-value",
+            help_="Column of the value; json: all other columns; json:A,B: these.",
+            panel=FILE,
+            metavar="COLUMN|json",
+        ),
     ] = "json",
     csv_header: Annotated[
         list[str] | None,
@@ -72,6 +85,16 @@ def produce(
     csv_columns: Annotated[
         str | None, _text("--csv-columns", help_="Names for a file without a header row.", panel=FILE, metavar="A,B,C")
     ] = None,
+    csv_partition: Annotated[
+        str | None, _text("--csv-partition", help_="Column with the partition.", panel=FILE, metavar="COLUMN")
+    ] = None,
+    csv_delimiter: Annotated[
+        str | None,
+        _text("--csv-delimiter", help_="One character, or tab; found if not given.", panel=FILE, metavar="CHARACTER"),
+    ] = None,
+    csv_encoding: Annotated[
+        str, _text("--csv-encoding", help_="Encoding of the file.", panel=FILE, metavar="NAME")
+    ] = "utf-8",
     resume: Annotated[
         str | None,
         _text("--resume", help_="Keep here how far it came, and go on there.", panel=FILE, metavar="CHECKPOINT"),
@@ -90,7 +113,9 @@ def produce(
     rate: Annotated[
         float | None, typer.Option("--rate", help="Records a second, at most.", rich_help_panel=SENDING, min=0.001)
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", help="Send it all N times.", rich_help_panel=SENDING, min=1)] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", help="Send it all N times; 0: until Ctrl+C.", rich_help_panel=SENDING, min=0)
+    ] = 1,
     create: Annotated[
         bool, typer.Option("--create", help="Create the topic if it is not there.", rich_help_panel=START)
     ] = False,
@@ -115,6 +140,7 @@ def produce(
         messages=tuple(message or ()),
         key=key,
         headers=tuple(header or ()),
+        template=template,
         partition=partition,
         timestamp=timestamp,
         file=file,
@@ -125,6 +151,9 @@ def produce(
         csv_value=csv_value,
         csv_headers=tuple(csv_header or ()),
         csv_columns=csv_columns,
+        csv_partition=csv_partition,
+        csv_delimiter=csv_delimiter,
+        csv_encoding=csv_encoding,
         resume=resume,
         acks=request_required_acks or acks,
         compression=compression_codec or compression,

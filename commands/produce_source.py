@@ -1,13 +1,12 @@
 """Where `yak produce` takes its records from: `-m`, a file, or stdin; and where bad rows and progress are kept."""
 
-import csv
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
-from typing import IO, TYPE_CHECKING, TextIO
+from itertools import count, islice
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from yak.commands.units import parse_time_ms
 from yak.errors import UsageError, YakError
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from yak.client.checkpoint import Checkpoint
     from yak.client.inputs import CsvMapping, Row
     from yak.client.produce import Outgoing
+    from yak.client.rejects import Rejects
+    from yak.client.templates.messages import MessageTemplate
     from yak.commands.options import Globals
     from yak.commands.producing import Request
 
@@ -31,7 +32,7 @@ class Source:
         self._g = g
         self._request = request
         self._columns: tuple[str, ...] = ()
-        self._rejects: TextIO | None = None
+        self._rejects: Rejects | None = None
         self._skipped = 0
         self.rejected = 0
         self.kept_rows = 0
@@ -67,6 +68,8 @@ class Source:
     def total_rows(self) -> int | None:
         """How many rows there are, counted by lines; None where that cannot be known (or nobody looks)."""
         request = self._request
+        if request.repeat == 0:
+            return None
         if request.messages:
             return len(request.messages) * request.repeat
         if request.file in (None, "-") or not sys.stderr.isatty():
@@ -78,11 +81,31 @@ class Source:
 
     def rows(self) -> "Iterator[Row]":
         """All rows, repeats included, without those skipped."""
-        for turn in range(self._request.repeat):
+        if self._request.template:
+            yield from self._made()
+            return
+        for turn in range(self._request.repeat) if self._request.repeat else count():
             for row in islice(self._once(), self._skipped if turn == 0 else 0, None):
                 if row.record is not None:
                     self._dress(row.record)
                 yield row
+
+    def _made(self) -> "Iterator[Row]":
+        """Rows of templates: -m, -k and -H with their fields filled anew in each."""
+        from yak.client.inputs import Row
+        from yak.client.templates.messages import Maker
+
+        makers = [
+            Maker(
+                template, self._g.now_ms, partition=-1 if self._request.partition is None else self._request.partition
+            )
+            for template in template_messages(self._request)
+        ]
+        turns = range(self._request.repeat) if self._request.repeat else count()
+        for number, make in enumerate(make for _ in turns for make in makers):
+            record = make()
+            record.timestamp_ms = self._timestamp_ms
+            yield Row(number, record)
 
     def _once(self) -> "Iterator[Row]":
         from yak.client.inputs import json_rows, line_rows, message_rows
@@ -100,13 +123,16 @@ class Source:
                 yield from line_rows(file, key_separator=self._separator, null_value=self._null)
 
     def _csv(self, file: IO[bytes]) -> "Iterator[Row]":
-        import io
-
+        from yak.client.csv_files import TextLines, check_encoding
         from yak.client.inputs import CsvSource
 
         name = self._request.file or "stdin"
-        text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="")
-        source = CsvSource(text, _mapping(self._request), os.path.basename(name))
+        encoding = check_encoding(self._request.csv_encoding)
+        source = CsvSource(
+            TextLines(cast("BinaryIO", file), encoding, os.path.basename(name)),
+            _mapping(self._request),
+            os.path.basename(name),
+        )
         first_time = not self._columns
         self._columns = source.columns
         if first_time:
@@ -128,15 +154,12 @@ class Source:
 
     def reject(self, row: "Row") -> None:
         """Put a bad row into FILE.rejected.csv with its reason."""
+        from yak.client.rejects import Rejects
+
         self.rejected += 1
         if self._rejects is None:
-            resumed = self._skipped > 0 and os.path.exists(self.rejected_path)
-            self._rejects = open(  # noqa: SIM115  (closed with the source)
-                self.rejected_path, "a" if resumed else "w", encoding="utf-8", errors="backslashreplace", newline=""
-            )
-            if not resumed:
-                csv.writer(self._rejects, lineterminator="\n").writerow(["reason", "row", *self._columns])
-        csv.writer(self._rejects, lineterminator="\n").writerow([row.problem, row.number + 1, *row.cells])
+            self._rejects = Rejects(self.rejected_path, is_resumed=self._skipped > 0)
+        self._rejects.add(row, self._columns)
 
     def close(self) -> None:
         """Close the file of bad rows."""
@@ -190,7 +213,13 @@ def _format_of(request: "Request") -> str:
                 try_=("--format csv",),
             )
         return request.format
-    if request.csv_key or request.csv_columns or request.csv_headers or request.csv_value != "json":
+    if (
+        request.csv_key
+        or request.csv_columns
+        or request.csv_headers
+        or request.csv_value != "json"
+        or request.csv_partition
+    ):
         return "csv"
     return BY_EXTENSION.get(os.path.splitext(request.file or "")[1].lower(), "lines")
 
@@ -206,7 +235,42 @@ def _mapping(request: "Request") -> "CsvMapping":
     return replace(
         CsvMapping(key=request.csv_key, value=request.csv_value, headers=headers, null_value=request.null_value),
         columns=columns,
+        partition=request.csv_partition,
+        delimiter=_delimiter(request.csv_delimiter),
     )
+
+
+def _delimiter(text: str | None) -> str | None:
+    character = {"tab": "\t", "\\t": "\t"}.get(text or "", text)
+    if character is not None and (len(character) != 1 or character in '"\r\n\0'):
+        raise UsageError(
+            "usage",
+            f'--csv-delimiter "{text}" is not one character',
+            try_=("--csv-delimiter ';'", "--csv-delimiter tab"),
+        )
+    return character
+
+
+def template_messages(request: "Request") -> "list[MessageTemplate]":
+    """-m, -k and -H as templates. Raises UsageError (`bad-template`) that says where one is wrong."""
+    from yak.client.templates.messages import BadPart, MessageTemplate
+
+    headers: list[tuple[str, str | None]] = []
+    for text in request.headers:
+        name, value = _header(text)
+        headers.append((name, None if value is None else value.decode("utf-8", "surrogateescape")))
+    try:
+        return [
+            MessageTemplate.parse(request.key, None if value == request.null_value else value, headers)
+            for value in request.messages
+        ]
+    except BadPart as error:
+        raise UsageError(
+            "bad-template",
+            f"the template of the {error.part} cannot be read",
+            why=str(error.error),
+            try_=("{{i}}, {{uuid}}, {{int 1 100}}, {{choice a b}}; leave --template out to send braces as they are",),
+        ) from None
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

@@ -31,6 +31,7 @@ class Request:
     messages: tuple[str, ...] = ()
     key: str | None = None
     headers: tuple[str, ...] = ()
+    template: bool = False
     partition: int | None = None
     timestamp: str | None = None
     file: str | None = None
@@ -41,6 +42,9 @@ class Request:
     csv_value: str = "json"
     csv_headers: tuple[str, ...] = ()
     csv_columns: str | None = None
+    csv_partition: str | None = None
+    csv_delimiter: str | None = None
+    csv_encoding: str = "utf-8"
     resume: str | None = None
     acks: str = "all"
     compression: str = "none"
@@ -76,17 +80,19 @@ class Request:
         """Raise UsageError for options that contradict each other or have impossible values."""
         if self.messages and self.file is not None:
             raise UsageError("usage", "-m and --file exclude each other", why="both say what to send")
-        if self.resume is not None and (self.file in (None, "-") or self.repeat > 1):
+        if self.resume is not None and (self.file in (None, "-") or self.repeat != 1):
             raise UsageError(
                 "usage", "--resume needs --file PATH", why="only a file can be read again from where it stopped"
             )
+        if self.template and (not self.messages or self.key_separator is not None):
+            raise UsageError("usage", "--template needs -m", why="files, stdin and split lines are sent as they are")
         if self.acks not in ACKS:
             raise UsageError("usage", f'--acks "{self.acks}" is not 0, 1 or all', try_=("--acks all",))
         if self.compression not in CODECS:
             raise UsageError(
                 "usage", f'"{self.compression}" is not a codec', why=f"codecs are {', '.join(CODECS)}", try_=("-z lz4",)
             )
-        if self.repeat > 1 and self.file == "-":
+        if self.repeat != 1 and self.file == "-":
             raise UsageError("usage", "--repeat needs a file or -m", why="stdin can be read only once")
 
 
@@ -109,19 +115,12 @@ def run(g: "Globals", request: Request) -> int:
 def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
     """See that the topic is there; create the default one, and with --create any."""
     from yak.client.admin import Admin
+    from yak.client.produce_target import require_target
+    from yak.client.reach import require_advertised
 
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
     ensure_topic(g, admin, topic, create=request.create)
-    found = admin.metadata().require_topic(topic)
-    if request.partition is not None and request.partition >= len(found.partitions):
-        raise UsageError(
-            "unknown-partition",
-            f"{topic} has no partition {request.partition}",
-            why=f"its partitions are 0 to {len(found.partitions) - 1}",
-            try_=(f"yak topics alter {topic} -p {request.partition + 1}",),
-        )
-    from yak.client.reach import require_advertised
-
+    found = require_target(admin, topic, request.partition)
     require_advertised(admin.metadata().leaders_of([found]), admin.answered)
 
 

@@ -3,23 +3,19 @@
 flag > YAK_* > alias variable > ./yak.toml > context > default. A context that was named by `--context` ranks as a
 flag: who names a cluster means it, whatever the environment says.
 
-The context file is `--config`, `YAK_CONFIG`, or `yak/config.toml` under `XDG_CONFIG_HOME` (`~/.config`):
-
-    current = "local"
-    [contexts.local]
-    bootstrap_servers = "127.0.0.1:9092"
+The context file is `yak.client.contexts`'s.
 """
 
 import difflib
 import os
 import re
-import tomllib
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from yak.client.addresses import parse_addresses
+from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 
@@ -59,6 +55,14 @@ def parse_bool(text: str) -> bool:
     if lowered in FALSE_WORDS:
         return False
     raise ValueError(f'"{text}" is neither true nor false')
+
+
+def parse_accent(text: str) -> str:
+    """A colour: the name of one of the terminal's, or `#rrggbb`. Raises ValueError."""
+    word = text.strip().lower()
+    if word not in ACCENTS and not re.fullmatch(r"#[0-9a-f]{6}", word):
+        raise ValueError(f'"{text}" is none of {", ".join(ACCENTS)}, nor #rrggbb')
+    return word
 
 
 def parse_port(text: str) -> int:
@@ -110,6 +114,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tz", "--local", "YAK_TZ", "UTC", "time zone of times read and printed: UTC, local, or an IANA name"),
     Setting("theme", "--theme", "YAK_THEME", "yak-dark", "colours of yak ui"),
     Setting("ascii", "--ascii", "YAK_ASCII", False, "letters instead of signs in yak ui", parse_bool),
+    Setting(
+        "accent", "", "YAK_ACCENT", None, "colour that marks a cluster in yak ui: a name, or #rrggbb", parse_accent
+    ),
     Setting("production", "", "YAK_PRODUCTION", False, "yak ui says PROD, in red", parse_bool),
     Setting("http_token", "", "YAK_HTTP_TOKEN", None, "sent by who changes something over HTTP, asked by yak serve"),
     Setting("role", "--role", "YAK_ROLE", "leader", "what this broker prefers to be: leader or follower"),
@@ -171,29 +178,6 @@ SETTINGS: tuple[Setting, ...] = (
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
-def config_path(flag: str | None, environment: Mapping[str, str]) -> str:
-    """The file that holds the contexts."""
-    if flag:
-        return flag
-    if named := environment.get("YAK_CONFIG"):
-        return named
-    base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(base, "yak", "config.toml")
-
-
-def read_toml(path: str) -> dict[str, Any]:
-    """The file's tables, or nothing when there is no file. Raises UsageError (`config-file`)."""
-    try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except FileNotFoundError:
-        return {}
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "config-file", f"{path} cannot be read", why=str(error), try_=(f"correct or remove {path}",)
-        ) from None
-
-
 def closest(word: str, known: list[str]) -> str:
     """The known word most like this one, or nothing."""
     matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -225,9 +209,7 @@ class Settings:
         document = read_toml(path)
         project = {key.replace("-", "_"): value for key, value in read_toml(PROJECT_FILE).items()}
         _refuse_unknown(project, PROJECT_FILE)
-        contexts = document.get("contexts", {})
-        if not isinstance(contexts, dict) or not all(isinstance(context, dict) for context in contexts.values()):
-            raise UsageError("config-file", f"{path} cannot be read", why="[contexts.NAME] must be tables")
+        contexts = contexts_in(document, path)
         for name, context in contexts.items():
             _refuse_unknown(context, f"context {name} in {path}")
         return cls(
@@ -310,17 +292,6 @@ class Settings:
             host, port = given.get("REDIS_HOST", "127.0.0.1"), given.get("REDIS_PORT", "6379")
             return f"redis://{host}:{port}/0", words
         return next(iter(given.values())), words
-
-
-def unknown_context(name: str, known: list[str], path: str) -> UsageError:
-    """The error for a context that is not in the file."""
-    guess = closest(name, known)
-    return UsageError(
-        "unknown-context",
-        f'context "{name}" does not exist',
-        why=f"{path} has: {', '.join(known) or 'none'}" + (f'; closest: "{guess}"' if guess else ""),
-        try_=(f"yak context use {guess}" if guess else f"yak context add {name} -b HOST:PORT", "yak context list"),
-    )
 
 
 def _refuse_unknown(values: Mapping[str, object], where: str) -> None:

@@ -1,12 +1,14 @@
 """`yak ui`."""
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.ui_web import check_web, run_web, tab_words
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,21 +67,39 @@ def ui(
         str | None,
         typer.Option("--data-dir", help="Of yak up: its brokers can be killed here.", metavar="DIR", rich_help_panel=CONNECTION),
     ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Serve the same app to browsers.", rich_help_panel=_WEB)] = False,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="HOST", help="Listen there; 127.0.0.1 if not given.", rich_help_panel=_WEB),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", min=0, max=65_535, help="8090 or the next free one if not given; 0: any.", rich_help_panel=_WEB),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", metavar="SECRET", help="Give nothing to who has it not; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
+    ] = None,
 ) -> int | None:  # fmt: skip
     """See and break the cluster on a screen, or in a browser."""
     from yak.tui import launch
 
     if self_test:
         return launch.self_test(print)
+    check_web(web, plain=plain, host=host, port=port, token=token)
     settings = _settings(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps)
     if no_motion:
         import os
 
         os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    if web:
+        words = tab_words(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
+        return run_web(g, words, host=host, port=port, token=token, demo=demo, keep=keep)
     if demo:
-        from yak.tui.demo import run_demo
+        from yak.tui.demo.show import run_demo
 
-        return run_demo(settings, keep=keep)
+        write = partial(print, flush=True) if plain else None
+        return run_demo(settings, keep=keep, note=g.out.note, write=write)
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
@@ -92,7 +112,7 @@ def _settings(
     g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
 ) -> "UiSettings":
     """Options, variables and files. Raises UsageError."""
-    from yak.commands.settings import read_toml
+    from yak.client.contexts import read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
     from yak.tui.screens.table import SCREENS

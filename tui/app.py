@@ -31,6 +31,9 @@ NOTICE_MS = 8_000
 NOTICES_MAX = 500
 STALE_FPS = 0.2
 """While the terminal has not the focus."""
+COMPLETED_MAX = 20
+"""New topics asked about in one go."""
+COMPLETE_TRIES = 8
 _KEY_IDS = (
     *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
     *(key.id for key in KEYS.values() if key.scope == "app"),
@@ -81,6 +84,7 @@ class YakApp(App[int]):
         """The first screen, and listening."""
         self.theme = textual_name(self.settings.theme)
         self.set_class(self.settings.is_ascii, "-ascii")
+        self.set_class(self.is_production, "-production")
         if self.settings.keymap:
             self.set_keymap(dict(self.settings.keymap))
         if self.settings.start_with:
@@ -99,10 +103,31 @@ class YakApp(App[int]):
 
     def _tick(self) -> None:
         now_ms = self.now_ms()
+        if now_ms - self._sampled_ms >= 1_000:
+            self._sampled_ms = now_ms
+            self.picture.sample(now_ms)
+        if self.picture.incomplete:
+            self.complete_topics()
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
             return
         if self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000:
             self._paint()
+
+    @work(group="complete")
+    async def complete_topics(self) -> None:
+        """Ask for the partitions of topics that events only name; again while the broker asked does not know them yet."""
+        picture, wanted = self.picture, dict(self.picture.incomplete)
+        picture.incomplete.clear()
+        for topic, tries in list(wanted.items())[:COMPLETED_MAX]:
+            del wanted[topic]
+            try:
+                rows = await self.source.ask("GET", "/api/isr", params={"topic": topic})
+            except YakError:
+                if tries < COMPLETE_TRIES:
+                    wanted[topic] = tries + 1
+            else:
+                picture.take({"kind": "partitions", "time_ms": self.now_ms(), "partitions": rows})
+        picture.incomplete.update({**wanted, **picture.incomplete})
 
     def _paint(self) -> None:
         self._painted_version = self.picture.version
@@ -307,7 +332,7 @@ class YakApp(App[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080"}
+        return {"dim": "#808080", "frame": "#606060"}
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """What the palette lists: what `:` knows, and the actions of this screen."""

@@ -1,5 +1,6 @@
 """What the help says, made from the keys that are bound: nothing can be told that is not there."""
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,13 @@ def of_screen(screen: "YakScreen") -> Content:
         display = screen.app.get_key_display(binding)
         groups[scope][key.id] = (f"{shown} {display}".strip(), words)
     order = [name for name in groups if name not in _PLACES.values()] + [n for n in _PLACES.values() if n in groups]
+    width = max(30, min(screen.app.size.width * 96 // 100, 100) - _WIDTH - 8)
     parts = []
     if screen.CLI_TWIN:
         parts.append(Content.assemble("The same as a command: ", (screen.CLI_TWIN, "bold"), "\n\n"))
     for name in order:
         parts.append(Content.styled(f"{name}\n", "bold $accent"))
-        parts += [_line(shown, words) for shown, words in groups[name].values()]
+        parts += [_line(shown, words, width) for shown, words in groups[name].values()]
         parts.append(Content("\n"))
     parts.append(
         Content.styled("ctrl+d is half a page down here, not delete as in k9s; :k9s-keys changes that.", "$dim")
@@ -59,9 +61,11 @@ def all_keys() -> Content:
     return Content("").join(parts)
 
 
-def _line(shown: str, words: str) -> Content:
+def _line(shown: str, words: str, width: int = 60) -> Content:
     padded = f"  {shown}".ljust(_WIDTH) if len(shown) < _WIDTH - 3 else f"  {shown}  "
-    return Content.assemble((padded, "bold"), words, "\n")
+    first, *rest = textwrap.wrap(words, width) or [""]
+    more = "".join(f"{'':{_WIDTH}}{line}\n" for line in rest)
+    return Content.assemble((padded, "bold"), f"{first}\n{more}")
 
 
 def explained(screen: "YakScreen") -> Content:

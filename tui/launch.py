@@ -1,6 +1,8 @@
 """What `yak ui` starts: the app on a cluster, in this terminal, in lines, or tried out without one."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 
@@ -26,19 +28,35 @@ def live_source(
 def run_app(
     source: ClusterSource, settings: UiSettings, other_source: Callable[[str], ClusterSource] | None = None
 ) -> int:
-    """The app in this terminal, until it is left; its exit code. Raises UsageError `no-terminal`."""
-    if not sys.stdout.isatty():
+    """The app in this terminal, until it is left; its exit code. Raises UsageError `no-terminal`.
+
+    SIGTERM, and SIGHUP of a terminal that is gone, end it in order too.
+    """
+    require_terminal()
+    from yak.tui.app import YakApp
+
+    app = YakApp(source, settings, other_source=other_source)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, app.exit, 128 + number)
+        await app.run_async()
+
+    asyncio.run(run())
+    return app.return_value if app.return_value is not None else app.return_code or 0
+
+
+def require_terminal() -> None:
+    """Raises UsageError `no-terminal`."""
+    is_tab = "TEXTUAL_DRIVER" in os.environ  # `yak ui --web` draws to a pipe, and says so by this
+    if not sys.stdout.isatty() and not is_tab:
         raise UsageError(
             "no-terminal",
             "yak ui needs a terminal",
             why="standard output is not one",
             try_=("yak ui --plain", "yak ui --web", "yak isr --watch"),
         )
-    from yak.tui.app import YakApp
-
-    app = YakApp(source, settings, other_source=other_source)
-    app.run()
-    return app.return_code or 0
 
 
 def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> int:

@@ -15,7 +15,7 @@ YAK_DARK = Theme(
     surface="#1b1e27",
     panel="#262a36",
     dark=True,
-    variables={"dim": "#8790a5"},
+    variables={"dim": "#8790a5", "frame": "#3a4052"},
 )
 YAK_LIGHT = Theme(
     name="yak-light",
@@ -30,7 +30,7 @@ YAK_LIGHT = Theme(
     surface="#ffffff",
     panel="#e6e6e0",
     dark=False,
-    variables={"dim": "#5c6370"},
+    variables={"dim": "#5c6370", "frame": "#a9adb8"},
 )
 YAK_CONTRAST = Theme(
     name="yak-contrast",
@@ -45,7 +45,7 @@ YAK_CONTRAST = Theme(
     surface="#000000",
     panel="#1c1c1c",
     dark=True,
-    variables={"dim": "#c4c4c4"},
+    variables={"dim": "#c4c4c4", "frame": "#8a8a8a"},
 )
 YAK_DEUTAN = Theme(
     name="yak-deutan",
@@ -60,7 +60,7 @@ YAK_DEUTAN = Theme(
     surface="#1a1e28",
     panel="#252b38",
     dark=True,
-    variables={"dim": "#8f98ab"},
+    variables={"dim": "#8f98ab", "frame": "#3d465a"},
 )
 MONO = Theme(
     name="mono",
@@ -75,7 +75,7 @@ MONO = Theme(
     surface="#000000",
     panel="#222222",
     dark=True,
-    variables={"dim": "#9a9a9a"},
+    variables={"dim": "#9a9a9a", "frame": "#5a5a5a"},
 )
 THEMES = (YAK_DARK, YAK_LIGHT, YAK_CONTRAST, YAK_DEUTAN, MONO)
 NAMES = (*(theme.name for theme in THEMES), "ansi")

@@ -129,6 +129,17 @@ partitions have. A log with more keys takes more rounds. Half of Kafka's, since 
 COMPACTION_SPARE_BYTES: Final = 64 * MIB
 """Room that rewriting a segment leaves on the disk: without it the next append would fail, and with that the directory."""
 
+# ------------------------------------------------------------------------------------------------- the UI in a browser
+
+UI_SESSIONS_MAX: Final = 16
+"""Tabs of `yak ui --web` at once: each is a process of some 60 MB, and a page that reloads itself must not take the machine."""
+UI_UPLOAD_BYTES_MAX: Final = 64 * MIB
+"""One uploaded file; a million rows of CSV fit. What is larger is better sent with `yak produce -f`."""
+UI_UPLOADS_BYTES_MAX: Final = 16 * UI_UPLOAD_BYTES_MAX
+"""All uploads of one server, for they lie in the temporary directory, which may be memory."""
+UI_MESSAGE_BYTES_MAX: Final = 4 * MIB
+"""One message from the browser: a paste is one."""
+
 assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is an int32"
 assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
 assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"

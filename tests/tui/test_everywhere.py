@@ -74,7 +74,7 @@ def test_the_help_of_every_screen_tells_its_keys(entry):
             app.action_help()
             await pilot.pause()
             assert isinstance(app.screen, TextDialog)
-            words = str(app.screen._content)
+            words = " ".join(str(app.screen._content).split())
             for each in bound & KEYS.keys():
                 assert KEYS[each].help in words
             await pilot.press("q")
@@ -251,7 +251,13 @@ def test_pause_stops_drawing_and_goes_on():
             grid = app.screen.query_one("#events", Grid)
             rows = grid.row_count
             await pilot.press("space")
-            event = {"kind": "topic-created", "time_ms": app.now_ms(), "node_id": 1, "topic": "new", "message": "topic new is made"}
+            event = {
+                "kind": "topic-created",
+                "time_ms": app.now_ms(),
+                "node_id": 1,
+                "topic": "new",
+                "message": "topic new is made",
+            }
             source.more.put_nowait(event)
             await pilot.pause(0.6)
             assert grid.row_count == rows

@@ -235,10 +235,10 @@ def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linke
     for top in ("yak", *SYMLINKED):
         for path in (tree / top).rglob("*"):
             below_link = any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(tree))
-            if path.suffix in {".py", ".lua", ".tcss", ".typed"} and not below_link:
+            if path.suffix in {".py", ".lua", ".tcss", ".typed", ".html", ".js", ".css", ".svg"} and not below_link:
                 name = path.relative_to(tree).as_posix()
                 wanted.add(name if top == "yak" else f"yak/{name}")
-    assert "yak/py.typed" in wanted
+    assert {"yak/py.typed", "yak/tui/web/templates/app.html", "yak/tui/web/static/page.js"} <= wanted
     assert wanted - shipped == set()
     assert (wheel / "yak" / "commands" / "__init__.py").read_text() == (tree / "commands" / "__init__.py").read_text()
 

@@ -34,7 +34,7 @@ class DemoRun:
         self.on_change: Callable[[], None] = lambda: None
         self._child: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._is_closed = False
 
     def start(self) -> None:

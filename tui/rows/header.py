@@ -29,7 +29,7 @@ def header(
         if leaderless:
             left.append(Cell(f"{look.sign('bad')} {leaderless} offline", "bad"))
         elif behind:
-            left.append(Cell(f"{look.sign('warn')} {behind} under-replicated", "warn"))
+            left.append(Cell(f"{look.sign('warn')} {behind} behind", "warn"))
     right = []
     if is_frozen:
         right.append(Cell(f"{look.sign('paused')} paused", "warn"))

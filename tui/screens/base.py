@@ -118,6 +118,12 @@ class YakScreen(Screen[None]):
 
     def _paint_banner(self, now_ms: int) -> None:
         picture, banner = self.picture, self.query_one("#banner", Static)
+        progress = self.app.source.progress
+        banner.set_class(bool(progress), "-progress")
+        if progress:
+            banner.add_class("-shown")
+            banner.update(progress, layout=False)
+            return
         banner.set_class(picture.lost_since_ms is not None, "-shown")
         if picture.lost_since_ms is not None:
             seconds = max(0, ((picture.retry_at_ms or now_ms) - now_ms + 999) // 1000)

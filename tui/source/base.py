@@ -3,9 +3,12 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from yak.local.status import ClusterStatus
+
 Event = dict[str, Any]
 """What `/api/events` tells, as JSON. Beside those there is `link`: `{"kind": "link", "node_id", "state": "up"|"down", "why", "time_ms"}`, of
-the connection to one broker, and `lost`: `{"kind": "lost", "why", "retry_ms", "time_ms"}` when no broker answers."""
+the connection to one broker, `lost`: `{"kind": "lost", "why", "retry_ms", "time_ms"}` when no broker answers, and `source`, when the source
+itself has something new to show."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -15,6 +18,15 @@ class LocalControl(Protocol):
     """What can be done to the processes of a cluster of `yak up`. All block: call them in a thread. All raise YakError."""
 
     data_dir: str
+
+    def look(self) -> ClusterStatus:
+        """Brokers with role, pid and state, and whether Redis runs (None: it is not ours)."""
+
+    def redis_pid(self) -> int | None:
+        """The process of our Redis server; None when it does not run, or is not ours."""
+
+    def command(self, words: str) -> str:
+        """`yak up WORDS` with what tells it which cluster is meant."""
 
     def status(self) -> Mapping[int, str]:
         """By node: running, starting, paused, stopped, dead."""
@@ -34,6 +46,12 @@ class LocalControl(Protocol):
     def add(self) -> int:
         """Start one more broker; its node id."""
 
+    def stop_redis(self) -> None:
+        """`kill -9` the metadata store."""
+
+    def start_redis(self) -> None:
+        """Start the metadata store on its old data."""
+
 
 class ClusterSource(Protocol):
     """One cluster."""
@@ -46,6 +64,10 @@ class ClusterSource(Protocol):
     @property
     def bootstrap(self) -> str:
         """Where Kafka clients connect to first."""
+
+    @property
+    def progress(self) -> str:
+        """What is being waited for before there is a cluster at all; empty when there is one."""
 
     async def ask(
         self,

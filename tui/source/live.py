@@ -48,6 +48,11 @@ class LiveSource:
         self._discovering = asyncio.Lock()
 
     @property
+    def progress(self) -> str:
+        """Nothing: it is there, or is looked for."""
+        return ""
+
+    @property
     def bootstrap(self) -> str:
         """Where Kafka clients connect to first."""
         return self._bootstrap

@@ -23,6 +23,10 @@ class LocalClusterControl:
         """Brokers with role, pid and state, and whether Redis runs (None: it is not ours)."""
         return self._cluster.status()
 
+    def redis_pid(self) -> int | None:
+        """The process of our Redis server; None when it does not run, or is not ours."""
+        return self._cluster.redis_pid()
+
     def status(self) -> Mapping[int, str]:
         """By node: running, starting, paused, stopped, dead."""
         return {broker.node_id: broker.state for broker in self.look().brokers}

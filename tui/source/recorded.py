@@ -32,6 +32,7 @@ class RecordedSource:
         self.title = title
         self.local = local
         self.bootstrap = "127.0.0.1:9092"
+        self.progress = ""
         self.answers = dict(answers)
         self.events = events
         self.calls = dict(calls or {})

@@ -135,6 +135,10 @@ class Grid(ScrollView, can_focus=True):
         """Rows that are shown, after the filter."""
         return len(self._rows)
 
+    def keys_in_sight(self) -> list[str]:
+        """Keys of the rows that can be seen now."""
+        return [row.key for row in self._in_sight()]
+
     @property
     def cursor_row(self) -> Row | None:
         """The row under the cursor."""
@@ -245,10 +249,12 @@ class Grid(ScrollView, can_focus=True):
         before, after = drawn[0], now[0]
         if not isinstance(before, Row) or not isinstance(after, Row) or before.key != after.key:
             return
+        if self.app.animation_level == "none":
+            return
         for number, column in enumerate(self.columns):
             if column.flash and before.cells[number].text != after.cells[number].text:
                 self._flashing[after.key, number] = None
-        if self._flashing and self._flash_timer is None and self.app.animation_level != "none":
+        if self._flashing and self._flash_timer is None:
             self._flash_timer = self.set_timer(FLASH_S, self._end_flash)
 
     def _end_flash(self) -> None:

@@ -12,21 +12,31 @@ from yak.errors import UsageError
 DELIMITERS = (",", ";", "\t", "|")
 SNIFFED_LINES = 20
 JSON_OF_OTHERS = "json"
+JSON_OF_CHOSEN = "json:"
+PARTITION_DIGITS = 9
+"""More digits than any partition's number has."""
 
 
 @dataclass(slots=True)
 class Row:
-    """One row of the input, by number from 0: a record, or why it can't be one, with the raw cells."""
+    """One row of the input, by number from 0: a record, or why it can't be one, with the raw cells.
+
+    `line` is where a CSV row begins in its file, from 1; 0 for other input.
+    """
 
     number: int
     record: Outgoing | None
     problem: str = ""
     cells: tuple[str, ...] = ()
+    line: int = 0
 
 
 @dataclass(slots=True)
 class CsvMapping:
-    """Which columns become what. `value` is a column, or `json` for an object of the columns not used elsewhere."""
+    """Which columns become what.
+
+    `value` is a column, `json` for an object of the columns not used elsewhere, or `json:a,b` for an object of these.
+    """
 
     key: str | None = None
     value: str = JSON_OF_OTHERS
@@ -35,6 +45,22 @@ class CsvMapping:
     columns: tuple[str, ...] = ()
     """The column names, for a file without a header row."""
     null_value: str | None = None
+    partition: str | None = None
+    """The column with the partition's number; an empty cell lets the key choose."""
+    delimiter: str | None = None
+    """None finds it by the first lines."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the value is an object of columns, and not one column as it is."""
+        return self.value == JSON_OF_OTHERS or self.value.startswith(JSON_OF_CHOSEN)
+
+    def chosen(self, columns: Sequence[str]) -> list[str]:
+        """The columns of the object."""
+        if self.value.startswith(JSON_OF_CHOSEN):
+            return [each.strip() for each in self.value.removeprefix(JSON_OF_CHOSEN).split(",") if each.strip()]
+        used = {self.key, self.partition, *self.headers}
+        return [column for column in columns if column not in used]
 
 
 def line_rows(
@@ -105,7 +131,7 @@ class CsvSource:
                 break
         if head:
             head[0] = head[0].removeprefix("\ufeff")
-        self.delimiter = sniff_delimiter(head)
+        self.delimiter = mapping.delimiter or sniff_delimiter(head)
         self._reader = csv.reader(self._chain(head), delimiter=self.delimiter, strict=True)
         if mapping.columns:
             self.columns: tuple[str, ...] = mapping.columns
@@ -119,8 +145,7 @@ class CsvSource:
             except csv.Error as error:
                 raise UsageError("csv-empty", f"{name} has no header row", why=str(error)) from None
         self._check(name)
-        used = {mapping.key, *mapping.headers}
-        self._others = [column for column in self.columns if column not in used]
+        self._in_json = mapping.chosen(self.columns) if mapping.is_json else None
 
     def _chain(self, head: list[str]) -> Iterator[str]:
         yield from head
@@ -130,8 +155,9 @@ class CsvSource:
         mapping = self._mapping
         wanted = {
             "--csv-key": [mapping.key] if mapping.key else [],
-            "--csv-value": [] if mapping.value == JSON_OF_OTHERS else [mapping.value],
+            "--csv-value": mapping.chosen(self.columns) if mapping.is_json else [mapping.value],
             "--csv-header": list(mapping.headers),
+            "--csv-partition": [mapping.partition] if mapping.partition else [],
         }
         for flag, columns in wanted.items():
             for column in columns:
@@ -150,41 +176,55 @@ class CsvSource:
         """The rows; a bad one carries its problem and its cells."""
         number = 0
         while True:
+            line = self._reader.line_num + 1
             try:
                 cells = next(self._reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield Row(number, None, f"not CSV: {error}")
+                yield Row(number, None, f"not CSV: {error}", line=line)
                 number += 1
                 continue
             if not cells:
                 continue
-            yield self._row(number, cells)
+            yield self._row(number, cells, line)
             number += 1
 
-    def _row(self, number: int, cells: list[str]) -> Row:
+    def _row(self, number: int, cells: list[str], line: int) -> Row:
         kept = tuple(cells)
         if len(cells) != len(self.columns):
-            return Row(number, None, f"{len(cells)} columns, not {len(self.columns)}", kept)
+            return Row(number, None, f"{len(cells)} columns, not {len(self.columns)}", kept, line)
         try:
             for cell in cells:
                 cell.encode()
         except UnicodeEncodeError:
-            return Row(number, None, "not UTF-8", kept)
-        return Row(number, self._record(dict(zip(self.columns, cells, strict=True))), "", kept)
+            return Row(number, None, "not UTF-8", kept, line)
+        try:
+            record = self._record(dict(zip(self.columns, cells, strict=True)))
+        except BadRecord as error:
+            return Row(number, None, str(error), kept, line)
+        return Row(number, record, "", kept, line)
 
     def _record(self, row: Mapping[str, str]) -> Outgoing:
         mapping = self._mapping
-        if mapping.value == JSON_OF_OTHERS:
-            content = {name: self._text(row[name]) for name in self._others}
+        if self._in_json is not None:
+            content = {name: self._text(row[name]) for name in self._in_json}
             value: bytes | None = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
         else:
             value = self._bytes(row[mapping.value])
         key = self._bytes(row[mapping.key]) if mapping.key else None
         headers = [(header, self._bytes(row[column])) for column, header in mapping.headers.items()]
         # An empty key cell means "no key": a key of no bytes would send all such rows to one partition.
-        return Outgoing(value=value, key=key or None, headers=headers)
+        partition = self._partition(row[mapping.partition]) if mapping.partition else -1
+        return Outgoing(value=value, key=key or None, headers=headers, partition=partition)
+
+    def _partition(self, cell: str) -> int:
+        text = (self._text(cell) or "").strip()
+        if not text:
+            return -1
+        if not (text.isascii() and text.isdigit() and len(text) <= PARTITION_DIGITS):
+            raise BadRecord(f'partition "{text}" is not a number')
+        return int(text)
 
     def _text(self, cell: str) -> str | None:
         return None if self._mapping.null_value is not None and cell == self._mapping.null_value else cell

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, from_kafka, kafka_exceptions, reason, was_written
@@ -61,6 +61,16 @@ class Span:
     last_offset: Offset = -1
 
 
+class Observer(Protocol):
+    """Told of each record once, when it is settled, in the thread that calls the sender."""
+
+    def acknowledged(self, number: int, latency_ns: int) -> None:
+        """It is written; `latency_ns` from `send` to the acknowledgement, waiting in the queue included."""
+
+    def failed(self, failure: Failed) -> None:
+        """It is not, or nobody knows."""
+
+
 class AckedPrefix:
     """How many records from the first on are all settled, whatever order they settle in."""
 
@@ -96,8 +106,49 @@ class Tally:
     value_bytes: int = 0
 
 
+def producer_settings(
+    servers: str,
+    *,
+    acks: str = "all",
+    compression: str = "none",
+    batch_size_bytes: int | None = None,
+    linger_ms: float | None = None,
+    delivery_timeout_ms: int = 30_000,
+    verbose: int = 0,
+) -> dict[str, Any]:
+    """librdkafka's settings for a producer of ours."""
+    config = base_config(servers, verbose=verbose) | {
+        "acks": acks,
+        "enable.idempotence": acks == "all",
+        "compression.type": compression,
+        "partitioner": "murmur2_random",
+        "message.timeout.ms": delivery_timeout_ms,
+        "queue.buffering.max.messages": 500_000,
+        "message.max.bytes": 1_000_000_000,
+    }
+    if batch_size_bytes is not None:
+        config["batch.size"] = batch_size_bytes
+    if linger_ms is not None:
+        config["linger.ms"] = linger_ms
+    return config
+
+
+def open_producer(settings: dict[str, Any]) -> Any:
+    """A producer of librdkafka, which connects by itself. Raises UsageError."""
+    from confluent_kafka import Producer
+
+    try:
+        return Producer(settings)
+    except kafka_exceptions() as error:
+        raise from_exception(error, "the producer's settings are refused") from None
+
+
 class RecordSender:
-    """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement."""
+    """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement.
+
+    `producer` is one of `open_producer` that is open already, and used by nobody else meanwhile: an idempotent one takes
+    a second to get its id. Its settings are what it was opened with.
+    """
 
     def __init__(
         self,
@@ -111,38 +162,41 @@ class RecordSender:
         delivery_timeout_ms: int = 30_000,
         verbose: int = 0,
         extra: dict[str, Any] | None = None,
+        observer: Observer | None = None,
+        producer: Any = None,
     ) -> None:
-        from confluent_kafka import Producer
-
-        config = base_config(servers, verbose=verbose) | {
-            "acks": acks,
-            "enable.idempotence": acks == "all",
-            "compression.type": compression,
-            "partitioner": "murmur2_random",
-            "message.timeout.ms": delivery_timeout_ms,
-            "queue.buffering.max.messages": 500_000,
-            "message.max.bytes": 1_000_000_000,
-        }
-        if batch_size_bytes is not None:
-            config["batch.size"] = batch_size_bytes
-        if linger_ms is not None:
-            config["linger.ms"] = linger_ms
-        try:
-            self._producer: Any = Producer(config | (extra or {}))
-        except kafka_exceptions() as error:
-            raise from_exception(error, "the producer's settings are refused") from None
+        settings = producer_settings(
+            servers,
+            acks=acks,
+            compression=compression,
+            batch_size_bytes=batch_size_bytes,
+            linger_ms=linger_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            verbose=verbose,
+        )
+        self._producer = open_producer(settings | (extra or {})) if producer is None else producer
         self.topic = topic
         self.tally = Tally()
         self.prefix = AckedPrefix()
         self._acks = acks
+        self._observer = observer
+
+    @property
+    def waiting(self) -> int:
+        """Records that are sent and not settled."""
+        return len(self._producer)
 
     def send(self, record: Outgoing, number: int | None = None) -> None:
         """Queue a record; `number` is its place in the input (by default: how many were sent before).
 
         A record that cannot even be queued is a failure like any other. Raises KeyboardInterrupt while it waits.
         """
+        while not self.try_send(record, number):
+            self._producer.poll(0.1)
+
+    def try_send(self, record: Outgoing, number: int | None = None) -> bool:
+        """The same without waiting: False when the queue is full, and then nothing has happened."""
         place = self.tally.sent if number is None else number
-        self.tally.sent += 1
         options: dict[str, Any] = {"on_delivery": partial(self._delivered, place, len(record.value or b""))}
         if record.headers:
             options["headers"] = record.headers
@@ -150,17 +204,18 @@ class RecordSender:
             options["partition"] = record.partition
         if record.timestamp_ms:
             options["timestamp"] = record.timestamp_ms
-        while True:
-            try:
-                self._producer.produce(self.topic, record.value, record.key, **options)
-                break
-            except BufferError:
-                self._producer.poll(0.1)
-            except kafka_exceptions() as error:
-                self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
-                return
+        try:
+            self._producer.produce(self.topic, record.value, record.key, **options)
+        except BufferError:
+            return False
+        except kafka_exceptions() as error:
+            self.tally.sent += 1
+            self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
+            return True
+        self.tally.sent += 1
         if self.tally.sent % SERVE_EVERY == 0:
             self._producer.poll(0)
+        return True
 
     def settle_rejected(self, number: int) -> None:
         """A record of the input that is not sent, so that it doesn't hold up the acknowledged prefix."""
@@ -194,6 +249,8 @@ class RecordSender:
         tally.acknowledged += 1
         tally.value_bytes += value_bytes
         self.prefix.add(number)
+        if self._observer is not None:
+            self._observer.acknowledged(number, round((message.latency() or 0.0) * 1e9))
         if len(tally.few) < FEW:
             tally.few.append(Acknowledged(number, topic, part, offset))
         span = tally.spans.get((topic, part))
@@ -211,5 +268,8 @@ class RecordSender:
             tally.not_written += 1
         else:
             tally.unknown += 1
+        failure = Failed(number, error, written, words)
+        if self._observer is not None:
+            self._observer.failed(failure)
         if len(tally.failures) < KEPT_FAILURES:
-            tally.failures.append(Failed(number, error, written, words))
+            tally.failures.append(failure)

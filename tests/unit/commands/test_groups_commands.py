@@ -9,9 +9,9 @@ import pytest
 from yak.client.groups import describing, lag, offsets
 from yak.client.groups.describing import Group, Member
 from yak.client.groups.lag import Marks
+from yak.client.groups.places import committed_places, parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
-from yak.commands.group_arguments import chosen, committed_places, parse_partitions, rewrite
-from yak.commands.group_views import partitions_text
+from yak.commands.group_arguments import chosen, rewrite
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
 
@@ -229,6 +229,18 @@ def test_a_reset_commits_only_what_changes_and_tells_clamping(yak, world):
 def test_a_reset_by_time_takes_the_first_record_from_then_on(yak, world):
     yak("groups", "reset", "billing", "-t", "orders:0,1", "--to-timestamp", "-5m", "--execute")
     assert world.commits == [("billing", {O0: 12, O1: 100})]
+
+
+def test_a_reset_takes_offsets_from_a_file(yak, world, tmp_path):
+    file = tmp_path / "billing.csv"
+    file.write_text("orders,0,6\norders,2,9\n")
+    ran = yak("groups", "reset", "billing", "--from-file", str(file), "--execute")
+    assert ran.code == 0, ran.err
+    assert world.commits == [("billing", {O0: 6, O2: 9})]
+    ran = yak("groups", "reset", "billing", "--topic", "orders:0,1", "--from-file", str(file), "-o", "json")
+    assert [row["note"] for row in json.loads(ran.out)] == [None, "the file does not name it"]
+    ran = yak("groups", "reset", "billing", "--from-file", str(tmp_path / "none"))
+    assert (ran.code, "error[offsets-file]" in ran.err) == (2, True)
 
 
 def test_a_group_with_members_is_not_reset_and_the_dry_run_says_so(yak, world):

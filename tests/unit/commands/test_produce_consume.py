@@ -118,6 +118,62 @@ def test_csv_rows_are_mapped_and_bad_ones_set_aside(yak, topic, tmp_path):
     assert found == [("u1", '{"total":"12"}', "web"), ("u3", '{"total":"14"}', "app")]
 
 
+def test_csv_rows_say_their_partition_and_chosen_columns_and_are_read_in_any_encoding(yak, topic, tmp_path):
+    (tmp_path / "o.csv").write_bytes("id:größe:a:p\nu1:ä:1:2\nu2:ö:2:\nu3:ü:3:x\n".encode("cp1252"))
+    ran = yak(
+        "produce", topic, "-f", "o.csv", "--csv-key", "id", "--csv-value", "json:größe,a", "--csv-partition", "p",
+        "--csv-delimiter", ":", "--csv-encoding", "cp1252",
+    )  # fmt: skip
+    assert ran.code == 1
+    with open("o.csv.rejected.csv", newline="") as file:
+        assert [(row["reason"], row["line"]) for row in csv.DictReader(file)] == [
+            ('partition "x" is not a number', "4")
+        ]
+    found = {each["key"]: each for each in records(yak, topic)}
+    assert json.loads(found["u1"]["value"]) == {"größe": "ä", "a": "1"}
+    assert found["u1"]["partition"] == 2
+    assert set(found) == {"u1", "u2"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--csv-value", "json:id,nope"), "csv-column"),
+        (("--csv-partition", "nope"), "csv-column"),
+        (("--csv-delimiter", ";;"), "usage"),
+        (("--csv-encoding", "klingon"), "bad-encoding"),
+        (("--template",), "usage"),
+    ],
+)
+def test_csv_flags_that_cannot_be_are_refused(yak, topic, tmp_path, flags, code):
+    (tmp_path / "o.csv").write_text("id,n\nu1,1\n")
+    ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", *flags, "-o", "json")
+    assert ran.code != 0
+    assert json.loads(ran.err.strip().splitlines()[-1])["error"]["code"] == code
+
+
+def test_a_template_is_filled_anew_in_each_record(yak, topic):
+    ran = yak(
+        "produce", topic, "-k", "{{u=int 1 1000000}}", "-m", '{"u":{{u}},"i":{{i}}}', "-H", "who={{u}}", "--template",
+        "--repeat", "3", "-p", "1",
+    )  # fmt: skip
+    assert ran.code == 0
+    found = records(yak, topic)
+    assert [json.loads(each["value"])["i"] for each in found] == [0, 1, 2]
+    assert {each["partition"] for each in found} == {1}
+    for each in found:
+        assert each["key"] == str(json.loads(each["value"])["u"]) == each["headers"][0]["value"]
+    yak("produce", topic, "-m", "{{i}}", "-p", "0")
+    assert "{{i}}" in [each["value"] for each in records(yak, topic)]
+
+
+def test_a_template_that_is_wrong_says_where(yak, topic):
+    ran = yak("produce", topic, "-m", "a\n {{wat}}", "--template", "-o", "json")
+    error = json.loads(ran.err.strip().splitlines()[-1])["error"]
+    assert error["code"] == "bad-template"
+    assert error["why"].startswith("line 2, column 2: ")
+
+
 def test_a_dry_run_shows_five_and_sends_nothing(yak, topic, tmp_path):
     (tmp_path / "o.csv").write_text("id,n\n" + "".join(f"u{n},{n}\n" for n in range(20)))
     ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", "--dry-run", "-o", "json")

@@ -1,23 +1,28 @@
 """Where a group's offsets would be moved to. Pure: what the brokers say is given."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from yak.client.groups.lag import Marks
 from yak.ids import Offset, TopicPartition
 
-Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current"]
+Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current", "file"]
 NOTHING_COMMITTED: Final = "nothing is committed"
 NO_LEADER: Final = "the partition has no leader"
+NOT_IN_FILE: Final = "the file does not name it"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: `number` is the offset, the time in ms, or the distance; for the other kinds it says nothing."""
+    """Where to: `number` is the offset, the time in ms, or the distance; for the other kinds it says nothing.
+
+    `offsets` are those of a file, by partition.
+    """
 
     kind: Kind
     number: int = 0
+    offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ def _step(
         wanted = marks.end
     elif target.kind == "offset":
         wanted = target.number
+    elif target.kind == "file":
+        if partition not in target.offsets:
+            return Step(partition, before, None, NOT_IN_FILE)
+        wanted = target.offsets[partition]
     elif target.kind == "timestamp":
         wanted = at_time if at_time >= 0 else marks.end
         note = "" if at_time >= 0 else "no record is that young: the end"

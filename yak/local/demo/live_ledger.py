@@ -50,7 +50,14 @@ class Counts:
     def verdict(self, topic: str = "") -> Verdict:
         """The same in the words of the demos."""
         return Verdict(
-            topic, self.acknowledged, self.read, self.lost, self.duplicated, self.moved, self.reordered, self.unconfirmed
+            topic,
+            self.acknowledged,
+            self.read,
+            self.lost,
+            self.duplicated,
+            self.moved,
+            self.reordered,
+            self.unconfirmed,
         )
 
 

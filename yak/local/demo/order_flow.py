@@ -8,7 +8,7 @@ import json
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ _CITIES: Final = ("Oslo", "Lima", "Kyoto", "Accra", "Porto", "Quito", "Hanoi", "
 _POLL_SECONDS: Final = 0.05
 _FLUSH_SECONDS: Final = 3.0
 _GONE: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID")
-_HANGING: Final[Mapping[str, int]] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 250}
+_HANGING: Final[dict[str, int]] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 250}
 """A broker that is paused resets no connection: requests must give up by themselves, and look for another leader."""
 
 
@@ -163,9 +163,7 @@ class OrderFlow:
             self._delivered(place, number, error, message)
 
         try:
-            producer.produce(
-                topic.name, value, key, place.partition, delivered, headers=[(HEADER, b"%d" % number)]
-            )
+            producer.produce(topic.name, value, key, place.partition, delivered, headers=[(HEADER, b"%d" % number)])
         except BufferError:
             return producer
         except confluent_kafka.KafkaException as error:

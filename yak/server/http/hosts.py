@@ -1,4 +1,4 @@
-"""Names by which this broker may be asked without the token: see `guard`, which says why."""
+"""Names by which a server of this machine may be asked without a token: see `guard`, which says why."""
 
 import ipaddress
 import socket
@@ -12,8 +12,13 @@ _LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 def is_own_name(context: "Context", host: str) -> bool:
     """Whether a Host header names this broker: an address, this machine's name, or the one that is advertised."""
+    return is_name_here(host, context.host, context.advertised_host)
+
+
+def is_name_here(host: str, *also: str) -> bool:
+    """Whether a Host header is an address, a name of this machine, or one of those given."""
     name = host_name(host)
-    known = (*_LOCAL_NAMES, context.host.lower(), context.advertised_host.lower(), socket.gethostname().lower())
+    known = (*_LOCAL_NAMES, socket.gethostname().lower(), *(each.lower() for each in also))
     return name in known or _is_address(name)
 
 

@@ -92,3 +92,11 @@ def test_no_plan_leaves_the_log(kind, number, before, start, length, at_time):
         assert (kind, before) == ("shift", None)
     else:
         assert start <= found.after <= start + length
+
+
+def test_a_file_moves_what_it_names_and_leaves_the_rest():
+    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
+    steps = plan_reset(
+        Target("file", offsets={one: 4}), [one, two], {one: 9, two: 9}, {one: Marks(0, 10), two: Marks(0, 10)}, {}
+    )
+    assert [(each.after, each.note) for each in steps] == [(4, ""), (None, "the file does not name it")]

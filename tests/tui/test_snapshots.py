@@ -1,0 +1,91 @@
+"""Every screen as a picture, from recorded data: both sizes, dark and light; some in other states and themes.
+
+A picture that changed fails, and the report shows both; `pytest tests/tui/test_snapshots.py --snapshot-update` takes the new ones. Look at them first.
+"""
+
+import asyncio
+
+import pytest
+from pictures import recorded_app, recorded_source
+
+from yak.errors import YakError
+from yak.tui.screens.table import SCREENS
+
+SIZES = [(80, 24), (140, 40)]
+PUSHED = (("topics", "orders"), ("groups", "billing"))
+"""Screens with something opened in them."""
+
+
+async def settle(pilot):
+    """Until what is asked was answered and drawn."""
+    await pilot.pause()
+    for _ in range(3):
+        asked = [each for each in pilot.app.workers if each.group != "listen" and not each.is_finished]
+        if asked:  # of an empty list all would be waited for
+            await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
+        await pilot.pause(0.05)
+    pilot.app._paint()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("theme", ["yak-dark", "yak-light"])
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_screen(snap_compare, entry, theme, size):
+    assert snap_compare(recorded_app(start=entry.name, theme=theme), terminal_size=size, run_before=settle)
+
+
+@pytest.mark.parametrize("theme", ["yak-contrast", "yak-deutan", "mono", "ansi"])
+def test_dashboard_in_other_themes(snap_compare, theme):
+    assert snap_compare(recorded_app(theme=theme), terminal_size=(80, 24), run_before=settle)
+
+
+def test_dashboard_in_letters(snap_compare):
+    assert snap_compare(recorded_app(is_ascii=True), terminal_size=(80, 24), run_before=settle)
+
+
+def test_dashboard_of_a_cluster_that_is_lost(snap_compare):
+    source = recorded_source()
+    source.events = [
+        *source.events,
+        {"kind": "lost", "why": "connection refused", "retry_ms": 2000, "time_ms": source.events[-1]["time_ms"]},
+    ]
+    assert snap_compare(recorded_app(source=source), terminal_size=(80, 24), run_before=settle)
+
+
+def test_production_read_only(snap_compare):
+    app = recorded_app(is_readonly=True, is_production=True, context="eu-prod")
+    assert snap_compare(app, terminal_size=(80, 24), run_before=settle)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_screen_before_the_cluster_answers(snap_compare, entry, size):
+    if size == (140, 40) and entry.name != "dashboard":
+        pytest.skip("one size says it")
+    assert snap_compare(recorded_app(empty=True, start=entry.name), terminal_size=size, run_before=settle)
+
+
+def test_an_error_says_what_why_and_what_to_try(snap_compare):
+    async def fail(pilot):
+        await settle(pilot)
+        pilot.app.show_error(
+            YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead", try_=("yak up restart 3",))
+        )
+        await pilot.pause(0.2)
+
+    assert snap_compare(recorded_app(), terminal_size=(80, 24), run_before=fail)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [("question_mark",), ("colon", *"mess"), ("i",), ("exclamation_mark",), ("ctrl+p",)],
+    ids=["help", "command", "explain", "notices", "palette"],
+)
+def test_what_opens_over_a_screen(snap_compare, keys):
+    async def press(pilot):
+        await settle(pilot)
+        await pilot.press(*keys)
+        await pilot.pause(0.4)
+
+    assert snap_compare(recorded_app(), terminal_size=(80, 24), run_before=press)

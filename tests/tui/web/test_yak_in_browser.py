@@ -1,0 +1,112 @@
+"""`yak ui --web` itself, on a cluster that runs, in headless Chromium: every screen is clicked on and read."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.tui.screens.table import SCREENS
+
+BY_DIGIT = sorted((entry for entry in SCREENS if entry.digit), key=lambda entry: "1234567890".index(entry.digit))
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    cluster = LocalCluster(str(tmp_path_factory.mktemp("cluster") / "data"))
+    try:
+        yield cluster.up(UpSettings(port=0, brokers=1, ephemeral=True)).status.bootstrap
+    finally:
+        cluster.discard()
+
+
+class YakUi:
+    """`yak ui WORDS` as a process; `told` is what it wrote on its standard error."""
+
+    def __init__(self, *words: str, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "yak.commands", "ui", *words],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "XDG_CONFIG_HOME": str(folder), "XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
+        )
+        assert self.process.stderr is not None
+        self.told = ""
+        while not (found := re.search(r"http://\S+", self.told)):
+            line = self.process.stderr.readline()
+            assert line, self.told
+            self.told += line
+        self.address = found[0]
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        assert self.process.stderr is not None
+        self.told += self.process.stderr.read()
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def ui(bootstrap: str, tmp_path: Path) -> Iterator[YakUi]:
+    started = YakUi("--web", "--port", "0", "-b", bootstrap, folder=tmp_path)
+    yield started
+    started.stop()
+
+
+def test_a_visitor_clicks_through_the_screens(ui, visit):
+    visited = visit(ui.address, width=1280)
+    visited.see("1/1 up")
+    assert len(BY_DIGIT) > 1
+    for entry in [*BY_DIGIT[1:], BY_DIGIT[0]]:
+        visited.click(f"{entry.digit} {entry.label}")
+        visited.see(re.compile(rf"{entry.digit} {entry.label}\s+▶"))
+    visited.page.keyboard.press("?")
+    visited.see("Keys of dashboard")
+    assert visited.complaints == []
+
+
+def test_ctrl_c_ends_it_with_its_tabs_and_without_a_word_too_many(ui, visit):
+    visited = visit(ui.address, width=1280)
+    visited.see("1/1 up")
+    assert ui.stop() == 0
+    visited.page.locator("#ended").filter(has_text="yak ui was stopped.").wait_for()
+    assert ui.told.splitlines() == [f"open    {ui.address}", "Ctrl+C stops it and ends its tabs"]
+
+
+def test_leaving_the_app_ends_the_session(ui, visit):
+    visited = visit(ui.address, width=1280)
+    visited.see("1/1 up")
+    visited.page.keyboard.press("Q")
+    visited.page.locator("#ended").filter(has_text="You left the UI.").wait_for()
+
+
+def test_what_was_said_on_the_line_holds_for_each_tab(bootstrap, tmp_path, visit):
+    words = ("--web", "--port", "0", "-b", bootstrap, "--readonly", "--ascii", "--token", "s3cret", "activity")
+    started = YakUi(*words, folder=tmp_path)
+    try:
+        for _ in range(2):
+            visited = visit(started.address, width=1280)
+            visited.see("[up] 1/1 up")
+            visited.see(re.compile(r"0 Activity\s+>"))
+            assert "●" not in visited.page.locator("#terminal").inner_text()
+            assert visited.page.request.post(started.address.partition("/?")[0] + "/upload", data="a").status == 403
+    finally:
+        started.stop()
+
+
+def test_a_demo_is_one_cluster_for_all_tabs_and_goes_with_the_server(tmp_path, visit):
+    started = YakUi("--web", "--demo", "--port", "0", folder=tmp_path)
+    try:
+        for _ in range(2):
+            visit(started.address, width=1280).see("3/3 up")
+        assert len(list(tmp_path.glob("yak-ui-demo-*"))) == 1
+    finally:
+        assert started.stop() == 0
+    assert list(tmp_path.glob("yak-ui-*")) == []
+    assert "making topics" in started.told

@@ -1,0 +1,69 @@
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.client import csv_files
+from yak.client.csv_files import TextLines, check_encoding, count_lines, open_binary, sniff_encoding
+from yak.errors import YakError
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        (b"", "utf-8"),
+        (b"id,total\n", "utf-8"),
+        ("id,größe\n".encode(), "utf-8"),
+        ("id,größe\n".encode()[:6], "utf-8"),  # cut within a character
+        ("id,größe\n".encode("cp1252"), "cp1252"),
+        ("\ufeffid\n".encode(), "utf-8"),
+        ("id,x\n".encode("utf-16"), "utf-16"),
+        ("id,x\n".encode("utf-16-le"), "utf-16-le"),
+        ("id,x\n".encode("utf-16-be"), "utf-16-be"),
+    ],
+)
+def test_the_encoding_is_found(head, encoding):
+    assert sniff_encoding(head) == encoding
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.sampled_from(["utf-8", "utf-16"]))
+def test_lines_are_the_text_again(text, encoding):
+    lines = TextLines(io.BufferedReader(io.BytesIO(text.encode(encoding))), encoding, "f")
+    assert "".join(lines) == text
+
+
+def test_a_line_without_an_end_is_cut(monkeypatch):
+    monkeypatch.setattr(csv_files, "LINE_CHARACTERS_MAX", 10)
+    lines = TextLines(io.BufferedReader(io.BytesIO(b"x" * 25 + b"\nab\n")), "utf-8", "f")
+    assert [len(line) for line in lines] == [10, 10, 6, 3]
+    assert lines.bytes_read == 29
+
+
+def test_bytes_that_are_no_text_are_found_in_their_row_or_end_the_file():
+    lines = list(TextLines(io.BufferedReader(io.BytesIO(b"a\nb\xff\n")), "utf-8", "f"))
+    assert lines == ["a\n", "b\udcff\n"]
+    with pytest.raises(YakError) as caught:
+        list(TextLines(io.BufferedReader(io.BytesIO("ab".encode("utf-16") + b"\x00\xd8")), "utf-16", "f"))
+    assert caught.value.code == "not-text"
+
+
+def test_lines_are_counted_whatever_ends_the_last_one(tmp_path):
+    path = tmp_path / "f"
+    for text, lines in ((b"", 0), (b"a", 1), (b"a\n", 1), (b"a\r\nb", 2), ("a\nb\n".encode("utf-16"), 2)):
+        path.write_bytes(text)
+        assert count_lines(str(path)) == lines
+    assert count_lines(str(path), lambda: True) is None
+
+
+def test_what_cannot_be_read_says_why(tmp_path):
+    with pytest.raises(YakError, match="cannot be read") as caught:
+        open_binary(str(tmp_path / "none"))
+    assert caught.value.code == "file"
+    with pytest.raises(YakError) as caught:
+        open_binary(str(tmp_path))
+    assert caught.value.why == "it is a directory"
+    with pytest.raises(YakError) as caught:
+        check_encoding("klingon")
+    assert caught.value.code == "bad-encoding"
+    assert check_encoding("UTF8") == "utf-8"

@@ -1,0 +1,110 @@
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.commands.options import Flags, split_before, words_of
+from yak.commands.ui_web import check_web
+from yak.errors import UsageError
+from yak.tui.web import launch
+from yak.tui.web.options import WebOptions
+
+VALUES = st.none() | st.text("ab=-/: ", min_size=1)
+FLAGS = st.builds(
+    Flags,
+    context=VALUES,
+    bootstrap_server=VALUES,
+    output=VALUES,
+    timeout=VALUES,
+    config=VALUES,
+    quiet=st.integers(0, 2),
+    verbose=st.integers(0, 3),
+    readonly=st.sampled_from((None, True)),
+    no_color=st.sampled_from((None, True)),
+    local=st.sampled_from((None, True)),
+)
+
+
+@given(FLAGS)
+def test_a_child_is_told_what_we_were_told(flags):
+    assert split_before([*words_of(flags), "ui"]) == (flags, ["ui"])
+
+
+@pytest.mark.parametrize("words", [("--port", "1"), ("--host", "127.0.0.1"), ("--token", "x")])
+def test_what_is_about_browsers_needs_a_browser(yak, words):
+    ran = yak("ui", *words)
+    assert ran.code == 2
+    assert f"{words[0]} needs --web" in ran.err
+
+
+def test_lines_are_not_for_browsers():
+    with pytest.raises(UsageError):
+        check_web(True, plain=True)
+    check_web(True, plain=False, port=0)
+
+
+def test_an_open_address_is_refused_before_anything_starts(yak):
+    ran = yak("ui", "--web", "--demo", "--host", "0.0.0.0")
+    assert ran.code == 2
+    assert ran.err.startswith("error[open-to-all]: ")
+    assert "starting" not in ran.err
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """The words after `ui` that a tab would be started with."""
+    found = []
+    monkeypatch.setattr(launch, "yak_argv", lambda *words: list(words))
+    monkeypatch.setattr(launch, "serve", lambda _options, argv, **_how: found.extend(argv))
+    return found
+
+
+def run(*words, demo=False):
+    launch.run(WebOptions(), words, say=print, warn=print, demo=demo, keep=False)
+
+
+def test_a_tab_gets_the_line_as_it_was(served):
+    run("--readonly", "--", "messages", "--odd-topic")
+    assert served == ["ui", "--readonly", "--", "messages", "--odd-topic"]
+
+
+def test_a_tab_of_a_demo_gets_its_cluster_before_the_screen(served, monkeypatch):
+    @contextmanager
+    def cluster(**_how):
+        yield "127.0.0.1:7", "/demo"
+
+    monkeypatch.setattr(launch, "demo_cluster", cluster)
+    run("--bootstrap-server=old:1", "--", "topics", demo=True)
+    assert served == [
+        "ui",
+        "--bootstrap-server=old:1",
+        "--bootstrap-server=127.0.0.1:7",
+        "--data-dir=/demo",
+        "--",
+        "topics",
+    ]
+
+
+def test_a_demo_that_does_not_start_says_why_and_is_closed(monkeypatch):
+    from yak.tui.demo.state import DemoState
+
+    closed = []
+
+    class Failing:
+        data_dir = "/demo"
+
+        def __init__(self, **_how):
+            self.state = DemoState()
+
+        def start(self):
+            self.state.take({"kind": "error", "code": "port-in-use", "message": "taken", "why": "", "try_": []})
+            self.on_change()
+
+        def close(self):
+            closed.append(self)
+
+    monkeypatch.setattr(launch, "DemoRun", Failing)
+    with pytest.raises(Exception, match="taken"), launch.demo_cluster(keep=False, say=print):
+        pass
+    assert len(closed) == 1

@@ -1,0 +1,111 @@
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.client.templates.messages import Maker
+from yak.tui.produce.draft import Draft
+from yak.tui.produce.form import Form, Wrong, sample
+from yak.tui.produce.plan import Plan
+
+NAME = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8) | st.text(
+    "a= \\\t\r\ns", min_size=1
+)
+DATA = st.none() | st.binary(max_size=30) | st.text(max_size=30).map(str.encode)
+
+
+def made(form):
+    return Maker(form.message(), lambda: 0, seed=1)()
+
+
+def test_what_is_typed_becomes_a_message_and_a_plan():
+    form = Form(
+        topic=" orders ", partition="2", key="u1", value='{"a": 1}', headers="source=web\n\nempty=\nnull", acks="1"
+    )
+    record = made(form)
+    assert (record.key, record.value) == (b"u1", b'{"a": 1}')
+    assert record.headers == [("source", b"web"), ("empty", b""), ("null", None)]
+    assert form.plan(count=3, rate=2.5) == Plan("orders", 2, "1", "none", 3, 2.5)
+    assert form.problem() is None
+
+
+def test_kinds_of_key_and_value():
+    assert made(Form(topic="t", key="", value="x", value_kind="text")).key is None
+    assert made(Form(topic="t", key_kind="none", key="x", value="", value_kind="text")).key is None
+    assert made(Form(topic="t", key_kind="base64", key="", value="", value_kind="text")).key == b""
+    assert made(Form(topic="t", value="ignored", value_kind="null")).value is None
+    assert made(Form(topic="t", value="", value_kind="text")).value == b""
+    assert made(Form(topic="t", value="/w\nA=", value_kind="base64")).value == b"\xff\x00"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "line", "column", "why"),
+    [
+        ({"topic": " "}, "topic", 1, 1, "no topic"),
+        ({"partition": "-1"}, "partition", 1, 1, '"-1" is not the number'),
+        ({"key": "{{no}}"}, "key", 1, 1, "no field"),
+        ({"key_kind": "base64", "key": "?"}, "key", 1, 1, "not base64"),
+        ({"value": ""}, "value", 1, 1, "empty"),
+        ({"value": '{"a": 1,\n "b" 2}'}, "value", 2, 6, "expecting ':' delimiter"),
+        ({"value": '{"a": NaN}'}, "value", 1, 7, "NaN is no number"),
+        ({"value": '{"a": {{int 1 9}}\n  "b": 1}'}, "value", 2, 3, "delimiter"),
+        ({"value": '{"n": {{name}}}'}, "value", 1, 7, "expecting value"),
+        ({"value": '{"n": {{wat}}}'}, "value", 1, 7, "no field"),
+        ({"value": "[" * 100_000}, "value", 1, 1, "too deep"),
+        ({"value": "1" * 5000}, "value", 1, 1, "not JSON"),
+        ({"value": "?", "value_kind": "base64"}, "value", 1, 1, "not base64"),
+        ({"headers": "a=1\n=2"}, "headers", 2, 1, "without a name"),
+        ({"headers": "a=1\nbc=x{{no}}"}, "headers", 2, 5, "no field"),
+        ({"headers": "a=base64:?"}, "headers", 1, 1, "not base64"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(fields, field, line, column, why):
+    problem = Form(**({"topic": "t", "value": "{}"} | fields)).problem()
+    assert problem is not None
+    assert (problem.field, problem.line, problem.column) == (field, line, column)
+    assert why in problem.why
+
+
+def test_only_what_is_wrong_in_the_value_is_marked_in_the_value():
+    assert Form(value="{").value_problem() is not None
+    assert Form(key="{{no}}", value="{").value_problem() is None
+    assert Form(headers="=", value="{}").value_problem() is None
+
+
+def test_fields_are_filled_and_kept_values_are_the_same_in_key_value_and_headers():
+    form = Form(topic="t", key="{{u=int 1 1000}}", value='{"u":{{u}}}', headers="a={{u}}\nb={{c=uuid}}\nd={{c}}")
+    record = made(form)
+    headers = dict(record.headers)
+    assert json.loads(record.value) == {"u": int(record.key)}
+    assert headers["a"] == record.key
+    assert headers["b"] == headers["d"]
+    assert sample(form.message()) == sample(form.message())
+    with pytest.raises(Wrong):
+        Form(topic="t", key="{{later}}", value='"{{later=i}}"').message()
+
+
+def test_braces_stay_braces_where_fields_are_off():
+    form = Form(topic="t", key="{{i}}", value="{{ {{", value_kind="text", is_template=False)
+    assert (made(form).key, made(form).value) == (b"{{i}}", b"{{ {{")
+
+
+@given(DATA, DATA, st.lists(st.tuples(NAME, DATA), max_size=3), st.none() | st.integers(0, 999))
+def test_a_draft_in_the_form_is_sent_as_it_was(key, value, headers, partition):
+    form = Form.of(Draft("t", partition, key, value, tuple(headers)))
+    record = made(form)
+    assert (record.key, record.value, record.headers) == (key, value, headers)
+    assert form.plan().partition == partition
+    for text in (form.key, form.headers):
+        assert "\r" not in text
+
+
+def test_a_draft_of_json_is_edited_as_json_and_bytes_as_base64():
+    assert Form.of(Draft("t", value=b'{"a":1}')).value_kind == "json"
+    assert Form.of(Draft("t", value=b"a{{i}}")).value_kind == "text"
+    assert Form.of(Draft("t", value=b"NaN")).value_kind == "text"
+    assert Form.of(Draft("t", value=None)).value_kind == "null"
+    binary = Form.of(Draft("t", key=b"\xff", value=b"\xff\x00"))
+    assert (binary.key_kind, binary.value_kind) == ("base64", "base64")
+    assert base64.b64decode(binary.value) == b"\xff\x00"

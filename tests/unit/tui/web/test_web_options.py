@@ -1,0 +1,64 @@
+import pytest
+
+from yak.errors import UsageError
+from yak.limits import UI_SESSIONS_MAX, UI_UPLOAD_BYTES_MAX
+from yak.tui.web import server, session
+from yak.tui.web.options import WebOptions, address_of, is_loopback
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_this_machine_alone_needs_nothing_more(host):
+    WebOptions(host=host).check()
+    assert WebOptions(host=host).warning() is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1"])
+def test_everybody_else_needs_a_token_or_may_only_look(host):
+    with pytest.raises(UsageError) as refused:
+        WebOptions(host=host).check()
+    assert refused.value.code == "open-to-all"
+    assert refused.value.exit_code == 2
+    assert [line.split("--")[-1].split()[0] for line in refused.value.try_] == ["token", "readonly"]
+    WebOptions(host=host, token="a-long-token").check()
+    WebOptions(host=host, readonly=True).check()
+
+
+def test_who_opens_it_to_others_is_told_what_that_means():
+    assert "can read" in (WebOptions(host="0.0.0.0", readonly=True).warning() or "")
+    assert "6 characters can be guessed" in (WebOptions(host="0.0.0.0", token="s3cret").warning() or "")
+    assert "nothing is encrypted" in (WebOptions(host="0.0.0.0", token="a-long-token").warning() or "")
+
+
+@pytest.mark.parametrize("token", ["", "a\nb", "geheimnis\u00e4", "\x00"])
+def test_a_token_that_no_address_can_hold_is_refused(token):
+    with pytest.raises(UsageError) as refused:
+        WebOptions(token=token).check()
+    assert refused.value.code == "bad-token"
+
+
+@pytest.mark.parametrize("host", ["no such host", ""])
+def test_a_name_without_an_address_is_said(host):
+    with pytest.raises(UsageError) as refused:
+        is_loopback(host)
+    assert refused.value.code == "unknown-host"
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "address"),
+    [
+        ("127.0.0.1", None, "http://127.0.0.1:8090/"),
+        ("0.0.0.0", None, "http://127.0.0.1:8090/"),
+        ("::", None, "http://[::1]:8090/"),
+        ("::1", None, "http://[::1]:8090/"),
+        ("box", "a&b=c /?", "http://box:8090/?token=a%26b%3Dc%20%2F%3F"),
+    ],
+)
+def test_the_address_can_be_clicked_on(host, token, address):
+    assert address_of(host, 8090, token) == address
+
+
+def test_the_bounds_are_those_of_the_contract():
+    assert WebOptions().sessions_max == UI_SESSIONS_MAX == 16
+    assert UI_UPLOAD_BYTES_MAX == 64 * 1024 * 1024
+    # A deaf app: asked, killed, its pipes' ends, and what the server itself takes to close. Ctrl+C promises two seconds.
+    assert session.QUIT_SECONDS + 2 * session._KILLED_SECONDS + server._SHUTDOWN_SECONDS <= 2

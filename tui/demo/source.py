@@ -1,0 +1,117 @@
+"""The demo as the app sees it: a cluster that is on its way, then one like any other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from yak.errors import YakError
+from yak.tui.demo.run import DemoRun
+from yak.tui.demo.state import DemoState
+from yak.tui.source.base import Event, LocalControl
+from yak.tui.source.live import LiveSource
+from yak.tui.source.local_control import LocalClusterControl
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LOOK_SECONDS: Final = 0.05
+TITLE: Final = "demo"
+
+
+class DemoSource:
+    """See `ClusterSource`. What is asked before the cluster is up waits for it; `demo` is what its keeper has told."""
+
+    title = TITLE
+
+    def __init__(self, run: DemoRun) -> None:
+        self._run = run
+        self._live: LiveSource | None = None
+        self.local: LocalControl | None = LocalClusterControl(run.data_dir)
+
+    @property
+    def demo(self) -> DemoState:
+        """How far it is, and what its clients count."""
+        return self._run.state
+
+    @property
+    def progress(self) -> str:
+        """What is being waited for; empty when it is up."""
+        state = self._run.state
+        if state.phase == "starting":
+            return f"The demo begins: {state.words} ..."
+        if state.phase == "failed" and state.error is not None:
+            why = f": {state.error.why}" if state.error.why else ""
+            return f"The demo failed: {state.error.message}{why}. Q ends it."
+        return ""
+
+    @property
+    def bootstrap(self) -> str:
+        """Where Kafka clients connect to first; empty while it starts."""
+        return self._live.bootstrap if self._live is not None else self._run.state.bootstrap
+
+    async def _up(self) -> LiveSource:
+        """The cluster, as soon as it is there. Raises the YakError that kept it from it."""
+        while self._live is None:
+            state = self._run.state
+            if state.error is not None:
+                raise state.error
+            if state.phase == "running":
+                self._live = LiveSource(state.bootstrap, title=TITLE, http=state.http, local=self.local)
+            else:
+                await asyncio.sleep(_LOOK_SECONDS)
+        return self._live
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        node_id: int | None = None,
+    ) -> Any:
+        """JSON from a broker. Raises YakError."""
+        return await (await self._up()).ask(method, path, params=params, body=body, node_id=node_id)
+
+    async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function(bootstrap_servers, ...)` in a thread."""
+        return await (await self._up()).kafka(function, *args, **kwargs)
+
+    async def follow(self) -> AsyncIterator[Event]:
+        """First how far the start is, then what happens; and `source` whenever the clients have counted."""
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        state = self._run.state
+
+        def changed() -> None:
+            event = {"kind": "source", "time_ms": state.counted_ms or 0}
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+        self._run.on_change = changed
+        live: asyncio.Task[None] | None = None
+        try:
+            live = asyncio.create_task(self._listen(events))
+            while True:
+                yield await events.get()
+        finally:
+            self._run.on_change = _nothing
+            if live is not None:
+                live.cancel()
+                await asyncio.gather(live, return_exceptions=True)
+
+    async def _listen(self, events: "asyncio.Queue[Event]") -> None:
+        try:
+            source = await self._up()
+        except YakError:
+            return  # `progress` says it
+        async for event in source.follow():
+            await events.put(event)
+
+    async def close(self) -> None:
+        """Close connections; the demo itself is closed by who started it."""
+        if self._live is not None:
+            await self._live.close()
+
+
+def _nothing() -> None:
+    pass

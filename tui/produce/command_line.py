@@ -1,0 +1,119 @@
+"""What to type at a shell for what the Producer does."""
+
+import base64
+import json
+import shlex
+from dataclasses import replace
+
+from yak.client.inputs import JSON_OF_OTHERS, CsvMapping
+from yak.client.templates.messages import MessageTemplate, encoded
+from yak.client.templates.template import OPEN, Template
+from yak.tui.produce.plan import Plan
+
+
+def produce_command(plan: Plan, message: MessageTemplate) -> str:
+    """`yak produce` for messages of a template. What is no text, or has names with `=`, goes through JSON, which has no fields."""
+    if not _is_typable(message):
+        return _through_json(plan, message)
+    words = ["yak", "produce", plan.topic]
+    is_filled = not message.is_plain
+    if message.key is not None:
+        words += ["-k", _source(message.key, is_filled)]
+    words += ["-m", "", "--null-value", ""] if message.value is None else ["-m", _source(message.value, is_filled)]
+    for name, template in message.headers:
+        words += ["-H", name if template is None else f"{name}={_source(template, is_filled)}"]
+    if is_filled:
+        words.append("--template")
+    return shlex.join([*words, *_how(plan)])
+
+
+def upload_command(plan: Plan, path: str, mapping: CsvMapping, encoding: str, checkpoint: str) -> str:
+    """`yak produce` for a CSV file."""
+    words = ["yak", "produce", plan.topic, "-f", path, "--format", "csv"]
+    if mapping.key:
+        words += ["--csv-key", mapping.key]
+    if mapping.value != JSON_OF_OTHERS:
+        words += ["--csv-value", mapping.value]
+    for column, name in mapping.headers.items():
+        words += ["--csv-header", column if column == name else f"{column}={name}"]
+    if mapping.partition:
+        words += ["--csv-partition", mapping.partition]
+    if mapping.columns:
+        words += ["--csv-columns", ",".join(mapping.columns)]
+    if mapping.delimiter:
+        words += ["--csv-delimiter", {"\t": "tab"}.get(mapping.delimiter, mapping.delimiter)]
+    if mapping.null_value is not None:
+        words += ["--null-value", mapping.null_value]
+    if encoding != "utf-8":
+        words += ["--csv-encoding", encoding]
+    return shlex.join([*words, "--resume", checkpoint, *_how(replace(plan, count=1))])
+
+
+def shown_command(command: str) -> str:
+    """A command on one line, behind a prompt: line ends are shown as arrows. Not for a shell."""
+    return f"$ {command}".replace("\n", "↵") if command else ""
+
+
+def _how(plan: Plan) -> list[str]:
+    words: list[str] = []
+    if plan.partition is not None:
+        words += ["-p", str(plan.partition)]
+    if plan.acks != "all":
+        words += ["--acks", plan.acks]
+    if plan.compression != "none":
+        words += ["-z", plan.compression]
+    if plan.count is None:
+        words += ["--repeat", "0"]
+    elif plan.count > 1:
+        words += ["--repeat", str(plan.count)]
+    if plan.rate is not None:
+        words += ["--rate", f"{plan.rate:g}"]
+    return words
+
+
+def _source(template: Template, is_filled: bool) -> str:
+    """As it is typed; braces of plain text are spelled out where fields are filled."""
+    return template.source.replace(OPEN, "{{open}}") if is_filled and template.is_plain else template.source
+
+
+def _is_typable(message: MessageTemplate) -> bool:
+    """Whether a shell can hand it over: text without zero bytes, and header names that end where their `=` is."""
+    parts = [message.key, message.value, *(template for _, template in message.headers)]
+    return all(part is None or _is_text(part.source) for part in parts) and not any(
+        "=" in name for name, _ in message.headers
+    )
+
+
+def _is_text(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _through_json(plan: Plan, message: MessageTemplate) -> str:
+    if not message.is_plain:
+        return "# no one command: fields, beside bytes that are no text"
+    document: dict[str, object] = {}
+    for name, template in (("key", message.key), ("value", message.value)):
+        text, encoding = _json_text(template)
+        document[name] = text
+        if encoding:
+            document[f"{name}_encoding"] = encoding
+    headers = []
+    for name, template in message.headers:
+        text, encoding = _json_text(template)
+        headers.append({"key": name, "value": text} | ({"encoding": encoding} if encoding else {}))
+    if headers:
+        document["headers"] = headers
+    line = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
+    made = f"printf '%s\\n' {shlex.quote(line)}"
+    if plan.count == 1:
+        return f"{made} | {shlex.join(['yak', 'produce', plan.topic, '-f', '-', '--format', 'json', *_how(plan)])}"
+    kept = shlex.join(["yak", "produce", plan.topic, "-f", "message.json", *_how(plan)])
+    return f"{made} > message.json && {kept}"  # what is sent again and again is read again and again
+
+
+def _json_text(template: Template | None) -> tuple[str | None, str]:
+    if template is None:
+        return None, ""
+    if _is_text(template.source):
+        return template.source, ""
+    return base64.b64encode(encoded(template.source)).decode(), "base64"

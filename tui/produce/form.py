@@ -1,0 +1,265 @@
+"""The Producer's form as a value: what is typed, what is wrong with it and where, and what is sent."""
+
+import base64
+import binascii
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NoReturn
+
+from yak.client.produce import Outgoing
+from yak.client.record_json import encode_bytes
+from yak.client.templates.fields import Moment
+from yak.client.templates.messages import MessageTemplate
+from yak.client.templates.template import Template, TemplateError, parse_template, place_of, plain
+from yak.tui.produce.draft import Draft
+from yak.tui.produce.plan import Plan
+
+KeyKind = Literal["none", "text", "base64"]
+ValueKind = Literal["json", "text", "null", "base64"]
+KEY_KINDS: Final[tuple[KeyKind, ...]] = ("text", "none", "base64")
+VALUE_KINDS: Final[tuple[ValueKind, ...]] = ("json", "text", "null", "base64")
+_HEADER: Final = re.compile(r"((?:[^=\\]|\\.|\\$)*)(?:=(.*))?", re.DOTALL)
+_ESCAPES: Final = {"s": " ", "t": "\t", "n": "\n", "r": "\r"}
+BASE64_MARK: Final = "base64:"
+SAMPLE_MS: Final = 1_700_000_000_000
+PARTITION_DIGITS: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why it cannot be sent: the field (`topic`, `partition`, `key`, `value`, `headers`), and the place in it, from 1."""
+
+    field: str
+    why: str
+    line: int = 1
+    column: int = 1
+
+
+class Wrong(Exception):
+    """A form with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.why)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is typed. `headers` has a line `NAME=VALUE` for each; a line without `=` is a header that is null.
+
+    In a name, `\\=` is a `=`, `\\s` a space at its end; a value that begins with `base64:` is bytes.
+    """
+
+    topic: str = ""
+    partition: str = ""
+    key_kind: KeyKind = "text"
+    key: str = ""
+    value_kind: ValueKind = "json"
+    value: str = ""
+    headers: str = ""
+    is_template: bool = True
+    acks: str = "all"
+    compression: str = "none"
+
+    @classmethod
+    def of(cls, draft: Draft) -> "Form":
+        """A draft, to be edited: its braces are braces, and bytes that are no text are base64."""
+        key_kind, key = _key_field(draft.key)
+        value_kind, value = _value_field(draft.value)
+        return cls(
+            topic=draft.topic,
+            partition="" if draft.partition is None else str(draft.partition),
+            key_kind=key_kind,
+            key=key,
+            value_kind=value_kind,
+            value=value,
+            headers="\n".join(_header_line(name, data) for name, data in draft.headers),
+            is_template=False,
+        )
+
+    def plan(self, *, count: int | None = 1, rate: float | None = None) -> Plan:
+        """How it is sent. Raises Wrong."""
+        if not self.topic.strip():
+            raise Wrong(Problem("topic", "no topic is named"))
+        return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
+
+    def message(self) -> MessageTemplate:
+        """What is sent. Raises Wrong."""
+        known: frozenset[str] = frozenset()
+        key = self._key()
+        known |= key.kept if key else frozenset()
+        value = self._value(known, key)
+        known |= value.kept if value else frozenset()
+        headers = []
+        for name, template in self._headers(known):
+            headers.append((name, template))
+            known |= template.kept if template else frozenset()
+        return MessageTemplate(key, value, tuple(headers))
+
+    def problem(self) -> Problem | None:
+        """The first thing that is wrong, or None when it can be sent."""
+        try:
+            self.plan()
+            self.message()
+        except Wrong as wrong:
+            return wrong.problem
+        return None
+
+    def value_problem(self) -> Problem | None:
+        """What is wrong with the value, whatever the other fields say."""
+        try:
+            self.message()
+        except Wrong as wrong:
+            return wrong.problem if wrong.problem.field == "value" else None
+        return None
+
+    def _partition(self) -> int | None:
+        text = self.partition.strip()
+        if not text:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= PARTITION_DIGITS):
+            raise Wrong(Problem("partition", f'"{text}" is not the number of a partition; empty: by key'))
+        return int(text)
+
+    def _key(self) -> Template | None:
+        if self.key_kind == "none" or (self.key_kind == "text" and not self.key):
+            return None
+        if self.key_kind == "base64":
+            return plain(_unwrapped("key", self.key))
+        return self._template("key", self.key, frozenset())
+
+    def _value(self, known: frozenset[str], key: Template | None) -> Template | None:
+        if self.value_kind == "null":
+            return None
+        if self.value_kind == "base64":
+            return plain(_unwrapped("value", self.value))
+        template = self._template("value", self.value, known)
+        if self.value_kind == "json":
+            _must_be_json(template, key)
+        return template
+
+    def _headers(self, known: frozenset[str]) -> Iterator[tuple[str, Template | None]]:
+        for number, line in enumerate(self.headers.split("\n"), 1):
+            if not line.strip():
+                continue
+            found = _HEADER.fullmatch(line)
+            assert found is not None, "every line is a name, with or without a value"
+            name, text = _plain_name(found.group(1).strip()), found.group(2)
+            if not name:
+                raise Wrong(Problem("headers", "a header without a name: NAME=VALUE", number))
+            if text is None:
+                yield name, None
+            elif text.startswith(BASE64_MARK):
+                yield name, plain(_unwrapped("headers", text.removeprefix(BASE64_MARK), number))
+            else:
+                template = self._template("headers", text, known, line=number, shift=found.start(2))
+                known |= template.kept
+                yield name, template
+
+    def _template(self, field: str, text: str, known: frozenset[str], line: int = 1, shift: int = 0) -> Template:
+        if not self.is_template:
+            return plain(text)
+        try:
+            return parse_template(text, known)
+        except TemplateError as error:
+            raise Wrong(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
+
+
+def with_topic(form: Form, topic: str) -> Form:
+    """The same message for another topic."""
+    return replace(form, topic=topic)
+
+
+def sample(message: MessageTemplate, now_ms: int = SAMPLE_MS, seed: int = 1) -> Outgoing:
+    """One message as it would be, to be looked at."""
+    return message.make(Moment(0, random.Random(seed), now_ms))  # noqa: S311  (nothing secret)
+
+
+def _must_be_json(template: Template, key: Template | None) -> None:
+    moment = Moment(0, random.Random(1), SAMPLE_MS)  # noqa: S311  (nothing secret)
+    if key is not None:
+        key.fill(moment)
+    came = template.filled(moment)
+    try:
+        json.loads(came.text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        why = "empty: JSON is at least null" if not came.text.strip() else f"not JSON: {_lowered(error.msg)}"
+        line, column = place_of(template.source, min(came.source_offset(error.pos), len(template.source)))
+        raise Wrong(Problem("value", why, line, column)) from None
+    except _NotJson as error:
+        offset = template.source.find(str(error))
+        line, column = place_of(template.source, max(offset, 0))
+        raise Wrong(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
+    except RecursionError:
+        raise Wrong(Problem("value", "not JSON that anybody reads: too deep")) from None
+    except ValueError as error:  # a whole number of more digits than Python reads
+        raise Wrong(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
+
+
+class _NotJson(Exception):
+    pass
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotJson(name)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _unwrapped(field: str, text: str, line: int = 1) -> str:
+    try:
+        data = base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Wrong(Problem(field, f"not base64: {_lowered(str(error))}", line)) from None
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _key_field(key: bytes | None) -> tuple[KeyKind, str]:
+    if key is None:
+        return "none", ""
+    text, encoding = encode_bytes(key)
+    if encoding or not text or "\n" in text or "\r" in text:  # a line of input can hold neither of these
+        return "base64", base64.b64encode(key).decode()
+    return "text", text
+
+
+def _value_field(value: bytes | None) -> tuple[ValueKind, str]:
+    if value is None:
+        return "null", ""
+    text, encoding = encode_bytes(value)
+    assert text is not None
+    if encoding or "\r" in text:  # an editor has line ends of one kind
+        return "base64", base64.b64encode(value).decode()
+    try:
+        json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError, _NotJson):
+        return "text", text
+    return "json", text
+
+
+def _plain_name(written: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found.group(1), found.group(1)), written)
+
+
+def _written_name(name: str) -> str:
+    """A header's name as it is typed: ends that would be cut, and what ends a name or line, are spelled out."""
+    text = name.replace("\\", "\\\\").replace("=", "\\=").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    inner = text.strip(" ")
+    before = len(text) - len(text.lstrip(" "))
+    after = len(text) - len(inner) - before if inner else 0
+    return "\\s" * before + inner + "\\s" * after
+
+
+def _header_line(name: str, data: bytes | None) -> str:
+    written = _written_name(name)
+    if data is None:
+        return written
+    text, encoding = encode_bytes(data)
+    if encoding or text is None or "\n" in text or "\r" in text or text.startswith(BASE64_MARK):
+        return f"{written}={BASE64_MARK}{base64.b64encode(data).decode()}"
+    return f"{written}={text}"

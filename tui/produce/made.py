@@ -1,0 +1,48 @@
+"""Feeds a run with messages made from templates: as many as the plan says."""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+from yak.client.metadata import Topic
+from yak.client.produce import Failed, Outgoing, RecordSender
+from yak.client.templates.messages import Maker, MessageTemplate
+from yak.tui.produce.plan import Plan
+
+
+class MadeFeed:
+    """Messages that differ only by their templates. A message that fails ends nothing: the next may be written."""
+
+    def __init__(self, plan: Plan, template: MessageTemplate, *, seed: int | None = None) -> None:
+        self._count = plan.count
+        partition = -1 if plan.partition is None else plan.partition
+        self._make = Maker(template, now_ms, seed=seed, partition=partition)
+
+    def open(self, topic: Topic) -> None:
+        """Nothing to get ready."""
+
+    def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
+        """One after the other; the sender is for feeds that settle messages themselves."""
+        del sender
+        numbers = count() if self._count is None else range(self._count)
+        for number in numbers:
+            yield number, self._make()
+
+    def acknowledged(self, number: int) -> None:
+        """Counted by the run."""
+
+    def failed(self, failure: Failed) -> str:
+        """Counted by the run."""
+        del failure
+        return ""
+
+    def moment(self, sender: RecordSender) -> None:
+        """Nothing to keep."""
+
+    def close(self, sender: RecordSender | None, is_complete: bool) -> None:
+        """Nothing to close."""
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,280 @@
+"""The failover screen in rows and lines. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from yak.tui.demo.state import DemoState
+from yak.tui.look import Look, ago, span
+from yak.tui.rows.brokers import state_cell
+from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.state.drill import Action, Timeline
+from yak.tui.state.picture import Broker, Picture
+
+COLUMNS = (
+    Column("ID", 5),
+    Column("ROLE", 10),
+    Column("STATE", 10, flash=True),
+    Column("LEADS", 5, is_right=True, flash=True),
+    Column("OUT OF SYNC", 11, is_right=True, flash=True),
+    Column("PROCESS", 9, flash=True),
+    Column("PID", 7, is_right=True),
+    Column("ADDRESS", 15, rank=1, flex=1),
+)
+HISTORY = (
+    Column("TIME", 9),
+    Column("WHAT", 9, flex=1),
+    Column("LED", 3, is_right=True, rank=1),
+    Column("ELECTED", 7, is_right=True),
+    Column("WAIT", 7, is_right=True),
+)
+REDIS = "redis"
+_PROCESSES: Mapping[str, tuple[str, str, Tone]] = {
+    "running": ("up", "running", "good"),
+    "starting": ("unknown", "starting", "warn"),
+    "paused": ("paused", "paused", "warn"),
+    "stopped": ("down", "stopped", "dim"),
+    "dead": ("bad", "dead", "bad"),
+}
+
+
+_SHORT: Mapping[Action, str] = {
+    "kill": "kill",
+    "pause": "hang",
+    "restart": "restart",
+    "failover": "move",
+    "seen": "lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A broker's process on this machine."""
+
+    state: str
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """What runs on this machine of the cluster. `redis_running` None: the metadata store is not ours."""
+
+    brokers: Mapping[int, Process]
+    redis_running: bool | None = None
+    redis_pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What hangs on one broker."""
+
+    leads: int
+    out_of_sync: int
+    unsafe: tuple[str, ...]
+    """Partitions that it leads and that nobody else in sync could lead."""
+
+
+def stake_of(picture: Picture, node_id: int) -> Stake:
+    """What would be touched by its end."""
+    led = [each for each in picture.partitions.values() if each.leader == node_id]
+    behind = sum(node_id in each.replicas and node_id not in each.isr for each in picture.partitions.values())
+    return Stake(len(led), behind, tuple(sorted(each.name for each in led if len(each.isr) < 2)))
+
+
+def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> list[Row]:
+    """One for each broker, and one for the metadata store when it is ours."""
+    nodes = sorted({*picture.brokers, *(processes.brokers if processes else ())})
+    rows = [_broker_row(picture, node, processes, look) for node in nodes]
+    if processes is not None and processes.redis_running is not None:
+        is_up = processes.redis_running
+        tone: Tone = "good" if is_up else "bad"
+        none = Cell(look.sign("none"), "dim")
+        rows.append(
+            Row(
+                REDIS,
+                (
+                    Cell("redis", "strong"),
+                    Cell("metadata"),
+                    Cell(f"{look.sign('up' if picture.redis_state == 'connected' else 'warn')} {picture.redis_state}"),
+                    none,
+                    none,
+                    Cell(f"{look.sign('up')} running" if is_up else f"{look.sign('bad')} dead", tone),
+                    _pid(processes.redis_pid, look),
+                    Cell(""),
+                ),
+            )
+        )
+    return rows
+
+
+def _broker_row(picture: Picture, node: int, processes: Processes | None, look: Look) -> Row:
+    broker = picture.brokers.get(node) or Broker(node, state="CLOSED")
+    stake = stake_of(picture, node)
+    is_controller = node == picture.controller_id
+    mark = f" {look.sign('mark')}" if is_controller else ""
+    process = processes.brokers.get(node) if processes is not None else None
+    shown = Cell("not here", "dim")
+    if process is not None:
+        sign, word, tone = _PROCESSES.get(process.state, ("unknown", process.state, "warn"))
+        shown = Cell(f"{look.sign(sign)} {word}", tone)
+    return Row(
+        str(node),
+        (
+            Cell(str(node), "strong", node),
+            Cell(broker.role + mark, "accent" if is_controller else ""),
+            state_cell(broker, look, stake.out_of_sync),
+            Cell(str(stake.leads), "" if stake.leads else "dim", stake.leads),
+            Cell(str(stake.out_of_sync), "warn" if stake.out_of_sync else "dim", stake.out_of_sync),
+            shown,
+            _pid(process.pid if process is not None else None, look),
+            Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),
+        ),
+    )
+
+
+def _pid(pid: int | None, look: Look) -> Cell:
+    return Cell(look.sign("none") if pid is None else str(pid), "" if pid is not None else "dim")
+
+
+# ------------------------------------------------------------------------------------------------- the time line
+
+
+def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms: float) -> list[list[Cell]]:
+    """What was done, then each step with a bar from the step before it, to scale; then what moved, as far as there is room."""
+    drill = found.drill
+    head = [Cell(drill.words, "strong"), Cell(f"at {look.time(drill.began_ms, now_ms, millis=True)}", "dim")]
+    lines = [head, *_bars(found, look, width)]
+    lines.append(_outcome(found, look))
+    if found.truncated:
+        words = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
+        lines.append([Cell(f"{look.sign('warn')} {words} cut off what the new leader does not have", "warn")])
+    room = height - len(lines)
+    moved = sorted(found.moved.values(), key=lambda each: (each.partition.startswith("__"), each.partition))
+    if moved and room > 0:
+        shown = moved if len(moved) <= room else moved[: room - 1]
+        for each in shown:
+            to = "nobody" if each.to_node is None else str(each.to_node)
+            came = look.sign("none") if each.from_node is None else str(each.from_node)
+            words = f"{each.partition}  {came} {look.sign('arrow')} {to}  epoch {each.leader_epoch}"
+            lines.append(
+                [Cell(f"  {words}", "bad" if each.to_node is None else "dim"), Cell(f"+{span(each.after_ms)}", "dim")]
+            )
+        if len(shown) < len(moved):
+            lines.append([Cell(f"  and {len(moved) - len(shown)} more", "dim")])
+    return lines
+
+
+def _bars(found: Timeline, look: Look, width: int) -> list[list[Cell]]:
+    steps = found.steps()
+    name_width = max(len(step.name) for step in steps)
+    room = max(10, width - name_width - 14)
+    whole_ms = max(steps[-1].after_ms, 1.0)
+    lines: list[list[Cell]] = []
+    before_ms = 0.0
+    for step in steps:
+        begin, end = int(before_ms / whole_ms * (room - 1)), int(step.after_ms / whole_ms * (room - 1))
+        bar = " " * begin + look.sign("full") * max(end - begin, 1)
+        tone: Tone = "good" if step.name == "first write" else "accent"
+        lines.append([Cell(f"{step.name:<{name_width}}"), Cell(f"{span(step.after_ms):>9}", "strong"), Cell(bar, tone)])
+        before_ms = step.after_ms
+    return lines
+
+
+def _outcome(found: Timeline, look: Look) -> list[Cell]:
+    if found.longest is not None:
+        words = f"the longest wait for an acknowledgement: {span(found.longest.length_ms)}"
+        return [Cell(f"{look.sign('good')} {words}", "good"), Cell(found.longest.partition, "dim")]
+    if found.leaderless:
+        names = ", ".join(found.leaderless[:3])
+        return [Cell(f"{look.sign('bad')} without a leader: {names}", "bad")]
+    if found.first_write_ms is not None:
+        return [Cell(f"{look.sign('good')} writes go on", "good")]
+    if found.elected_ms is not None:
+        return [Cell(f"{look.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
+    if found.drill.led and found.drill.action != "seen":
+        return [Cell(f"waiting for another leader of {len(found.drill.led)} partitions ...", "warn")]
+    return [Cell("it led nothing: no leader had to be elected", "dim")]
+
+
+def history_rows(found: Sequence[Timeline], look: Look, now_ms: float) -> list[Row]:
+    """Failovers so far, the newest first."""
+    none = Cell(look.sign("none"), "dim")
+    rows = []
+    for each in reversed(found):
+        length = each.longest.length_ms if each.longest is not None else each.first_write_ms
+        rows.append(
+            Row(
+                f"{each.drill.began_ms:.3f}",
+                (
+                    Cell(look.time(each.drill.began_ms, now_ms), "dim"),
+                    Cell(_SHORT[each.drill.action] + ("" if each.drill.node_id is None else f" {each.drill.node_id}")),
+                    Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
+                    none if each.elected_ms is None else Cell(span(each.elected_ms), order=each.elected_ms),
+                    none if length is None else Cell(span(length), "strong", length),
+                ),
+            )
+        )
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------- the verdict
+
+
+def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]]:
+    """Acknowledged against read, and what that means."""
+    counts, number = demo.counts, look.number
+    if demo.counted_ms is None:
+        return [[Cell("the clients begin as soon as the cluster is up", "dim")]]
+    if counts.wrong:
+        verdict = Cell(f"{look.sign('bad')} {number(counts.wrong)} WRONG:", "bad")
+    elif counts.oldest_waiting_ms > 5_000:
+        verdict = Cell(f"{look.sign('warn')} unread for {span(counts.oldest_waiting_ms)}:", "warn")
+    else:
+        verdict = Cell(f"{look.sign('good')} all is there:", "good")
+    is_old = now_ms - demo.counted_ms > 3_000
+    first = [
+        Cell(f"acked {number(counts.acknowledged)}", "strong"),
+        Cell(f" read {number(counts.read)}", "strong"),
+        Cell(f" on the way {number(counts.waiting)}", "" if counts.waiting else "dim"),
+        Cell(f" {look.rate(demo.rate, ' acked')}", "dim"),
+    ]
+    if is_old:
+        first.append(Cell(f" told {ago(now_ms - demo.counted_ms)}", "warn"))
+    second = [
+        verdict,
+        *(
+            Cell(f" {name} {number(value)}", "bad" if value else "good")
+            for name, value in (
+                ("lost", counts.lost),
+                ("duplicated", counts.duplicated),
+                ("reordered", counts.reordered),
+                ("moved", counts.moved),
+            )
+        ),
+    ]
+    lines = [first, second]
+    notes = [f"topic {name} was deleted: nothing is sent there any more" for name in demo.gone]
+    if counts.failed:
+        notes.append(f"{number(counts.failed)} were given up by the client: {demo.last_error}")
+    if counts.strange:
+        notes.append(f"{number(counts.strange)} of others were read too")
+    return lines + [[Cell(note, "dim")] for note in notes]
+
+
+def no_workload_lines() -> list[list[Cell]]:
+    """Where nothing is counted: why, and what to do."""
+    return [
+        [Cell("No clients of ours write here, so nothing is counted.")],
+        [Cell("yak ui --demo has some; yak demo and yak bench failover count too.", "dim")],
+    ]
+
+
+def nothing_yet_lines(*, is_local: bool) -> list[list[Cell]]:
+    """Before the first failover: what will be here, and how to see one."""
+    lines = [[Cell("No failover since yak ui listens. Put the cursor on a broker, then:")]]
+    lines.append([Cell("F", "accent"), Cell("moves what it leads to others, in order")])
+    if is_local:
+        lines.append([Cell("K", "accent"), Cell("kills it as a crash does; P lets it hang; U brings it back")])
+    else:
+        lines.append([Cell("K, P and U work on clusters that yak up started on this machine", "dim")])
+    lines.append([Cell("Each asks first, and what follows is drawn here to scale.", "dim")])
+    return lines

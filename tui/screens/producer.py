@@ -1,0 +1,362 @@
+"""Sends messages: one, many of a template, or the rows of a CSV file."""
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+from textual.widgets import Button, Input, Select, Static, TabbedContent, TabPane, TextArea
+
+from yak.client.produce import Outgoing
+from yak.client.templates.messages import MessageTemplate
+from yak.errors import UsageError, YakError
+from yak.tui.keys import keys
+from yak.tui.produce.account import Account
+from yak.tui.produce.command_line import produce_command, shown_command
+from yak.tui.produce.draft import Draft
+from yak.tui.produce.form import Form, Problem, Wrong, sample
+from yak.tui.produce.made import MadeFeed
+from yak.tui.produce.plan import Plan
+from yak.tui.produce.producers import Producers
+from yak.tui.produce.run import Run, send, warm
+from yak.tui.produce.saved import TemplateFolder, templates_directory, with_message
+from yak.tui.rows.sending import account_lines, account_title
+from yak.tui.screens.base import YakScreen
+from yak.tui.screens.producer_csv import CsvPane
+from yak.tui.widgets.create_topic import ask_to_create
+from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.lines import Lines
+from yak.tui.widgets.message_form import MessageForm
+from yak.tui.widgets.panel import Panel
+from yak.tui.widgets.template_dialog import TemplateDialog
+
+REPAINT_S = 0.25
+SAMPLES = 3
+SAMPLE_BYTES_MAX = 8_192
+"""Of a value, in the panel beside the form."""
+ONE, CSV = "producer-one", "producer-csv"
+
+
+class ProducerScreen(YakScreen):
+    """A form and what became of what it sent; beside it a tab for files."""
+
+    TITLE_WORDS = "producer"
+    CLI_TWIN = "yak produce"
+    AUTO_FOCUS = ""
+    CSS_PATH = "../producer.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys(
+            "producer.send", "producer.repeat", "producer.stop", "producer.templates", "producer.value", "producer.file"
+        )
+    ]
+    EXPLAINED = (
+        ("Partition", "Where the message goes. Empty: its key chooses, the same key always the same one (murmur2, as in Java clients); without a key any."),
+        ("Acks", "Who must have it before it counts as written. all: every replica in sync. 1: the leader alone. 0: nobody is asked."),
+        ("Acknowledged", "Written, as the cluster says. Sent is acknowledged, failed and waiting together, always."),
+        ("Unknown", "Failed, but it may be written: the broker was gone before it answered. Sending it again may double it."),
+        ("Latency", "From sending to acknowledgement, waiting in the queue included. p99: 99 of 100 took no longer."),
+        ("Fields", "{{i}}, {{uuid}}, {{int 1 9}} and more become other values in each message; t lists them."),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: Run | None = None
+        self._run: Run | None = None
+        self._producers = Producers()
+        self._folder = TemplateFolder(templates_directory(os.environ))
+        self._draft: Draft | str | None = None
+
+    # what is on it
+
+    def body(self) -> ComposeResult:
+        """Two tabs."""
+        with TabbedContent(id="producer-tabs"):
+            with TabPane("One message", id=ONE), Horizontal(id="one-body"):
+                with Vertical(id="one-left"):
+                    yield MessageForm(id="message-form")
+                    yield Static("", id="one-command", markup=False)
+                    with Horizontal(id="one-buttons"):
+                        yield Button("Send ^s", id="send", variant="primary", compact=True)
+                        yield Button("Repeat R", id="repeat", compact=True)
+                        yield Button("Templates t", id="templates", compact=True)
+                        yield Button("Stop X", id="stop", compact=True)
+                with Vertical(id="one-right"):
+                    yield Panel("As they would be", Static("", id="sample", markup=False), id="sample-panel")
+                    yield Panel("Sent", Lines(id="account"), id="account-panel")
+            with TabPane("CSV file", id=CSV):
+                yield CsvPane(self._producers, id="csv-pane")
+
+    def on_mount(self) -> None:
+        """Connect once, so that the first message does not wait for it."""
+        if self.app.is_readonly:
+            for button in self.query("#send, #repeat").results(Button):
+                button.disabled = True
+        self.query_one(MessageForm).border_subtitle = "e edits the value, tab goes on, esc leaves a field"
+        self.set_interval(REPAINT_S, self._paint_running)
+        self.connect()
+
+    @property
+    def csv(self) -> CsvPane:
+        """The tab for files."""
+        return self.query_one(CsvPane)
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether that tab is the one that is seen."""
+        return self.query_one("#producer-tabs", TabbedContent).active == CSV
+
+    def paint(self, now_ms: int) -> None:
+        """The account, and whether the topic is there."""
+        del now_ms
+        self.query_one(MessageForm).show_topic()
+        self._paint_account()
+        self.csv.paint()
+
+    def _paint_running(self) -> None:
+        if self.is_current and self.is_running_one:
+            self._paint_account()
+            self.csv.paint()
+
+    def _paint_account(self) -> None:
+        account = self._run.account if self._run is not None else None
+        lines = self.query_one("#account", Lines)
+        lines.show(account_lines(account, self.look, lines.size.width or 74))
+        self.query_one("#account-panel", Panel).entitle(account_title(account, self.look))
+        self.query_one("#stop", Button).disabled = not self.is_running_one
+
+    @property
+    def is_running_one(self) -> bool:
+        """Whether something is being sent."""
+        return self.running is not None
+
+    def opened(self, what: object) -> None:
+        """A draft to be sent, or a topic."""
+        self.query_one("#producer-tabs", TabbedContent).active = ONE
+        if isinstance(what, Draft):
+            form = self.query_one(MessageForm)
+            how = form.form()
+            filled = Form.of(what)
+            form.fill(_with_how(filled, how))
+            self.query_one("#form-value", TextArea).focus()
+        elif isinstance(what, str):
+            self.query_one("#form-topic", Input).value = what
+            self.query_one("#csv-topic", Input).value = what
+
+    def go_back(self) -> bool:
+        """Escape leaves a field first."""
+        if isinstance(self.focused, Input | TextArea | Select):
+            self.set_focus(None)
+            return True
+        return super().go_back()
+
+    def copied(self) -> str:
+        """The command line."""
+        return self.csv.command if self.is_csv else self._command()
+
+    # the form
+
+    @on(MessageForm.Changed)
+    def show_form(self) -> None:
+        """The command line and one message as they would be now."""
+        form = self.query_one(MessageForm)
+        is_fine = form.problem is None and not self.app.is_readonly
+        self.query_one("#send", Button).disabled = not is_fine
+        self.query_one("#repeat", Button).disabled = not is_fine
+        command = self._command()
+        self.query_one("#one-command", Static).update(shown_command(command))
+        self.query_one("#sample", Static).update(_sample_words(form.form(), self.app.now_ms()))
+
+    def _command(self) -> str:
+        try:
+            plan, message = self._what()
+        except Wrong:
+            return ""
+        return produce_command(plan, message)
+
+    def _what(self, count: int | None = 1, rate: float | None = None) -> tuple[Plan, MessageTemplate]:
+        form = self.query_one(MessageForm).form()
+        return form.plan(count=count, rate=rate), form.message()
+
+    @on(Button.Pressed, "#send, #repeat, #templates, #stop")
+    def press(self, event: Button.Pressed) -> None:
+        """A button does what its key does."""
+        action = str(event.button.id)
+        if self.check_action(action, ()):
+            getattr(self, f"action_{action}")()
+
+    def action_value(self) -> None:
+        """To the value, or to the file's path."""
+        self.query_one("#csv-path" if self.is_csv else "#form-value").focus()
+
+    def action_file(self) -> None:
+        """Choose a file."""
+        self.query_one("#producer-tabs", TabbedContent).active = CSV
+        self.csv.choose()
+
+    @work(exclusive=True, group="templates")
+    async def action_templates(self) -> None:
+        """Use one, keep one."""
+        form = self.query_one(MessageForm)
+        saved = await self.app.push_screen_wait(TemplateDialog(self._folder, form.form()))
+        if saved is not None:
+            self.query_one("#producer-tabs", TabbedContent).active = ONE
+            form.fill(with_message(form.form(), saved))
+
+    # sending
+
+    @work(group="connect")
+    async def connect(self) -> None:
+        """Open a producer. A cluster that does not answer is told by the banner, and again when something is sent."""
+        try:
+            await self.app.source.kafka(warm, self._producers)
+        except YakError:
+            return
+
+    def action_send(self) -> None:
+        """Send the message once, or the file."""
+        if self.is_busy():
+            return
+        if self.is_csv:
+            self.csv.send()
+            return
+        try:
+            plan, message = self._what()
+        except Wrong as wrong:
+            self._tell(wrong.problem)
+            return
+        self.start(plan, message)
+
+    @work(exclusive=True, group="ask")
+    async def action_repeat(self) -> None:
+        """Ask how often and how fast, and send."""
+        if self.is_busy():
+            return
+        if self.is_csv:
+            self.app.notice("a file is sent once, with S; R is for messages of a form", "warn")
+            return
+        try:
+            self._what()
+        except Wrong as wrong:
+            self._tell(wrong.problem)
+            return
+        fields = [
+            Field("count", "Messages", "", "empty: until X stops it"),
+            Field("rate", "In a second", "10", "empty: as fast as the cluster takes them"),
+        ]
+        values = await self.app.push_screen_wait(
+            FormDialog("Send it again and again", fields, command=self._repeat_command, yes="Send")
+        )
+        if values is not None:
+            self.start(*self._what(*_how_often(values)))
+
+    def _repeat_command(self, values: Mapping[str, str]) -> str:
+        return produce_command(*self._what(*_how_often(values)))
+
+    def action_stop(self) -> None:
+        """Once: wait for what is on its way. Twice: don't."""
+        run = self.running
+        if run is None:
+            self.app.notice("nothing is being sent")
+        elif run.is_stopping:
+            run.drop()
+        else:
+            run.stop()
+            self.app.notice("stopping; X again does not wait for what is on its way")
+
+    def is_busy(self) -> bool:
+        """One run at a time; says so."""
+        if self.running is not None:
+            self.app.notice("something is being sent; X stops it", "warn")
+            return True
+        return False
+
+    @work(group="send")
+    async def start(self, plan: Plan, message: MessageTemplate) -> None:
+        """Send, and when the topic is not there, ask to create it, and send."""
+        command = produce_command(plan, message)
+        run = self._run = self.running = Run(plan, MadeFeed(plan, message), producers=self._producers)
+        try:
+            account = await self.app.source.kafka(send, run)
+        except YakError as error:
+            self.cli(command, f"not sent: {error.message}")
+            if error.code != "unknown-topic":
+                self.app.show_error(error)
+                return
+            self.running = None
+            if await ask_to_create(self.app, plan.topic):
+                self.start(plan, message)
+            return
+        finally:
+            run.drop()  # where the app ends while it runs; a run that is over does not mind
+            if self.running is run:
+                self.running = None
+            if self.is_attached:
+                self._paint_account()
+        self.cli(command, outcome(account, self.look.number))
+        self._tell_outcome(account)
+
+    def _tell_outcome(self, account: Account) -> None:
+        if account.first_failure is not None:
+            self.app.show_error(account.first_failure.error)
+        elif account.acknowledged == 1 and account.few[0].offset >= 0:
+            at = account.few[0]
+            took = "" if account.max_ms is None else f" in {account.max_ms:.0f} ms"
+            self.app.notice(
+                f"written to {at.topic}-{at.partition} at offset {self.look.number(at.offset)}{took}", "good"
+            )
+
+    def _tell(self, problem: Problem) -> None:
+        where = f" line {problem.line}, column {problem.column}" if problem.field in ("value", "headers") else ""
+        self.app.notice(f"not sent: {problem.field}{where}: {problem.why}", "bad")
+        field: Widget = self.query_one(f"#form-{problem.field}")
+        field.focus()
+        if isinstance(field, TextArea):
+            field.cursor_location = (problem.line - 1, problem.column - 1)
+
+
+def outcome(account: Account, number: object) -> str:
+    """For the activity: what became of them."""
+    write = number if callable(number) else str
+    words = f"{write(account.acknowledged)} of {write(account.sent)} acknowledged"
+    return words + (f", {write(account.failed)} failed" if account.failed else "")
+
+
+def _how_often(values: Mapping[str, str]) -> tuple[int | None, float | None]:
+    """Count and rate. Raises UsageError."""
+    count, rate = values["count"].replace(" ", ""), values["rate"].replace(" ", "")
+    if count and not (count.isascii() and count.isdigit() and 0 < int(count) < 10**12):
+        raise UsageError("usage", f'"{count}" is not a number of messages', why="1 or more; empty: until stopped")
+    try:
+        speed = float(rate) if rate else None
+    except ValueError:
+        speed = -1.0
+    if speed is not None and not 0.001 <= speed <= 1e9:
+        raise UsageError("usage", f'"{rate}" is not a rate', why="messages in a second; empty: as many as go")
+    return (int(count) if count else None), speed
+
+
+def _with_how(form: Form, how: Form) -> Form:
+    from dataclasses import replace
+
+    return replace(form, acks=how.acks, compression=how.compression)
+
+
+def _sample_words(form: Form, now_ms: int) -> str:
+    try:
+        message = form.message()
+    except Wrong:
+        return ""
+    return "\n\n".join(_one_sample(sample(message, now_ms, seed)) for seed in range(1 if message.is_plain else SAMPLES))
+
+
+def _one_sample(record: Outgoing) -> str:
+    def text(data: bytes | None, none: str) -> str:
+        return none if data is None else data[:SAMPLE_BYTES_MAX].decode(errors="backslashreplace")
+
+    headers = [f"{name}={text(data, '(null)')}" for name, data in record.headers]
+    value = text(record.value, "(null: a tombstone)")
+    return "\n".join([f"key {text(record.key, '(none)')}", *headers, value])

@@ -1,0 +1,290 @@
+"""The producer's tab for CSV files: which file, what its rows become, and how far it came."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Button, Static
+
+from yak.errors import UsageError, YakError
+from yak.tui.produce.account import Account
+from yak.tui.produce.command_line import shown_command, upload_command
+from yak.tui.produce.csv_look import look_at
+from yak.tui.produce.file_plan import FilePlan, count_rows, prepare
+from yak.tui.produce.plan import Plan
+from yak.tui.produce.producers import Producers
+from yak.tui.produce.run import Run, send
+from yak.tui.produce.upload import FileFeed, checkpoint_path
+from yak.tui.rows.cells import Cell
+from yak.tui.rows.csv_preview import COLUMNS, file_words, judgement, preview_rows
+from yak.tui.rows.sending import account_title, upload_lines
+from yak.tui.widgets.create_topic import ask_to_create
+from yak.tui.widgets.csv_form import CsvForm
+from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.file_picker import FilePicker
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+from yak.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from yak.tui.app import YakApp
+    from yak.tui.screens.producer import ProducerScreen
+
+_GO_ON = "the first row that is not sent"
+_FROM_START = "the first row"
+_EMPTY = "No file yet. Press f to choose one, or e to type its path."
+
+
+class CsvPane(Vertical):
+    """Form, preview, upload."""
+
+    app: "YakApp"
+
+    def __init__(self, producers: Producers, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.run: Run | None = None
+        self.command = ""
+        self._feed: FileFeed | None = None
+        self._producers = producers
+        self._plan: FilePlan | None = None
+        self._lines: int | None = None
+        self._counted = ""
+        self._total: int | None = None
+
+    def compose(self) -> ComposeResult:
+        """Three panels and two buttons."""
+        yield CsvForm(id="csv-form")
+        yield Panel("The first rows", Grid(id="preview"), id="preview-panel")
+        yield Panel("Upload", Lines(id="upload"), id="upload-panel")
+        with Horizontal(id="csv-buttons"):
+            yield Button("Send ^s", id="csv-send", variant="primary", compact=True, disabled=True)
+            yield Button("Stop X", id="csv-stop", compact=True, disabled=True)
+            yield Static("", id="csv-command", markup=False)
+
+    def on_mount(self) -> None:
+        """No file yet."""
+        self.query_one("#preview", Grid).show(COLUMNS, [], empty=_EMPTY)
+
+    @property
+    def producer(self) -> "ProducerScreen":
+        """The screen it is on."""
+        return cast("ProducerScreen", self.screen)
+
+    @property
+    def form(self) -> CsvForm:
+        """What is chosen."""
+        return self.query_one(CsvForm)
+
+    # the file
+
+    @work(exclusive=True, group="choose")
+    async def choose(self) -> None:
+        """From the directories."""
+        path = await self.app.push_screen_wait(FilePicker(self.form.path))
+        if path is not None:
+            self.form.choose(path)
+
+    @on(CsvForm.FileChanged)
+    def look_anew(self) -> None:
+        """Another file, or read otherwise."""
+        self.look_at_file(is_new=True)
+
+    @on(CsvForm.MappingChanged)
+    def map_anew(self) -> None:
+        """The same file."""
+        self.look_at_file(is_new=False)
+
+    @work(exclusive=True, group="look")
+    async def look_at_file(self, *, is_new: bool) -> None:
+        """In a thread: columns, and the first rows as they would be sent."""
+        form, path = self.form, self.form.path
+        if not path:
+            self._forget("")
+            return
+        try:
+            if is_new:
+                found = await asyncio.to_thread(look_at, path, encoding=form.encoding)
+                form.offer(found.columns)
+            partitions = sum(topic == form.topic for topic, _ in self.app.picture.partitions) or None
+            plan = await asyncio.to_thread(
+                prepare, path, form.mapping(), topic=form.topic, encoding=form.encoding, partitions=partitions
+            )
+        except YakError as error:
+            self._forget(f"{error.message}: {error.why}" if error.why else error.message)
+            return
+        self._plan = plan
+        form.complain("")
+        self.query_one("#preview", Grid).show(
+            COLUMNS, preview_rows(plan.look, self.app.look), empty="There is no row behind the header."
+        )
+        self._show_plan()
+        if self._counted != path:
+            self.count(path)
+
+    @work(exclusive=True, group="count")
+    async def count(self, path: str) -> None:
+        """How many rows there are; a gigabyte takes a second."""
+        self._counted, self._lines = path, None
+        plan = self._plan
+        if plan is None:
+            return
+        try:
+            self._lines = await asyncio.to_thread(count_rows, path, plan.mapping)
+        except YakError:
+            self._counted = ""
+        self._show_plan()
+
+    def _forget(self, why: str) -> None:
+        self._plan, self.command = None, ""
+        self.form.complain(f"{self.app.look.sign('bad')} {why}" if why else "")
+        self.query_one("#preview", Grid).show(COLUMNS, [], empty=why or _EMPTY)
+        self._show_plan()
+
+    def _show_plan(self) -> None:
+        plan, form = self._plan, self.form
+        is_ready = plan is not None and bool(form.topic) and not self.app.is_readonly
+        self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.is_running_one
+        words = "" if plan is None else file_words(plan.look, self._lines, self.app.look)
+        self.form.border_subtitle = words
+        self.command = ""
+        if plan is not None and form.topic:
+            acks, codec = form.how
+            how = Plan(form.topic, acks=acks, compression=codec)
+            encoding = plan.look.encoding
+            self.command = upload_command(
+                how, plan.look.path, plan.mapping, encoding, checkpoint_path(plan.look.path, form.topic)
+            )
+        self.query_one("#csv-command", Static).update(shown_command(self.command))
+        self.paint()
+
+    # sending
+
+    @work(exclusive=True, group="ask")
+    async def send(self) -> None:
+        """Ask once, with the command line, and send."""
+        plan, form = self._plan, self.form
+        if plan is None or not form.topic:
+            self.app.notice("not sent: choose a file first" if plan is None else "not sent: no topic is named", "bad")
+            self.query_one("#csv-path" if plan is None else "#csv-topic").focus()
+            return
+        look, words = self.app.look, []
+        rows = "its rows" if self._lines is None else f"{look.number(self._lines)} rows"
+        if plan.look.bad:
+            line, why = plan.look.mistakes[0]
+            words.append(
+                f"{look.number(plan.look.bad)} of the first {look.number(plan.look.checked)} rows cannot be sent "
+                f"(line {line}: {why}). Such rows go to {os.path.basename(plan.look.path)}.rejected.csv."
+            )
+        fields = [Field("rate", "Rows in a second", "", "empty: as fast as the cluster takes them")]
+        if plan.settled:
+            words.append(f"An earlier upload was stopped after row {look.number(plan.settled)}.")
+            fields.insert(0, Field("start", "Begin with", _GO_ON, choices=(_GO_ON, _FROM_START)))
+        values = await self.app.push_screen_wait(
+            FormDialog(
+                f"Send {rows} to {form.topic}", fields, command=self._command_of, words="\n".join(words), yes="Send"
+            )
+        )
+        if values is not None:
+            skip = plan.settled if values.get("start", _FROM_START) == _GO_ON else 0
+            self.start(plan, self._how(values), skip)
+
+    def _how(self, values: Mapping[str, str]) -> Plan:
+        """Raises UsageError."""
+        acks, codec = self.form.how
+        text = values["rate"]
+        try:
+            rate = float(text) if text else None
+        except ValueError:
+            rate = -1.0
+        if rate is not None and not 0.001 <= rate <= 1e9:
+            raise UsageError("usage", f'"{text}" is not a rate', why="rows in a second; empty: as many as go")
+        return Plan(self.form.topic, acks=acks, compression=codec, count=None, rate=rate)
+
+    def _command_of(self, values: Mapping[str, str]) -> str:
+        plan = self._plan
+        assert plan is not None
+        path, topic = plan.look.path, self.form.topic
+        command = upload_command(
+            self._how(values), path, plan.mapping, plan.look.encoding, checkpoint_path(path, topic)
+        )
+        return f"rm '{checkpoint_path(path, topic)}'; {command}" if values.get("start") == _FROM_START else command
+
+    @work(group="send")
+    async def start(self, file: FilePlan, plan: Plan, skip: int) -> None:
+        """Send it; when the topic is not there, ask to create it first."""
+        path, encoding = file.look.path, file.look.encoding
+        self._feed = FileFeed(path, plan.topic, file.mapping, encoding, skip=skip)
+        self._total = self._lines
+        run = self.run = self.producer.running = Run(plan, self._feed, producers=self._producers)
+        command = upload_command(plan, path, file.mapping, encoding, checkpoint_path(path, plan.topic))
+        self._show_plan()
+        is_again = False
+        try:
+            account = await self.app.source.kafka(send, run)
+            self.app.note_command(command, self._outcome(account))
+            if account.first_failure is not None and account.state == "failed":
+                self.app.show_error(account.first_failure.error)
+        except YakError as error:
+            if error.code == "unknown-topic":
+                self.producer.running = None
+                is_again = await ask_to_create(self.app, plan.topic)
+            else:
+                self.app.note_command(command, f"not sent: {error.message}")
+                self.app.show_error(error)
+        finally:
+            run.drop()  # where the app ends while it runs; a run that is over does not mind
+            if self.producer.running is run:
+                self.producer.running = None
+            if self.is_attached:
+                self.look_at_file(is_new=False)
+        if is_again:
+            self.start(file, plan, skip)
+
+    def _outcome(self, account: Account) -> str:
+        number = self.app.look.number
+        bad = self._feed.progress.rejected if self._feed is not None else 0
+        return f"{number(account.acknowledged)} rows acknowledged" + (f", {number(bad)} set aside" if bad else "")
+
+    @on(Button.Pressed, "#csv-send, #csv-stop, #csv-choose")
+    async def press(self, event: Button.Pressed) -> None:
+        """As the keys do."""
+        action = {"csv-send": "send", "csv-stop": "stop"}.get(str(event.button.id))
+        if action is None:
+            self.choose()
+        elif self.producer.check_action(action, ()):
+            getattr(self.producer, f"action_{action}")()
+
+    def paint(self) -> None:
+        """How far it came; before it begins, what is known."""
+        look, lines = self.app.look, self.query_one("#upload", Lines)
+        width = lines.size.width or 74
+        panel = self.query_one("#upload-panel", Panel)
+        self.query_one("#csv-stop", Button).disabled = not self.producer.is_running_one
+        if self.run is not None and self._feed is not None and (self._plan is None or self._is_same()):
+            account, progress = self.run.account, self._feed.progress
+            name = os.path.basename(self._feed.rejects.path)
+            panel.entitle(account_title(account, look).replace("Sent", "Upload", 1))
+            lines.show(upload_lines(account, progress, self._total, name, look, width, lines.size.height or 3))
+            return
+        panel.entitle("Upload")
+        plan = self._plan
+        if plan is None:
+            lines.show([[Cell("Rows are sent here, with a bar, a rate, and the time that is left.", "dim")]])
+            return
+        shown = [judgement(plan.look, look)]
+        if plan.settled:
+            words = f"an earlier upload stopped after row {look.number(plan.settled)}: S goes on there"
+            shown.append([Cell(f"{look.sign('paused')} {words}", "accent")])
+        shown.append(
+            [Cell("S sends them; it asks first, and shows the command." if self.form.topic else "Name a topic.", "dim")]
+        )
+        lines.show(shown)
+
+    def _is_same(self) -> bool:
+        """Whether the file in the form is the one that was sent."""
+        assert self._feed is not None
+        return self._plan is None or self._plan.look.path == self._feed.path

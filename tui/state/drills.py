@@ -1,0 +1,59 @@
+"""All failovers of a session: those that were done here, and those that were only seen. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from yak.tui.demo.state import Pause
+from yak.tui.state.drill import WATCHED_MS, Drill, Timeline, timeline
+from yak.tui.state.picture import Picture
+
+KEPT: Final = 50
+_SAME_MS: Final = 15_000
+
+
+class Drills:
+    """What was done; time lines of what is long over are kept as they were."""
+
+    def __init__(self) -> None:
+        self._done: list[Drill] = []
+        self._over: dict[Drill, Timeline] = {}
+
+    @property
+    def last(self) -> Drill | None:
+        """The last that was done here."""
+        return self._done[-1] if self._done else None
+
+    def add(self, drill: Drill) -> None:
+        """One was begun."""
+        self._done = [*self._done[-KEPT + 1 :], drill]
+
+    def forget(self, drill: Drill) -> None:
+        """It was refused."""
+        self._done = [each for each in self._done if each is not drill]
+
+    def timelines(self, picture: Picture, pauses: Sequence[Pause], now_ms: float) -> list[Timeline]:
+        """Of all, oldest first."""
+        drills = sorted([*self._done, *self._seen(picture)], key=lambda drill: drill.began_ms)[-KEPT:]
+        found: list[Timeline] = []
+        for at, drill in enumerate(drills):
+            known = self._over.get(drill)
+            if known is None:
+                until = drills[at + 1].began_ms if at + 1 < len(drills) else None
+                known = timeline(drill, picture.activity.lines, pauses, picture.partitions, until_ms=until)
+                if now_ms - drill.began_ms > WATCHED_MS:
+                    self._over[drill] = known
+            found.append(known)
+        return found
+
+    def _seen(self, picture: Picture) -> Iterable[Drill]:
+        """Brokers that were lost without anybody here having done it."""
+        for each in picture.elections.failovers:
+            if each.node_id is None or any(_is_of(drill, each.node_id, each.began_ms) for drill in self._done):
+                continue
+            words = f"broker {each.node_id} was lost"
+            yield Drill("seen", each.node_id, each.began_ms, words, was_controller=True)
+
+
+def _is_of(drill: Drill, node_id: int, began_ms: float) -> bool:
+    """Whether what was seen is what was done: a pause is found out late, when the session has run out."""
+    return drill.node_id == node_id and -_SAME_MS < began_ms - drill.began_ms < WATCHED_MS

@@ -1,0 +1,52 @@
+"""What `yak ui --web` starts: the server, and with `--demo` one cluster for all tabs."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from yak.errors import YakError
+from yak.local.spawn import yak_argv
+from yak.tui.demo.run import DemoRun
+from yak.tui.web.options import WebOptions
+from yak.tui.web.server import serve
+
+Say = Callable[[str], None]
+
+
+def run(options: WebOptions, words: Sequence[str], *, say: Say, warn: Say, demo: bool, keep: bool) -> None:
+    """Serve `yak ui WORDS` to browsers until a signal comes; WORDS are options, `--`, and which screen.
+
+    Raises UsageError as `serve` does, and YakError for what keeps a demo from starting.
+    """
+    if not demo:
+        serve(options, yak_argv("ui", *words), say=say, warn=warn)
+        return
+    options.check()
+    with demo_cluster(keep=keep, say=say) as (bootstrap, data_dir):
+        here = words.index("--")  # the last one counts, and what comes after this is the screen
+        found = (f"--bootstrap-server={bootstrap}", f"--data-dir={data_dir}")
+        serve(options, yak_argv("ui", *words[:here], *found, *words[here:]), say=say, warn=warn)
+
+
+@contextmanager
+def demo_cluster(*, keep: bool, say: Say) -> Iterator[tuple[str, str]]:
+    """A cluster with life in it: its bootstrap servers and data directory. It is gone afterwards, unless kept."""
+    demo = DemoRun(keep=keep)
+    changed = threading.Event()
+    demo.on_change = changed.set
+    try:
+        demo.start()
+        words = ""
+        while demo.state.phase == "starting":
+            if demo.state.words != words:
+                words = demo.state.words
+                say(words)
+            changed.wait()
+            changed.clear()
+        if demo.state.phase != "running":
+            raise demo.state.error or YakError("demo-ended", "the demo's cluster could not be started")
+        yield demo.state.bootstrap, demo.data_dir
+        if keep:
+            say(f"the cluster stays; stop it: yak up --down --data-dir {demo.data_dir}")
+    finally:
+        demo.close()

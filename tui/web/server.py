@@ -1,0 +1,164 @@
+"""The routes, and the life of the server: `serve` is what `yak ui --web` calls."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import textual_serve
+from aiohttp import web
+
+from yak.limits import UI_MESSAGE_BYTES_MAX
+from yak.tui import uploads as app_side
+from yak.tui.web import pages
+from yak.tui.web.binding import bind
+from yak.tui.web.guard import Guard
+from yak.tui.web.options import PORT, TOKEN_VARIABLE, WebOptions, address_of
+from yak.tui.web.sessions import Sessions
+from yak.tui.web.uploads import UploadRefused, Uploads
+
+Say = Callable[[str], None]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+TERMINAL_FILES: Final = Path(textual_serve.__file__).resolve().parent / "static"
+_HEARTBEAT_SECONDS: Final = 15.0
+_SHUTDOWN_SECONDS: Final = 0.3
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def serve(options: WebOptions, argv: Sequence[str], *, say: Say, warn: Say) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP; every child and every upload is gone when this returns.
+
+    `argv` is the command of one tab. Addresses go to `say`, what went wrong with a tab to `warn`, a line each.
+    Raises UsageError: `open-to-all`, `bad-token`, `unknown-host`, `port-in-use`, `cannot-listen`.
+    """
+    options.check()
+    listener = bind(options.host, options.port)
+    with listener:
+        asyncio.run(WebServer(options, argv, warn=warn).run(listener, say))
+
+
+class WebServer:
+    """One server: its routes over its tabs and uploads."""
+
+    def __init__(self, options: WebOptions, argv: Sequence[str], *, warn: Say) -> None:
+        self._options = options
+        self._warn = warn
+        self._guard = Guard(options)
+        self.uploads = Uploads()
+        environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+        environment[app_side.VARIABLE] = str(self.uploads.directory)
+        self.sessions = Sessions(argv, environment, count_max=options.sessions_max, problem=warn)
+
+    async def run(self, listener: socket.socket, say: Say) -> None:
+        """Serve on a listening socket until a signal comes."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, stop.set)
+        for name in ("aiohttp", "textual-serve"):
+            logging.getLogger(name).addHandler(logging.NullHandler())  # a stranger's bad request is not our user's news
+        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        try:
+            await runner.setup()
+            await web.SockSite(runner, listener).start()
+            self._announce(listener.getsockname()[1], say)
+            await stop.wait()
+            await self.sessions.stop()
+        finally:
+            await runner.cleanup()
+            await asyncio.to_thread(self.uploads.close)
+
+    def application(self) -> web.Application:
+        """The routes, each behind the guard."""
+        application = web.Application(middlewares=[self._checked])
+        application.add_routes(
+            [
+                web.get("/", self._page),
+                web.get("/ws", self._socket),
+                web.post("/upload", self._upload),
+                web.get("/download/{key}", self._download, allow_head=False),
+                web.static("/static/terminal", TERMINAL_FILES),
+                web.static("/static/yak", pages.OWN_FILES),
+            ]
+        )
+        application.on_response_prepare.append(self._prepare)
+        return application
+
+    def _announce(self, port: int, say: Say) -> None:
+        options = self._options
+        if options.port is None and port != PORT:
+            say(f"port {PORT} is taken; this is {port}")
+        say(f"open    {address_of(options.host, port, options.token)}")
+        if options.host in ("0.0.0.0", "::"):  # noqa: S104 - it is compared
+            say(f"        {address_of(socket.gethostname(), port, options.token)}   from other machines")
+        if warning := options.warning():
+            self._warn(warning)
+        say("Ctrl+C stops it and ends its tabs")
+
+    @web.middleware
+    async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = self._guard.refuse(request)
+        is_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
+        if refusal is not None:
+            if is_page:
+                return pages.message_page(refusal.status, _sentence(refusal.message), _sentence(refusal.try_))
+            return pages.error_answer(refusal.status, refusal.code, refusal.message, refusal.try_)
+        try:
+            response = await handler(request)
+            self._guard.remember(request, response)
+            return response
+        except web.HTTPException as error:
+            if is_page:
+                return pages.message_page(error.status, f"{error.reason}.", "The UI is at /.")
+            return pages.error_answer(error.status, error.reason.lower().replace(" ", "-"), error.reason, "GET /")
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one request's fault must not show a stranger our insides
+            self._warn(f"{request.method} {request.path} failed: {type(error).__name__}: {error}")
+            return pages.error_answer(500, "internal", "yak has a bug", "see the terminal that runs yak ui --web")
+
+    async def _prepare(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        pages.add_headers(request, response)
+
+    async def _page(self, request: web.Request) -> web.Response:
+        if self.sessions.are_full:
+            words = self.sessions.full_words
+            return pages.message_page(503, words.words, words.detail)
+        return pages.app_page(request, self._options)
+
+    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
+        tab = web.WebSocketResponse(heartbeat=_HEARTBEAT_SECONDS, max_msg_size=UI_MESSAGE_BYTES_MAX, compress=False)
+        await tab.prepare(request)
+        await self.sessions.serve(tab, _number(request, "width", 80), _number(request, "height", 24))
+        return tab
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        if self._options.readonly:
+            return pages.error_answer(403, "readonly", "this UI changes nothing", "start it without --readonly")
+        try:
+            kept = await self.uploads.receive(request)
+        except UploadRefused as refused:
+            return pages.error_answer(refused.status, refused.code, refused.message, refused.try_)
+        await self.sessions.tell_uploaded(request.query.get("session", ""), kept.path)
+        return web.json_response({"path": str(kept.path), "name": kept.path.name, "bytes": kept.size_bytes}, status=201)
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        downloads = self.sessions.downloads
+        download = downloads.take(request.match_info["key"])
+        if download is None:
+            raise web.HTTPNotFound
+        return await downloads.send(download, request)
+
+
+def _number(request: web.Request, name: str, otherwise: int) -> int:
+    text = request.query.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else otherwise
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,248 @@
+"""One tab: the child process that draws for it, what goes to and fro, and its end.
+
+textual-serve's AppService speaks the protocol with the child. Three things are done otherwise here: no shell stands
+between (nothing is to be quoted, and the process that is ended is the app), the child has a process group of its own
+that is killed when it does not end in time, and what it says last on its standard error reaches a person.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import WSCloseCode, web
+from textual_serve.app_service import AppService
+
+from yak.tui.web.downloads import Downloads
+
+DRIVER: Final = "yak.tui.web.driver:TabDriver"
+QUIT_SECONDS: Final = 1.0
+"""For an app that was asked to quit; then it is killed."""
+_KILLED_SECONDS: Final = 0.3
+"""For what follows from the kill: the ends of its pipes."""
+_START_SECONDS: Final = 30.0
+_STDERR_BYTES_MAX: Final = 16 * 1024
+_HEADER_BYTES: Final = 5
+_PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
+_WIDTHS: Final = (20, 1000)
+_HEIGHTS: Final = (5, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Why a session ended, as its page says it."""
+
+    words: str
+    detail: str = ""
+    """The child's own error, where it gave one."""
+
+
+LEFT: Final = End("You left the UI.")
+STOPPED: Final = End("yak ui was stopped.", "Start it again, then reload this page.")
+
+
+class Session(AppService):
+    """The process of one tab. `start`, then `handle` each message of the page; `stop` at the end, always."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        socket: web.WebSocketResponse,
+        downloads: Downloads,
+    ) -> None:
+        super().__init__(
+            argv[0],
+            write_bytes=socket.send_bytes,
+            write_str=socket.send_str,
+            close=self._close_tab,
+            download_manager=downloads,
+        )
+        self._argv = list(argv)
+        self._environment = dict(environment)
+        self._socket = socket
+        self._tab_is_there = True
+        self._stderr = bytearray()
+        self.end: End | None = None
+        """Why it ended; None while it runs. Set before `stop` it is what the page will say."""
+
+    async def start(self, width: int, height: int) -> None:
+        """Start the child and begin to pass on what it draws. Raises OSError when it cannot be started."""
+        await self._open_app_process(_clamped(width, _WIDTHS), _clamped(height, _HEIGHTS))
+        await self._say("instance_id", self.app_service_id)
+        self._task = asyncio.create_task(self.run())
+
+    async def handle(self, text: str) -> None:
+        """One message of the page. Raises ValueError when it is none of ours."""
+        match json.loads(text):
+            case ["stdin", str(typed)]:
+                await self.send_bytes(typed.encode("utf-8", "replace"))
+            case ["resize", {"width": int(width), "height": int(height)}]:
+                await self.set_terminal_size(_clamped(width, _WIDTHS), _clamped(height, _HEIGHTS))
+            case ["ping", sent]:
+                await self._say("pong", sent)
+            case ["focus", *_]:
+                await self.focus()
+            case ["blur", *_]:
+                await self.blur()
+            case other:
+                raise ValueError(f"no message of ours: {str(other)[:60]}")
+
+    async def tell_uploaded(self, path: Path) -> None:
+        """Tell the app that its tab has uploaded a file."""
+        await self.send_meta({"type": "uploaded", "path": str(path)})
+
+    async def stop(self) -> None:
+        """Ask the app to quit, kill it when it does not, and tell the page. Safe to call twice."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        await self._download_manager.cancel_app_downloads(app_service_id=self.app_service_id)
+        try:
+            # A child that does not read would hold `drain` up: no packet is waited for longer than the end itself.
+            async with asyncio.timeout(QUIT_SECONDS):
+                await self.send_meta({"type": "quit"})
+                self.stdin.close()
+                await asyncio.shield(task)
+        except TimeoutError:
+            self._kill()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(task, _KILLED_SECONDS)
+
+    async def run(self) -> None:
+        """Pass on what the child draws until it ends. `start` does this."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        keeping = asyncio.create_task(self._keep_stderr(process.stderr))
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                began = await self._has_begun(process.stdout)
+            if began:
+                await self._relay(process.stdout)
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ValueError):
+            pass  # whatever broke off the stream, the child is ended below, and said to have ended
+        finally:
+            code = await self._wait(process)
+            await asyncio.wait((keeping,), timeout=_KILLED_SECONDS)
+            keeping.cancel()
+        if self.end is None:
+            self.end = LEFT if code == 0 else End("The UI ended by an error.", error_lines(bytes(self._stderr)))
+        await farewell(self._socket, self.end)
+        self._tab_is_there = False
+
+    def stderr_text(self) -> str:
+        """What the child said last on its standard error."""
+        return self._stderr.decode("utf-8", "replace").strip()
+
+    async def on_data(self, payload: bytes) -> None:
+        """Send what was drawn; once the tab is gone it is read and dropped, so that the child is not stuck writing."""
+        if self._tab_is_there:
+            try:
+                await self._socket.send_bytes(payload)
+            except (ConnectionError, RuntimeError):
+                self._tab_is_there = False
+
+    async def on_meta(self, data: bytes) -> None:
+        """What an app says beside drawing. That it ends is seen by its end."""
+        if json.loads(data).get("type") != "exit":
+            with contextlib.suppress(ConnectionError, RuntimeError):
+                await super().on_meta(data)
+
+    def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
+        return self._environment | {
+            "TEXTUAL_DRIVER": DRIVER,
+            "TEXTUAL_COLOR_SYSTEM": "truecolor",
+            "TERM_PROGRAM": "textual",
+            "COLUMNS": str(width),
+            "ROWS": str(height),
+        }
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        process = await asyncio.create_subprocess_exec(
+            *self._argv,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=self._build_environment(width, height),
+            start_new_session=True,  # Ctrl+C in our terminal is for us, and the child's group can be killed as one
+        )
+        assert process.stdin is not None
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def _has_begun(self, stdout: asyncio.StreamReader) -> bool:
+        """Whether the line comes with which a Textual app begins; a few others, of a library, may stand before it."""
+        for _ in range(10):
+            line = await stdout.readline()
+            if line == b"__GANGLION__\n":
+                return True
+            if not line:
+                return False
+        return False
+
+    async def _relay(self, stdout: asyncio.StreamReader) -> None:
+        handlers = {b"D": self.on_data, b"M": self.on_meta, b"P": self.on_packed}
+        while True:
+            header = await stdout.readexactly(_HEADER_BYTES)
+            size_bytes = int.from_bytes(header[1:], "big")
+            handler = handlers.get(header[:1])
+            if handler is None or size_bytes > _PACKET_BYTES_MAX:
+                raise ValueError("no packet of a Textual app")
+            await handler(await stdout.readexactly(size_bytes))
+
+    async def _wait(self, process: Process) -> int:
+        """The exit code; a child that closed its output and lives on is killed."""
+        try:
+            return await asyncio.wait_for(process.wait(), QUIT_SECONDS)
+        except TimeoutError:
+            self._kill()
+            return await process.wait()
+
+    def _kill(self) -> None:
+        """The whole group, for the one-file executable is two processes. Brokers of a local cluster have groups of their own."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    async def _keep_stderr(self, stderr: asyncio.StreamReader) -> None:
+        while piece := await stderr.read(4096):
+            self._stderr += piece
+            del self._stderr[:-_STDERR_BYTES_MAX]
+
+    async def _say(self, kind: str, value: object) -> None:
+        if self._tab_is_there:
+            try:
+                await self._socket.send_str(json.dumps([kind, value]))
+            except (ConnectionError, RuntimeError):
+                self._tab_is_there = False
+
+    async def _close_tab(self) -> None:
+        await self._socket.close()
+
+
+async def farewell(socket: web.WebSocketResponse, end: End) -> None:
+    """Say why it ended and close, without waiting for a page that is not there."""
+    with contextlib.suppress(ConnectionError, RuntimeError, TimeoutError):
+        async with asyncio.timeout(QUIT_SECONDS):
+            await socket.send_str(json.dumps(["ended", {"words": end.words, "detail": end.detail}]))
+            await socket.close(code=WSCloseCode.GOING_AWAY, message=b"ended")
+
+
+def error_lines(stderr: bytes) -> str:
+    """The three-part error at the end of what a command wrote on its standard error; "" where there is none."""
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("error[")]
+    return "\n".join(lines[starts[-1] :][:12]) if starts else ""
+
+
+def _clamped(value: int, bounds: tuple[int, int]) -> int:
+    return max(bounds[0], min(bounds[1], value))

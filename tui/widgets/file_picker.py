@@ -1,0 +1,119 @@
+"""Chooses a file: a path to type, completed, and a list of directories and files."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.suggester import Suggester
+from textual.widgets import Button, Input, Static
+
+from yak.errors import YakError
+from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
+from yak.tui.rows.files import COLUMNS, file_rows
+from yak.tui.widgets.grid import Grid
+
+if TYPE_CHECKING:
+    from yak.tui.app import YakApp
+
+
+class _Paths(Suggester):
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return await asyncio.to_thread(complete_path, value)
+
+
+class FilePicker(ModalScreen[str | None]):
+    """Gives the path of a file, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "leave"),
+        Binding("backspace", "up", "up", show=False),
+    ]
+    AUTO_FOCUS = "Grid"
+    app: "YakApp"
+
+    def __init__(self, start: str = "") -> None:
+        super().__init__()
+        self._places = places(os.environ)
+        self._directory = os.path.dirname(start) if start else self._places[0][1] if self._places else os.sep
+        self._entries: dict[str, Entry] = {}
+
+    def compose(self) -> ComposeResult:
+        """Path, places, list."""
+        with Vertical(id="dialog", classes="picking") as dialog:
+            dialog.border_title = "Choose a CSV file"
+            dialog.border_subtitle = "enter open   backspace up   / is typed in the path   esc leave"
+            yield Input(id="picker-path", compact=True, suggester=_Paths(), select_on_focus=False)
+            with Horizontal(id="picker-places"):
+                for number, (label, _) in enumerate(self._places):
+                    yield Button(label, id=f"place-{number}", compact=True)
+            yield Static("", id="picker-error", markup=False)
+            yield Grid(id="picker-files")
+
+    def on_mount(self) -> None:
+        """The first directory."""
+        self.show(self._directory)
+
+    @work(exclusive=True, group="list")
+    async def show(self, directory: str) -> None:
+        """List a directory."""
+        error = self.query_one("#picker-error", Static)
+        try:
+            entries = await asyncio.to_thread(list_directory, directory)
+        except YakError as refused:
+            error.update(f"{self.app.look.sign('bad')} {refused.message}: {refused.why}")
+            return
+        error.update("")
+        self._directory = directory_of(directory)
+        self._entries = {entry.path: entry for entry in entries}
+        grid = self.query_one(Grid)
+        rows = file_rows(entries, self.app.look, self.app.now_ms())
+        grid.show(COLUMNS, rows, empty="Nothing in here.", is_wide=False)
+        path = self.query_one("#picker-path", Input)
+        path.value = self._directory.rstrip(os.sep) + os.sep
+        path.cursor_position = len(path.value)
+
+    @on(Grid.Opened)
+    def open_entry(self, event: Grid.Opened) -> None:
+        """Into a directory, or take a file."""
+        entry = self._entries[event.row.key]
+        if entry.is_directory:
+            self.show(entry.path)
+        else:
+            self.dismiss(entry.path)
+
+    @on(Input.Submitted)
+    def open_typed(self, event: Input.Submitted) -> None:
+        """What was typed: a directory is listed, a file is taken."""
+        path = os.path.expanduser(event.value.strip())
+        if os.path.isdir(path):
+            self.show(path)
+        elif os.path.isfile(path):
+            self.dismiss(os.path.abspath(path))
+        else:
+            found = complete_path(path)
+            if found is not None:
+                self.query_one("#picker-path", Input).value = found
+            else:
+                self.query_one("#picker-error", Static).update(f"{self.app.look.sign('bad')} there is no {path}")
+
+    @on(Button.Pressed)
+    def go_to_place(self, event: Button.Pressed) -> None:
+        """Uploads, here, home."""
+        number = int((event.button.id or "place-0").partition("-")[2])
+        self.show(self._places[number][1])
+
+    def action_up(self) -> None:
+        """The directory around this one."""
+        self.show(os.path.dirname(self._directory))
+
+    def action_leave(self) -> None:
+        """No file."""
+        self.dismiss(None)

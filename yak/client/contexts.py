@@ -1,0 +1,139 @@
+"""Clusters by name: the file that holds them, read and changed as a whole.
+
+    current = "local"
+    [contexts.local]
+    bootstrap_servers = "127.0.0.1:9092"
+
+What else may stand in a context is a setting of `yak`'s commands; here all but the addresses is kept as it is.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from yak.errors import UsageError
+
+CURRENT, PREVIOUS, CONTEXTS = "current", "previous", "contexts"
+LAST = "-"
+"""In place of a name: the context before this one."""
+ACCENTS = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "magenta")
+"""Colours that a context may have by name."""
+
+
+def config_path(flag: str | None, environment: Mapping[str, str]) -> str:
+    """The file that holds the contexts: as told, `YAK_CONFIG`, or `yak/config.toml` under `XDG_CONFIG_HOME` (`~/.config`)."""
+    if flag:
+        return flag
+    if named := environment.get("YAK_CONFIG"):
+        return named
+    base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "yak", "config.toml")
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """The file's tables, or nothing when there is no file. Raises UsageError (`config-file`)."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "config-file", f"{path} cannot be read", why=str(error), try_=(f"correct or remove {path}",)
+        ) from None
+
+
+def contexts_in(document: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
+    """The contexts of a document that was read from `path`. Raises UsageError (`config-file`)."""
+    found = document.get(CONTEXTS, {})
+    if not isinstance(found, dict) or not all(isinstance(context, dict) for context in found.values()):
+        raise UsageError("config-file", f"{path} cannot be read", why="[contexts.NAME] must be tables")
+    return found
+
+
+def read_contexts(path: str) -> dict[str, dict[str, Any]]:
+    """All contexts of a file. Raises UsageError (`config-file`)."""
+    return contexts_in(read_toml(path), path)
+
+
+def add_context(path: str, name: str, values: Mapping[str, Any], *, use: bool = False) -> bool:
+    """Add a context, or replace one; the first is used from then on, others when `use` says so. Returns whether it is.
+
+    Raises UsageError (`usage`, `config-file`).
+    """
+    if not name or name == LAST:
+        raise UsageError(
+            "usage", f'"{name}" cannot be the name of a context', why="yak context use - means the one before"
+        )
+    document = read_toml(path)
+    contexts = contexts_in(document, path)
+    document[CONTEXTS] = {**contexts, name: dict(values)}
+    if use or not document.get(CURRENT):
+        _switch(document, name)
+    _write(path, document)
+    return bool(document[CURRENT] == name)
+
+
+def use_context(path: str, name: str) -> tuple[str, dict[str, Any]]:
+    """Use a context from now on (`-`: the one before); its name and values.
+
+    Raises UsageError (`no-previous-context`, `unknown-context`, `config-file`).
+    """
+    document = read_toml(path)
+    contexts = contexts_in(document, path)
+    if name == LAST:
+        name = document.get(PREVIOUS) or ""
+        if not name:
+            raise UsageError("no-previous-context", "there is no context before this one", try_=("yak context list",))
+    if name not in contexts:
+        raise unknown_context(name, sorted(contexts), path)
+    _switch(document, name)
+    _write(path, document)
+    return name, contexts[name]
+
+
+def remove_context(path: str, name: str) -> None:
+    """Forget a context; the cluster is not touched. Raises UsageError (`unknown-context`, `config-file`)."""
+    document = read_toml(path)
+    contexts = contexts_in(document, path)
+    if name not in contexts:
+        raise unknown_context(name, sorted(contexts), path)
+    del contexts[name]
+    for key in (CURRENT, PREVIOUS):
+        if document.get(key) == name:
+            del document[key]
+    _write(path, document)
+
+
+def unknown_context(name: str, known: list[str], path: str) -> UsageError:
+    """The error for a context that is not in the file."""
+    guesses = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    guess = guesses[0] if guesses else ""
+    return UsageError(
+        "unknown-context",
+        f'context "{name}" does not exist',
+        why=f"{path} has: {', '.join(known) or 'none'}" + (f'; closest: "{guess}"' if guess else ""),
+        try_=(f"yak context use {guess}" if guess else f"yak context add {name} -b HOST:PORT", "yak context list"),
+    )
+
+
+def _switch(document: dict[str, Any], name: str) -> None:
+    if document.get(CURRENT) not in (None, name):
+        document[PREVIOUS] = document[CURRENT]
+    document[CURRENT] = name
+
+
+def _write(path: str, document: dict[str, Any]) -> None:
+    """Replace the file as a whole, readable by its owner only: a URL or a token in it may be a secret."""
+    from yak.client.toml_text import dump_toml
+
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(dump_toml(document))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

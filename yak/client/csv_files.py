@@ -1,0 +1,107 @@
+"""A CSV file before it is read as one: its encoding, its lines with a bound on their length, its size in lines.
+
+A file of any size is read in little memory: never more than one line, and a line no longer than `LINE_CHARACTERS_MAX`.
+"""
+
+import codecs
+import io
+import os
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final
+
+from yak.errors import YakError
+
+SNIFFED_BYTES: Final = 65_536
+LINE_CHARACTERS_MAX: Final = 1 << 20
+"""A longer line is cut, and its pieces are rows of too few columns: said, and not sent. A file without line ends is no CSV."""
+COUNT_CHUNK_BYTES: Final = 1 << 20
+ENCODINGS: Final = ("utf-8", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be")
+"""What is offered; any other that Python knows can be named."""
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+def sniff_encoding(head: bytes) -> str:
+    """The encoding of a file by its first bytes: by its mark, UTF-16 by its zero bytes, UTF-8 if it is that, else Windows'."""
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return name
+    pairs = len(head) // 2
+    if pairs and head[1::2].count(0) > pairs * 0.4:
+        return "utf-16-le"
+    if pairs and head[0::2].count(0) > pairs * 0.4:
+        return "utf-16-be"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=False)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def check_encoding(name: str) -> str:
+    """An encoding's name as Python has it. Raises YakError (`bad-encoding`)."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise YakError(
+            "bad-encoding", f'"{name}" is not an encoding', why=f"such as {', '.join(ENCODINGS)}", try_=("utf-8",)
+        ) from None
+
+
+class TextLines:
+    """The lines of an open file, with their ends. Bytes that are no text come as surrogates, to be found in their row."""
+
+    def __init__(self, file: BinaryIO, encoding: str, name: str) -> None:
+        self._file = file
+        self._text = io.TextIOWrapper(file, encoding=encoding, errors="surrogateescape", newline="")
+        self._encoding = encoding
+        self._name = name
+        self._bytes_read = 0
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file was read, a block ahead of the lines; the last answer when the file is closed."""
+        if not self._file.closed:
+            self._bytes_read = self._file.tell()
+        return self._bytes_read
+
+    def __iter__(self) -> Iterator[str]:
+        while True:
+            try:
+                line = self._text.readline(LINE_CHARACTERS_MAX)
+            except UnicodeDecodeError as error:
+                raise YakError(
+                    "not-text",
+                    f"{self._name} is not {self._encoding}",
+                    why=f"{error.reason}, before byte {self.bytes_read}",
+                    try_=("choose another encoding",),
+                ) from None
+            if not line:
+                self._bytes_read = self._file.tell()
+                return
+            yield line
+
+
+def open_binary(path: str) -> BinaryIO:
+    """A file to be read. Raises YakError (`file`)."""
+    try:
+        if os.path.isdir(path):
+            raise IsADirectoryError(None, "it is a directory")
+        return open(path, "rb")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise YakError("file", f"{path} cannot be read", why=why, try_=("check the path; nothing was sent",)) from None
+
+
+def count_lines(path: str, is_over: Callable[[], bool] = lambda: False) -> int | None:
+    """Lines of a file, a last one without its end included; None when it was called off. Raises YakError (`file`).
+
+    A cell with a line end in it counts as two lines, so rows are at most this many. UTF-16 has its line ends counted as bytes, which is right.
+    """
+    lines, last = 0, b"\n"
+    with open_binary(path) as file:
+        while chunk := file.read(COUNT_CHUNK_BYTES):
+            if is_over():
+                return None
+            lines += chunk.count(b"\n")
+            last = chunk
+    return lines + (0 if last.rstrip(b"\0").endswith(b"\n") else 1)

@@ -1,0 +1,70 @@
+"""Partitions as people write them: `orders`, `orders:0,2`, `orders:0-2`."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from yak.errors import UsageError
+from yak.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from yak.client.metadata import ClusterMetadata
+
+
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+    """`orders:0-2,5 payments:1`: what `--topic` takes, with runs written short."""
+    by_topic: dict[str, list[int]] = {}
+    for each in sorted(partitions):
+        by_topic.setdefault(each.topic, []).append(each.partition)
+    return " ".join(f"{topic}:{','.join(_runs(numbers))}" for topic, numbers in by_topic.items())
+
+
+def _runs(numbers: Sequence[int]) -> list[str]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
+def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[TopicPartition]:
+    """The partitions of `orders`, `orders:0,2` and `orders:0-2`. Raises YakError for what is not there."""
+    found: dict[TopicPartition, None] = {}
+    for text in texts:
+        name, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
+        topic = metadata.require_topic(name)
+        there = {each.number for each in topic.partitions}
+        wanted = _numbers(numbers, text) if colon else sorted(there)
+        for number in wanted:
+            if number not in there:
+                raise UsageError(
+                    "unknown-partition", f"{name} has no partition {number}", why=f"it has {len(there)}, from 0"
+                )
+            found[TopicPartition(name, number)] = None
+    return list(found)
+
+
+def committed_places(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of the committed partitions that `orders` or `orders:0,2` name; the topic itself may be gone."""
+    found: dict[TopicPartition, None] = {}
+    every = sorted(committed)
+    for text in texts:
+        name, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
+        wanted = set(_numbers(numbers, text)) if colon else None
+        found |= dict.fromkeys(
+            each for each in every if each.topic == name and (wanted is None or each.partition in wanted)
+        )
+    return list(found)
+
+
+def _numbers(text: str, whole: str) -> list[int]:
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise UsageError(
+                "usage", f'"{whole}" is not TOPIC or TOPIC:P,P', try_=("--topic orders", "--topic orders:0,2-4")
+            )
+        numbers += range(int(first), int(last if dash else first) + 1)
+    return numbers

@@ -1,0 +1,60 @@
+"""The rows of a file that were not sent, beside the file and with the reason: to be mended and sent again."""
+
+import csv
+import os
+from collections.abc import Sequence
+from typing import TextIO
+
+from yak.client.inputs import Row
+from yak.errors import YakError
+
+
+def rejects_path(path: str) -> str:
+    """`orders.csv.rejected.csv`."""
+    return f"{path}.rejected.csv"
+
+
+class Rejects:
+    """`NAME.rejected.csv`: reason, row (from 1), line of the file, and the cells. It is made with the first bad row.
+
+    A run that goes on where another stopped adds to that one's file. Raises YakError (`file`) when it cannot be written.
+    """
+
+    def __init__(self, path: str, *, is_resumed: bool) -> None:
+        self.path = path
+        self.count = 0
+        self._is_resumed = is_resumed
+        self._file: TextIO | None = None
+
+    def add(self, row: Row, columns: Sequence[str], reason: str = "") -> None:
+        """Put a row there; `reason` where it is not the row's own problem."""
+        self.count += 1
+        try:
+            if self._file is None:
+                self._file = self._opened(columns)
+            _write(self._file, [reason or row.problem, row.number + 1, row.line or "", *row.cells])
+        except OSError as error:
+            raise YakError(
+                "file",
+                f"{self.path} cannot be written",
+                why=f"{error.strerror}; rows that are not sent are put there",
+                try_=("copy the file to a directory that you may write to",),
+            ) from None
+
+    def _opened(self, columns: Sequence[str]) -> TextIO:
+        goes_on = self._is_resumed and os.path.exists(self.path)
+        file = open(  # noqa: SIM115  (closed by `close`)
+            self.path, "a" if goes_on else "w", encoding="utf-8", errors="backslashreplace", newline=""
+        )
+        if not goes_on:
+            _write(file, ["reason", "row", "line", *columns])
+        return file
+
+    def close(self) -> None:
+        """No more rows."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _write(file: TextIO, cells: Sequence[object]) -> None:
+    csv.writer(file, lineterminator="\n").writerow(cells)
