@@ -91,10 +91,12 @@ class Grid(ScrollView, can_focus=True):
             if len(columns) != len(self.columns):
                 self._rows.sort = None
             self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
+        are_new_words = empty != self._empty
         self._empty = empty
         self._rows.give(rows)
         self._keep_cursor()
-        self._lay_out(is_new_head=is_new_head)
+        # Where there are no rows, the words are all that is drawn.
+        self._lay_out(is_new_head=is_new_head or (are_new_words and not len(self._rows)))
 
     def set_filter(self, text: str) -> int:
         """Show only rows that a filter lets through; returns how many. Raises UsageError `bad-filter`, and keeps the old one."""
