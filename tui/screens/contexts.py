@@ -115,7 +115,9 @@ class ContextsScreen(AskingScreen):
             ConfirmDialog(f"Replace {name}?", f"There is a context {name}: what it says is replaced.", yes="Replace")
         ):
             return
-        await self._write(add_context, name, values_of(form), command=add_command(form), said=f"context {name} is there")
+        await self._write(
+            add_context, name, values_of(form), command=add_command(form), said=f"context {name} is there"
+        )
 
     @work(exclusive=True, group="change")
     async def action_forget(self) -> None:
@@ -132,7 +134,9 @@ class ContextsScreen(AskingScreen):
         path = self.app.settings.config_file
         try:
             if not path:
-                raise UsageError("config-file", "it is not known where contexts are kept", try_=("yak ui --config FILE",))
+                raise UsageError(
+                    "config-file", "it is not known where contexts are kept", try_=("yak ui --config FILE",)
+                )
             found = await asyncio.to_thread(_changed, path, change, arguments)
         except (YakError, OSError) as error:
             told = error if isinstance(error, YakError) else UsageError("config-file", str(error))

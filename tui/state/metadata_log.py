@@ -1,7 +1,7 @@
 """The metadata log as far as it was read: pages of records by offset, and what is missing. Pure.
 
-    log.take(page)               # an answer of /metadata/log
-    log.missing(first, last)     # where pages must be asked from, to know these records
+log.take(page)               # an answer of /metadata/log
+log.missing(first, last)     # where pages must be asked from, to know these records
 """
 
 from collections.abc import Mapping
