@@ -26,6 +26,7 @@ from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, textual_name
+from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.chrome import KeyBar
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.prompt import Prompt
@@ -34,6 +35,9 @@ NOTICE_MS = 8_000
 NOTICES_MAX = 500
 STALE_FPS = 0.2
 """While the terminal has not the focus."""
+COMPLETED_MAX = 20
+"""New topics asked about in one go."""
+COMPLETE_TRIES = 8
 _KEY_IDS = (
     *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
     *(key.id for key in KEYS.values() if key.scope == "app"),
@@ -104,10 +108,28 @@ class YakApp(App[int]):
 
     def _tick(self) -> None:
         now_ms = self.now_ms()
+        if self.picture.incomplete:
+            self.complete_topics()
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
             return
         if self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000:
             self._paint()
+
+    @work(group="complete")
+    async def complete_topics(self) -> None:
+        """Ask for the partitions of topics that events only name; again while the broker asked does not know them yet."""
+        picture, wanted = self.picture, dict(self.picture.incomplete)
+        picture.incomplete.clear()
+        for topic, tries in list(wanted.items())[:COMPLETED_MAX]:
+            del wanted[topic]
+            try:
+                rows = await self.source.ask("GET", "/api/isr", params={"topic": topic})
+            except YakError:
+                if tries < COMPLETE_TRIES:
+                    wanted[topic] = tries + 1
+            else:
+                picture.take({"kind": "partitions", "time_ms": self.now_ms(), "partitions": rows})
+        picture.incomplete.update({**wanted, **picture.incomplete})
 
     def _paint(self) -> None:
         self._painted_version = self.picture.version
@@ -135,6 +157,11 @@ class YakApp(App[int]):
         """Somebody looks."""
         self._is_away = False
         self.repaint()
+
+    def on_file_uploaded(self, event: FileUploaded) -> None:
+        """The browser has sent a file: who chooses one now sees it, others are told."""
+        self.notice(f"{event.path.name} is uploaded: choose it in the Producer (key f)")
+        self.screen.post_message(FileUploaded(event.path))
 
     async def on_unmount(self) -> None:
         """Close connections."""
