@@ -34,13 +34,10 @@ SCREENS: Final = (
     Entry("metadata", "Metadata log", "metadata:MetadataScreen", "7", ("log",)),
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("spark", "Spark", "spark:SparkScreen", "9"),
-<<<<<<< HEAD
     Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
-=======
     Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
     Entry("topics", "Topics", "topics:TopicsScreen", "2", ("topic", "t")),
     Entry("replication", "Replication", "replication:ReplicationScreen", "", ("isr", "partitions", "replicas")),
->>>>>>> tui
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}
