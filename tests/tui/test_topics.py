@@ -49,7 +49,13 @@ async def press(pilot, *keys):
 def shown(grid):
     """Rows as dicts by heading."""
     return [
-        dict(zip((column.label for column in grid.columns), (cell.text for cell in grid._rows.at(index).cells), strict=True))
+        dict(
+            zip(
+                (column.label for column in grid.columns),
+                (cell.text for cell in grid._rows.at(index).cells),
+                strict=True,
+            )
+        )
         for index in range(grid.row_count)
     ]
 
@@ -132,7 +138,10 @@ def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
         assert "retention.ms" in str(form.query_one("#form-error").render())
         form.query_one("#field-retention-ms", Input).value = "60000"
         await answered(pilot)
-        assert str(form.query_one("#form-command").render()) == "$ yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
+        assert (
+            str(form.query_one("#form-command").render())
+            == "$ yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
+        )
         await press(pilot, "ctrl+s")
         assert isinstance(app.screen, TopicsScreen)
         body = {"name": "invoices", "partitions": 3, "replication_factor": 3, "configs": {"retention.ms": "60000"}}
@@ -314,7 +323,11 @@ def test_a_config_is_told_with_its_source_and_changed_from_its_row():
         await answered(pilot)
         rows = shown(app.screen.query_one("#configs", Grid))
         assert rows[0]["CONFIG"] == "min.insync.replicas"
-        assert (rows[1]["VALUE"], rows[1]["FROM"], rows[1]["DEFAULT"]) == ("86400000 (24 h)", "topic", "604800000 (7 d)")
+        assert (rows[1]["VALUE"], rows[1]["FROM"], rows[1]["DEFAULT"]) == (
+            "86400000 (24 h)",
+            "topic",
+            "604800000 (7 d)",
+        )
         assert {row["FROM"] for row in rows[2:]} == {"default"}
         await press(pilot, "j", "E")
         app.screen.query_one("#field-value", Input).value = "5000"
@@ -353,7 +366,14 @@ def test_tabs_turn_by_their_keys_and_each_has_the_focus():
 
 def test_a_topic_that_is_deleted_meanwhile_says_so():
     async def scenario(app, pilot):
-        event = {"kind": "topic-deleted", "time_ms": app.now_ms(), "node_id": 1, "message": "m", "topic": "orders", "topic_id": "x"}
+        event = {
+            "kind": "topic-deleted",
+            "time_ms": app.now_ms(),
+            "node_id": 1,
+            "message": "m",
+            "topic": "orders",
+            "topic_id": "x",
+        }
         app.picture.take(event)
         await answered(pilot)
         assert "Topic orders is gone" in app.screen.query_one("#partitions", Grid)._empty
@@ -491,9 +511,7 @@ def test_enter_opens_the_topic_with_the_cursor_on_the_partition():
 
 def test_signs_are_letters_where_they_must_be():
     async def scenario(app, pilot):
-        assert all(
-            text.isascii() for row in shown(app.screen.query_one("#replication", Grid)) for text in row.values()
-        )
+        assert all(text.isascii() for row in shown(app.screen.query_one("#replication", Grid)) for text in row.values())
         app.go("topics", "orders")
         await answered(pilot)
         for grid in ("#partitions", "#replicas-beside"):

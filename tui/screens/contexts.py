@@ -36,7 +36,7 @@ class ContextsScreen(AskingScreen):
     TITLE_WORDS = "contexts"
     CLI_TWIN = "yak context list, yak context use NAME"
     EVERY_S = 10.0
-    BINDINGS = keys("contexts.add", "contexts.forget", "contexts.again", "contexts.copy")
+    BINDINGS = keys("contexts.add", "contexts.remove", "contexts.again", "contexts.copy")
     EXPLAINED = (
         ("Context", "A name for a cluster: where its brokers are, and what else is set for it. They are in the config file, which yak context changes too."),
         ("Answers", "Whether a broker at one of the addresses answers a request of Kafka's (ApiVersions) within 3 s."),
@@ -120,7 +120,7 @@ class ContextsScreen(AskingScreen):
         )
 
     @work(exclusive=True, group="change")
-    async def action_forget(self) -> None:
+    async def action_remove(self) -> None:
         """Out of the config file; the cluster is not touched."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is None:

@@ -8,9 +8,13 @@ from typing import Any
 from yak.client.admin import ConfigValue
 from yak.config.definitions import ConfigSource
 from yak.config.describe import describe_topic
+from yak.client.groups.reset import Step
+from yak.client.groups.resetting import ResetPlan
+from yak.ids import TopicPartition
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.recorded import RecordedSource
+from yak.tui.state.groups import Unread
 
 RECORDED = Path(__file__).parent / "cluster.json"
 
@@ -25,7 +29,16 @@ def recorded_configs(topic: str) -> list[ConfigValue]:
     ]
 
 
-CALLS: dict[str, Any] = {"topic_configs": recorded_configs}
+_ORDERS = [TopicPartition("orders", number) for number in range(3)]
+CALLS: dict[str, Any] = {
+    "topic_configs": recorded_configs,
+    "find_group_unread": lambda group: {
+        each: Unread(_committed(group, each), _now_ms() - 1_000 * (each.partition + 1), _now_ms()) for each in _ORDERS
+    },
+    "plan_group_reset": lambda *_arguments: ResetPlan(
+        None, [Step(each, before, 0) for each, before in zip(_ORDERS, (4_798, 4_650, 0), strict=True)], None
+    ),
+}
 """By function name: what `source.kafka(function)` gives."""
 
 
@@ -33,6 +46,16 @@ CALLS: dict[str, Any] = {"topic_configs": recorded_configs}
 def _read() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return found
+
+
+def _now_ms() -> int:
+    return int(_read()["now_ms"])
+
+
+def _committed(group: str, place: TopicPartition) -> int:
+    said = _read()["answers"][f"GET /api/groups/{group}"]
+    found = {(each["topic"], each["partition"]): each["committed"] for each in said["partitions"]}
+    return int(found.get(tuple(place), 0))
 
 
 def recorded_source(**more: Any) -> RecordedSource:
