@@ -187,7 +187,10 @@ class YakApp(App[int]):
         while len(self.screen_stack) > 1 and not isinstance(self.screen, YakScreen):
             self.pop_screen()
         root = self.screen_stack[0]
-        if isinstance(root, YakScreen):
+        if not root.is_mounted:
+            # It was gone to for the first time, and is still being made.
+            self.set_timer(0.01, partial(self._open, name, what))
+        elif isinstance(root, YakScreen):
             root.opened(what)
 
     def action_go(self, name: str) -> None:
