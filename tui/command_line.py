@@ -10,7 +10,7 @@ from yak.tui.screens.table import SCREENS
 from yak.tui.themes import NAMES as THEMES
 
 if TYPE_CHECKING:
-    from yak.tui.app import YakApp
+    from yak.tui.app_actions import Actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,6 @@ class Command:
 OTHERS = (
     Command("help", "the keys of this screen", aliases=("h",)),
     Command("keys", "all keys of all screens, by action"),
-    Command("ctx", "use another cluster, or list them", "[NAME]", ("context", "contexts")),
     Command("theme", f"one of {', '.join(THEMES)}", "[NAME]"),
     Command("zone", "times in utc, local or relative", "[ZONE]"),
     Command("doctor", "check that clients can reach and use the cluster"),
@@ -54,7 +53,7 @@ def completion(typed: str) -> str:
     return next((name for name in names if name.startswith(word)), "")
 
 
-async def run(app: "YakApp", typed: str) -> None:
+async def run(app: "Actions", typed: str) -> None:
     """Do what was typed. Raises UsageError `unknown-command` for what there is not."""
     word, _, argument = typed.strip().partition(" ")
     argument = argument.strip()
