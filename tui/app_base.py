@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from textual.app import App
@@ -113,7 +114,10 @@ class AppBase(App[int]):
         while len(self.screen_stack) > 1 and not isinstance(self.screen, YakScreen):
             self.pop_screen()
         root = self.screen_stack[0]
-        if isinstance(root, YakScreen):
+        if not root.is_mounted:
+            # It was gone to for the first time, and is still being made.
+            self.set_timer(0.01, partial(self._open, name, what))
+        elif isinstance(root, YakScreen):
             root.opened(what)
 
     def action_go(self, name: str) -> None:
