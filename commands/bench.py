@@ -17,6 +17,7 @@ from yak.commands.bench_options import (
     Messages,
     NoProgress,
     Partitions,
+    ProgressJson,
     Properties,
     Size,
     Throughput,
@@ -72,6 +73,7 @@ def produce(
     properties: Properties = None,
     csv: Csv = None,
     no_progress: NoProgress = False,
+    progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
@@ -96,7 +98,7 @@ def produce(
         linger=linger,
         compression=compression,
     )
-    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline))
+    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
 
 
 @bench.command(
@@ -113,6 +115,7 @@ def consume(
     properties: Properties = None,
     csv: Csv = None,
     no_progress: NoProgress = False,
+    progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
@@ -134,7 +137,7 @@ def consume(
         warm_up=warm_up,
         properties=properties,
     )
-    run(g, load, None, Report(csv, no_progress, asserts or [], baseline))
+    run(g, load, None, Report(csv, no_progress, asserts or [], baseline, progress_json))
 
 
 @bench.command(
@@ -157,6 +160,7 @@ def latency(
     properties: Properties = None,
     csv: Csv = None,
     no_progress: NoProgress = False,
+    progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
@@ -181,7 +185,7 @@ def latency(
         linger=linger,
         compression=compression,
     )
-    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline))
+    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
 
 
 @bench.command(
@@ -204,6 +208,7 @@ def e2e(
     properties: Properties = None,
     csv: Csv = None,
     no_progress: NoProgress = False,
+    progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
@@ -228,7 +233,7 @@ def e2e(
         linger=linger,
         compression=compression,
     )
-    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline))
+    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
 
 
 @bench.command(
@@ -305,6 +310,7 @@ def failover(
     kills: Annotated[
         int, typer.Option("--kills", min=1, metavar="N", help="Stop after so many.", rich_help_panel=STOP)
     ] = FAILOVER_KILLS,
+    progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
@@ -321,7 +327,7 @@ def failover(
     refuse_others_cluster(g)
     g.must_not_be_readonly("starting and killing brokers")
     settings = FailoverSettings(kills=kills, mode=mode, rate=rate, size_bytes=parse_size_bytes(size))
-    run_failover(g, settings, asserts or [], baseline)
+    run_failover(g, settings, asserts or [], baseline, progress_json=progress_json)
 
 
 def make_load(

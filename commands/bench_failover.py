@@ -7,7 +7,7 @@ from typing import Any
 
 from yak.client.bench.checks import check_against_baseline, parse_check, read_baseline, verdicts
 from yak.client.bench.machine import machine, machine_line
-from yak.commands.bench_run import broken_checks, check_line
+from yak.commands.bench_run import broken_checks, check_line, tell
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.units import counted, group_digits
@@ -27,7 +27,14 @@ SHOWN_CLIENT_SETTINGS = (
 )
 
 
-def run(g: Globals, settings: FailoverSettings, asserts: Sequence[str], baseline: Path | None) -> None:
+def run(
+    g: Globals,
+    settings: FailoverSettings,
+    asserts: Sequence[str],
+    baseline: Path | None,
+    *,
+    progress_json: bool = False,
+) -> None:
     """Run, print, judge.
 
     Raises UsageError, YakError, CheckFailed (`records-lost`: not every record is there once and in place;
@@ -36,7 +43,7 @@ def run(g: Globals, settings: FailoverSettings, asserts: Sequence[str], baseline
     checks = [parse_check(text) for text in asserts]
     before = read_baseline(baseline) if baseline else None
     check_against_baseline(checks, before)
-    result = run_on_own(g, settings)
+    result = run_on_own(g, settings, progress_json=progress_json)
     found = document(result, machine())
     judged = verdicts(checks, found, before)
     show(g, found, judged)
@@ -54,14 +61,26 @@ def refuse_others_cluster(g: Globals) -> None:
         )
 
 
-def run_on_own(g: Globals, settings: FailoverSettings) -> FailoverResult:
+def run_on_own(g: Globals, settings: FailoverSettings, *, progress_json: bool = False) -> FailoverResult:
     """The benchmark on three brokers in a temporary directory, which is deleted whatever happens."""
+
+    def told(kill: Kill) -> None:
+        if progress_json:
+            tell(g, "kill", of=settings.kills, **kill.as_json())
+        else:
+            g.out.note(kill_line(kill, settings))
+
+    if progress_json:
+        tell(g, "starting")
     with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
         fleet = LocalFleet(str(Path(folder) / "cluster"), BROKERS)
         try:
             fleet.start()
-            g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}; {counted(settings.kills, settings.mode)} to come")
-            return run_failover(fleet, settings, on_kill=lambda kill: g.out.note(kill_line(kill, settings)))
+            if progress_json:
+                tell(g, "started", kills=settings.kills)
+            else:
+                g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}; {counted(settings.kills, settings.mode)} to come")
+            return run_failover(fleet, settings, on_kill=told)
         finally:
             fleet.discard()
 

@@ -57,6 +57,10 @@ Csv = Annotated[
     typer.Option("--csv", metavar="FILE", help="Write one line for each client and a total.", rich_help_panel=OUTPUT),
 ]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line.", rich_help_panel=OUTPUT)]
+ProgressJson = Annotated[
+    bool,
+    typer.Option("--progress-json", help="Tell the progress on stderr in lines of JSON.", rich_help_panel=OUTPUT),
+]
 Asserts = Annotated[
     list[str] | None,
     typer.Option(

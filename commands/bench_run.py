@@ -1,5 +1,7 @@
 """Runs one benchmark for the command line: progress, printing, assertions."""
 
+import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,7 @@ from yak.client.bench.checks import (
 )
 from yak.client.bench.load import Load
 from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.recent import Moment
 from yak.client.bench.result import CSV_COLUMNS, Result, client_row, document, spread, write_csv
 from yak.client.bench.run import run_benchmark
 from yak.commands.options import Globals
@@ -23,6 +26,7 @@ from yak.commands.units import group_digits
 from yak.errors import CheckFailed, UsageError, YakError
 
 VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing"}
+TELL_SECONDS = 0.25
 TIMED = {"produce": "acknowledged", "consume": "received", "latency": "acknowledged", "e2e": "received"}
 
 
@@ -34,6 +38,7 @@ class Report:
     no_progress: bool
     asserts: Sequence[str]
     baseline: Path | None
+    progress_json: bool = False
 
 
 @dataclass(slots=True)
@@ -66,7 +71,10 @@ def run(g: Globals, load: Load, partitions: int | None, report: Report) -> None:
     checks = [parse_check(text) for text in report.asserts]
     baseline = read_baseline(report.baseline) if report.baseline else None
     check_against_baseline(checks, baseline)
-    result = run_with_progress(g, load, partitions, shown=not report.no_progress)
+    if report.progress_json:
+        result = run_telling(g, load, partitions)
+    else:
+        result = run_with_progress(g, load, partitions, shown=not report.no_progress)
     facts = machine()
     judged = judge(document(result, facts), checks, baseline)
     if g.out.for_people:
@@ -90,6 +98,33 @@ def run_with_progress(g: Globals, load: Load, partitions: int | None, *, shown: 
         return run_benchmark(load, partitions)
     with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:
         return run_benchmark(load, partitions, on_progress=bar.update)
+
+
+def tell(g: Globals, kind: str, **fields: object) -> None:
+    """A line of JSON on stderr for who watches a benchmark."""
+    g.out.stderr.write(json.dumps({"kind": kind, **fields}) + "\n")
+    g.out.stderr.flush()
+
+
+def run_telling(g: Globals, load: Load, partitions: int | None) -> Result:
+    """The benchmark, with a line of JSON when it begins and four times a second while it runs."""
+    began_s, told_s = time.monotonic(), 0.0
+
+    def started() -> None:
+        nonlocal began_s
+        began_s = time.monotonic()
+        tell(g, "started", messages=load.messages, duration_s=load.duration_s)
+
+    def moment(now: Moment) -> None:
+        nonlocal told_s
+        elapsed_s = time.monotonic() - began_s
+        if elapsed_s - told_s >= TELL_SECONDS:
+            told_s = elapsed_s
+            latency = {name: round(value, 3) for name, value in zip(("p50", "p99", "max"), now[1:], strict=True)}
+            tell(g, "progress", elapsed_s=round(elapsed_s, 3), records=now.records, latency_ms=latency)
+
+    tell(g, "starting")
+    return run_benchmark(load, partitions, on_start=started, on_moment=moment)
 
 
 def judge(found: dict[str, Any], checks: list[Check], baseline: dict[str, Any] | None) -> Judged:

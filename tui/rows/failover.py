@@ -23,9 +23,9 @@ COLUMNS = (
 HISTORY = (
     Column("TIME", 9),
     Column("WHAT", 9, flex=1),
-    Column("LED", 3, is_right=True),
-    Column("ELECTED", 8, is_right=True),
-    Column("WRITES", 8, is_right=True),
+    Column("LED", 3, is_right=True, rank=1),
+    Column("ELECTED", 7, is_right=True),
+    Column("WAIT", 7, is_right=True),
 )
 REDIS = "redis"
 _PROCESSES: Mapping[str, tuple[str, str, Tone]] = {

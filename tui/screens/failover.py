@@ -43,6 +43,7 @@ class FailoverScreen(YakScreen):
         ("fenced", "The controller no longer counts on the broker. Nothing is elected to it, and what it writes is refused."),
         ("elected", "The last of its partitions has a new leader, from the in-sync replicas: they have all that was acknowledged with acks=all."),
         ("first write", "The first acknowledgement after that, as the demo's clients were given it; without them, seen in the high watermark, to a tenth of a second."),
+        ("wait", "The longest time that any client waited for an acknowledgement around it; without the demo's clients, the first write."),
         ("acked, read", "What the demo's producer was told is stored, and what its consumer group was given. Lost: acknowledged, and the reader is past its place. Moved: at another offset than told."),
         ("kill -9", "The process ends at once, as in a crash. Its disk stays: on the way back it cuts off what no other replica has, and copies the rest."),
         ("hang", "SIGSTOP. Connections stay open and nothing answers: worse than a crash, for nobody is told."),

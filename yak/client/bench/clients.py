@@ -11,7 +11,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from yak.client.bench import consume, end_to_end, produce
+from yak.client.bench.histogram import Histogram
 from yak.client.bench.load import ClientProgram, ClientResult, Kind, Load, Slice
+from yak.client.bench.recent import FIGURES, Moment, RecentLatency, worst
 from yak.errors import YakError
 
 READY_SECONDS = 120.0
@@ -28,19 +30,31 @@ PROGRAMS: dict[Kind, ClientProgram] = {
 
 @dataclass(slots=True)
 class ProcessSession:
-    """The session of one client process: a barrier that the parent shares, and a counter that it reads."""
+    """The session of one client process: a barrier that the parent shares, and a counter that it reads.
+
+    `recent` is where somebody watches the latencies: a few figures of the last moments for each client.
+    """
 
     barrier: Any
     counters: Any
     client: int
+    recent: Any = None
+    recorder: RecentLatency | None = None
 
     def start(self) -> None:
         """Wait at the barrier. Raises BrokenBarrierError when another client failed."""
         self.barrier.wait(READY_SECONDS)
 
+    def measuring(self, latency: Histogram) -> None:
+        """Look into it now and then, if anybody watches."""
+        if self.recent is not None:
+            self.recorder = RecentLatency(latency, self.recent, self.client * len(FIGURES))
+
     def progress(self, records: int) -> None:
         """Leave the count where the parent looks."""
         self.counters[self.client] = records
+        if self.recorder is not None:
+            self.recorder.look()
 
 
 def run_load(
@@ -49,19 +63,29 @@ def run_load(
     *,
     on_start: Callable[[], None] = lambda: None,
     on_progress: Callable[[int], None] = lambda _records: None,
+    on_moment: Callable[[Moment], None] | None = None,
 ) -> list[ClientResult]:
     """Run all clients of the load; `on_start` is called when all are ready, `on_progress` with the records so far.
+
+    `on_moment` gets the latencies of the last moments too, which costs the clients a little; None: they do not look.
 
     Raises what a client raised: Unreachable, or YakError (`bench-client`) when one died.
     """
     context = process_context()
     barrier = context.Barrier(load.clients + 1)
     counters = context.Array("Q", load.clients, lock=False)
+    recent = None if on_moment is None else context.Array("d", load.clients * len(FIGURES), lock=False)
+
+    def each_moment() -> None:
+        on_progress(sum(counters))
+        if on_moment is not None:
+            on_moment(Moment(sum(counters), *worst(recent or ())))
+
     processes, connections = [], []
     try:
         for client in range(load.clients):
             receiving, sending = context.Pipe(duplex=False)
-            session = ProcessSession(barrier, counters, client)
+            session = ProcessSession(barrier, counters, client, recent)
             process = context.Process(target=client_main, args=(load, client, shares[client], session, sending))
             process.daemon = True
             process.start()
@@ -73,7 +97,7 @@ def run_load(
             on_start()
         except threading.BrokenBarrierError:
             pass  # a client failed before the start; its error is in its pipe
-        return gather(dict(zip(connections, processes, strict=True)), lambda: on_progress(sum(counters)))
+        return gather(dict(zip(connections, processes, strict=True)), each_moment)
     except BaseException:
         # Ended by a client's failure, by Ctrl+C, or by the caller's `on_progress`: what still runs is for nothing.
         for process in processes:

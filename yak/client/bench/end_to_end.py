@@ -42,6 +42,7 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
             warm_up.run(producer, consumer, Stop(None, load.warm_up_s), session)
         result = ClientResult(client)
         session.start()
+        session.measuring(result.latency)
         result.started_s, cpu_s = time.monotonic(), time.process_time()
         stop = Stop(load.share(client), load.duration_s)
         RoundTrips(load, slices[0].partition, result).run(producer, consumer, stop, session)

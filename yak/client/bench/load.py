@@ -99,6 +99,9 @@ class Session(Protocol):
     def start(self) -> None:
         """Wait until every client is ready, then return in all of them at once."""
 
+    def measuring(self, latency: Histogram) -> None:
+        """The client records its latencies here from now on; who watches it may look into that."""
+
     def progress(self, records: int) -> None:
         """Tell how far this client is."""
 

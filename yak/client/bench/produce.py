@@ -37,6 +37,7 @@ def run_client(load: Load, client: int, _slices: tuple[Slice, ...], session: Ses
         produce(producer, load, warm_up, Stop(None, load.warm_up_s), lambda _done: None)
     result = ClientResult(client, warm_up_records=warm_up.records)
     session.start()
+    session.measuring(result.latency)
     result.started_s, cpu_s = time.monotonic(), time.process_time()
     produce(producer, load, result, Stop(load.share(client), load.duration_s), session.progress)
     result.cpu_s = time.process_time() - cpu_s

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from yak.client.admin import Admin
 from yak.client.bench.clients import run_load
 from yak.client.bench.load import STAMP_BYTES, Load, Slice
+from yak.client.bench.recent import Moment
 from yak.client.bench.result import Result
 from yak.client.bench.topics import divide, ensure_topic, new_slices, offsets_grown, slices_of
 from yak.errors import UsageError
@@ -16,6 +17,7 @@ def run_benchmark(
     *,
     on_start: Callable[[], None] = lambda: None,
     on_progress: Callable[[int], None] = lambda _records: None,
+    on_moment: Callable[[Moment], None] | None = None,
 ) -> Result:
     """Make or find the topic, run the clients, and count.
 
@@ -35,7 +37,7 @@ def run_benchmark(
         ensure_topic(admin, load.topic, partitions)
         before = new_slices(admin, load.topic)
     shares = shares_of(load, before)
-    results = run_load(load, shares, on_start=on_start, on_progress=on_progress)
+    results = run_load(load, shares, on_start=on_start, on_progress=on_progress, on_moment=on_moment)
     if load.kind not in ("produce", "latency"):
         return Result(load, results)
     stored = offsets_grown(admin, load.topic, before) - sum(each.warm_up_records for each in results)
