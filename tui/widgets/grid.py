@@ -139,8 +139,12 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def filter_text(self) -> str:
-        """The filter in force."""
+        """The filter in force. Set, it counts for the next rows that are shown; `set_filter` shows it at once."""
         return self._rows.filter_text
+
+    @filter_text.setter
+    def filter_text(self, text: str) -> None:
+        self._rows.filter_text = text
 
     @property
     def is_following(self) -> bool:
@@ -150,10 +154,6 @@ class Grid(ScrollView, can_focus=True):
     @is_following.setter
     def is_following(self, is_following: bool) -> None:
         self._rows.is_following = is_following
-
-    def keys_in_sight(self) -> list[str]:
-        """Of the rows that are drawn now."""
-        return [row.key for row in self._in_sight()]
 
     def move_to(self, place: int | str) -> None:
         """Put the cursor on a row, by place or by key; nothing happens when that is gone."""
