@@ -12,6 +12,7 @@ from yak.errors import YakError
 from yak.tui.produce.account import Account
 from yak.tui.produce.draft import Draft
 from yak.tui.produce.upload import checkpoint_path
+from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.grid import Grid
@@ -286,9 +287,21 @@ def test_a_file_is_chosen_from_the_uploads_first(file, monkeypatch):
     drive(scenario, start_with=None)
 
 
+def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_another_was_chosen(file, tmp_path):
+    async def scenario(app, pilot, sends):
+        app.post_message(FileUploaded(file))
+        await until(pilot, lambda: app.screen.query_one("#csv-path", Input).value == str(file))
+        assert app.screen.is_csv
+        app.post_message(FileUploaded(tmp_path / "other.csv"))
+        await pilot.pause(0.2)
+        assert app.screen.query_one("#csv-path", Input).value == str(file)
+
+    drive(scenario)
+
+
 def rows(app):
     grid = app.screen.query_one("#preview", Grid)
-    return [[cell.text for cell in grid._rows.at(number).cells] for number in range(len(grid._rows))]
+    return [[cell.text for cell in row.cells] for row in grid._in_sight()]
 
 
 async def with_file(app, pilot, file):
