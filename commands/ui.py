@@ -1,6 +1,7 @@
 """`yak ui`."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,6 +146,8 @@ def _settings(
         keymap=check_keymap(keymap),
         contexts=contexts_of(g.settings.contexts),
         context=g.settings.context_name() or "",
+        config_file=g.settings.config_file,
+        accent=str(g.settings.value("accent") or ""),
         token=str(g.settings.value("http_token") or ""),
         start=start or "dashboard",
         start_with=what,
@@ -159,9 +162,14 @@ def _source(g: Globals, settings: "UiSettings", data_dir: str | None) -> "Cluste
 
 
 def _other(g: Globals, settings: "UiSettings", name: str) -> "ClusterSource":
+    from yak.client.contexts import read_contexts, unknown_context
     from yak.tui.launch import live_source
 
-    context = settings.contexts[name]
+    contexts = read_contexts(g.settings.config_file)  # as it is now: one may have been added meanwhile
+    if name not in contexts:
+        raise unknown_context(name, sorted(contexts), g.settings.config_file)
+    context = contexts[name]
     directory = str(context.get("data_dir") or g.settings.value("data_dir"))
     token = str(context.get("http_token") or "")
+    settings = replace(settings, context=name, token="")  # noqa: S106 - what one cluster asks for is not shown to another
     return live_source(str(context["bootstrap_servers"]), settings, title=name, token=token, data_dirs=(directory,))

@@ -2,11 +2,14 @@
 
     python packaging/smoke_test.py [EXECUTABLE ...]      default: both that `make dist` builds
 
-Each must say its version, start a cluster with its own metadata server, take a message, give it back, answer HTTP, and stop.
+Each must say its version, start a cluster with its own metadata server, take a message, give it back, answer HTTP, show
+it on a screen and in a browser, and stop.
 """
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTABLES = (ROOT / "dist" / "yak" / "yak", ROOT / "dist" / "yak-onefile")
 STEP_SECONDS = 60.0
+LEFTOVERS_SECONDS = 10.0
+"""What unpacked the one file deletes it after the broker in it has ended."""
 MESSAGE = "hello from an empty room"
 
 
@@ -39,11 +44,10 @@ class EmptyRoom:
     def run(self, *arguments: str, expect: str = "") -> str:
         """Run one command; returns its standard output. Raises `StepFailed` if it fails or lacks `expect`."""
         started = time.monotonic()
-        environment = {"HOME": str(self._home), "TMPDIR": str(self._temporary), "PATH": str(self._path)}
         try:
             done = subprocess.run(
                 [str(self.executable), *arguments],
-                env=environment,
+                env=self._environment(),
                 cwd=self._home,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -60,6 +64,17 @@ class EmptyRoom:
         print(f"  ok  {time.monotonic() - started:5.2f} s  yak {' '.join(arguments)}", flush=True)
         return done.stdout
 
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start one command that stays; its standard error is a pipe."""
+        return subprocess.Popen(
+            [str(self.executable), *arguments],
+            env=self._environment(),
+            cwd=self._home,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def leftovers(self) -> list[str]:
         """Processes that still name our data directory (where there is a /proc), and unpacked copies of the one file."""
         left = [path.name for path in self._temporary.glob("_MEI*")]
@@ -71,6 +86,9 @@ class EmptyRoom:
             if any(os.fsencode(self.data_dir) in word for word in words):
                 left.append(f"process {entry.name}")
         return sorted(left)
+
+    def _environment(self) -> dict[str, str]:
+        return {"HOME": str(self._home), "TMPDIR": str(self._temporary), "PATH": str(self._path)}
 
     def _logs(self) -> str:
         text = ""
@@ -109,6 +127,44 @@ def ask(url: str, body: object = None, *, expect: str) -> None:
     print(f"  ok  {time.monotonic() - started:5.2f} s  {url}", flush=True)
 
 
+def open_in_browser(room: EmptyRoom, bootstrap: str) -> None:
+    """`yak ui --web` with the page, the terminal's script, and a tab in which the app draws. Raises `StepFailed`."""
+    server = room.start("ui", "--web", "--port", "0", "-b", bootstrap)
+    assert server.stderr is not None
+    try:
+        line = server.stderr.readline()
+        if "http://" not in line:
+            raise StepFailed(f"yak ui --web: {line}{server.stderr.read()}")
+        address = line.split()[1].rstrip("/")
+        ask(f"{address}/", expect='id="terminal"')
+        ask(f"{address}/static/terminal/js/textual.js", expect="Terminal")
+        ask(f"{address}/static/yak/page.js", expect="WebSocket")
+        see_in_tab(address, "1/1 up")
+    finally:
+        server.send_signal(signal.SIGINT)
+        code = server.wait(STEP_SECONDS)
+    if code != 0:
+        raise StepFailed(f"yak ui --web: exit code {code}")
+
+
+def see_in_tab(address: str, words: str) -> None:
+    """Open a websocket as the page does, and read what the app draws until these words come. Raises `StepFailed`."""
+    started = time.monotonic()
+    host, _, port = address.removeprefix("http://").partition(":")
+    found = b""
+    with socket.create_connection((host, int(port)), STEP_SECONDS) as tab:
+        tab.settimeout(STEP_SECONDS)
+        head = ("GET /ws?width=100&height=30 HTTP/1.1", f"Host: {host}:{port}", f"Origin: {address}")
+        upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+        tab.sendall("\r\n".join((*head, *upgrade, "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==", "", "")).encode())
+        while words.encode() not in found:
+            piece = tab.recv(65536)
+            if not piece:
+                raise StepFailed(f"a tab of yak ui --web ended; it had drawn {found[-1000:]!r}")
+            found += piece
+    print(f"  ok  {time.monotonic() - started:5.2f} s  a tab shows {words!r}", flush=True)
+
+
 def try_out(executable: Path) -> None:
     """The whole story with one executable. Raises `StepFailed`."""
     with tempfile.TemporaryDirectory(prefix="yak-smoke-") as folder:
@@ -126,9 +182,13 @@ def try_out(executable: Path) -> None:
             room.run("produce", "smoke", "-k", "key", "-m", MESSAGE, "-z", "zstd", *where)
             room.run("consume", "smoke", "--from-beginning", "--exit", "-o", "json", *where, expect=MESSAGE)
             answer_http(status["brokers"][0]["http_address"])
+            room.run("ui", "--self-test", expect="dashboard ok")
+            open_in_browser(room, status["bootstrap"])
         finally:
             room.run("up", "--down", *data_dir)
-        leftovers = room.leftovers()
+        deadline = time.monotonic() + LEFTOVERS_SECONDS
+        while (leftovers := room.leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.1)
         if leftovers:
             raise StepFailed(f"`yak up --down` left something behind: {leftovers}")
 

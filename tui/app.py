@@ -2,14 +2,16 @@
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.color import Color, ColorParseError
 from textual.screen import Screen
 
 from yak.errors import UsageError, YakError
@@ -17,12 +19,14 @@ from yak.tui import command_line, help_text
 from yak.tui.keys import KEYS, keys
 from yak.tui.look import ZONES, Look
 from yak.tui.rows.cells import Cell
+from yak.tui.rows.contexts import is_production
 from yak.tui.screens.base import YakScreen
 from yak.tui.screens.table import BY_NAME, SCREENS
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, textual_name
+from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.chrome import KeyBar
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.prompt import Prompt
@@ -31,6 +35,9 @@ NOTICE_MS = 8_000
 NOTICES_MAX = 500
 STALE_FPS = 0.2
 """While the terminal has not the focus."""
+COMPLETED_MAX = 20
+"""New topics asked about in one go."""
+COMPLETE_TRIES = 8
 _KEY_IDS = (
     *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
     *(key.id for key in KEYS.values() if key.scope == "app"),
@@ -56,6 +63,7 @@ class YakApp(App[int]):
         other_source: Callable[[str], ClusterSource] | None = None,
     ) -> None:
         self.settings = settings or UiSettings()
+        self.accent = self.settings.accent
         self.DEFAULT_MODE = self.settings.start  # type: ignore[misc]  # so that no other screen is made first
         super().__init__()
         self.source = source
@@ -100,10 +108,28 @@ class YakApp(App[int]):
 
     def _tick(self) -> None:
         now_ms = self.now_ms()
+        if self.picture.incomplete:
+            self.complete_topics()
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
             return
         if self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000:
             self._paint()
+
+    @work(group="complete")
+    async def complete_topics(self) -> None:
+        """Ask for the partitions of topics that events only name; again while the broker asked does not know them yet."""
+        picture, wanted = self.picture, dict(self.picture.incomplete)
+        picture.incomplete.clear()
+        for topic, tries in list(wanted.items())[:COMPLETED_MAX]:
+            del wanted[topic]
+            try:
+                rows = await self.source.ask("GET", "/api/isr", params={"topic": topic})
+            except YakError:
+                if tries < COMPLETE_TRIES:
+                    wanted[topic] = tries + 1
+            else:
+                picture.take({"kind": "partitions", "time_ms": self.now_ms(), "partitions": rows})
+        picture.incomplete.update({**wanted, **picture.incomplete})
 
     def _paint(self) -> None:
         self._painted_version = self.picture.version
@@ -131,6 +157,11 @@ class YakApp(App[int]):
         """Somebody looks."""
         self._is_away = False
         self.repaint()
+
+    def on_file_uploaded(self, event: FileUploaded) -> None:
+        """The browser has sent a file: who chooses one now sees it, others are told."""
+        self.notice(f"{event.path.name} is uploaded: choose it in the Producer (key f)")
+        self.screen.post_message(FileUploaded(event.path))
 
     async def on_unmount(self) -> None:
         """Close connections."""
@@ -229,8 +260,6 @@ class YakApp(App[int]):
             self._set_theme(argument)
         elif name == "zone":
             self._set_zone(argument)
-        elif name == "ctx":
-            self._use_context(argument)
         elif name == "help":
             self.action_help()
         elif name == "keys":
@@ -441,11 +470,13 @@ class YakApp(App[int]):
         found = [(name, name == self._context_name) for name in self.settings.contexts]
         return found if any(used for _, used in found) else [(self.source.title, True), *found]
 
-    def _use_context(self, name: str) -> None:
-        if not name:
-            names = ", ".join(f"{each}{' (in use)' if used else ''}" for each, used in self.context_names())
-            self.notice(f"contexts: {names}")
-            return
+    @property
+    def context_name(self) -> str:
+        """The context in use; empty where the cluster has no name."""
+        return self._context_name
+
+    def use_context(self, name: str) -> None:
+        """Show another cluster. Raises UsageError (`unknown-context`)."""
         if name not in self.settings.contexts or self._other_source is None:
             raise UsageError(
                 "unknown-context",
@@ -455,12 +486,33 @@ class YakApp(App[int]):
             )
         self._switch_source(name, self._other_source(name))
 
+    def take_contexts(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        """The contexts of the config file are others now."""
+        named = {name: values for name, values in found.items() if values.get("bootstrap_servers")}
+        self.settings = replace(self.settings, contexts=named)
+        self.repaint()
+
+    def _mark_cluster(self, *, is_production: bool, accent: str) -> None:
+        """What tells one cluster from another: a red header, a colour."""
+        self.is_production, self.accent = is_production, accent
+        self.set_class(is_production, "-production")
+        self.refresh_css(animate=False)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's, with the accent of the context; themes without colours stay so."""
+        variables = super().get_css_variables()
+        if self.accent and self._theme_name() not in ("mono", "ansi"):
+            with suppress(ColorParseError):  # a word in the config that is no colour marks nothing
+                color = Color.parse(self.accent)
+                variables["accent"] = (color if self.current_theme.dark else color.darken(0.2)).hex
+        return variables
+
     @work(exclusive=True, group="switch")
     async def _switch_source(self, name: str, source: ClusterSource) -> None:
         old, self.source = self.source, source
         self._context_name = name
-        self.is_production = bool(self.settings.contexts[name].get("production", False))
-        self.set_class(self.is_production, "-production")
+        values = self.settings.contexts[name]
+        self._mark_cluster(is_production=is_production(values), accent=str(values.get("accent") or ""))
         self.picture = Picture()
         self.listen()
         self.go("dashboard")

@@ -26,7 +26,6 @@ class Command:
 OTHERS = (
     Command("help", "the keys of this screen", aliases=("h",)),
     Command("keys", "all keys of all screens, by action"),
-    Command("ctx", "use another cluster, or list them", "[NAME]", ("context", "contexts")),
     Command("theme", f"one of {', '.join(THEMES)}", "[NAME]"),
     Command("zone", "times in utc, local or relative", "[ZONE]"),
     Command("doctor", "check that clients can reach and use the cluster"),

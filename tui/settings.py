@@ -17,6 +17,10 @@ class UiSettings:
     keymap: Mapping[str, str] = field(default_factory=dict)
     contexts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     context: str = ""
+    config_file: str = ""
+    """Where contexts are kept; empty where that is not known."""
+    accent: str = ""
+    """A colour that marks this cluster; empty where it has none."""
     token: str = ""
     start: str = "dashboard"
     start_with: str | None = None

@@ -1,43 +1,13 @@
-"""Files that came through the browser, for the screens that read files.
+"""What `yak ui --web` tells an app about files that its browser tab has sent. They lie in `yak.tui.produce.files.UPLOADS`."""
 
-The server of `yak ui --web` keeps what was uploaded in one directory and names it to each child in YAK_UI_UPLOADS. In a
-terminal the variable is not set and there are none.
-"""
-
-import os
 from pathlib import Path
-from typing import Final
 
 from textual.message import Message
 
-VARIABLE: Final = "YAK_UI_UPLOADS"
 
-
-class FileUploaded(Message):
-    """The browser tab of this app has uploaded a file. Posted to the app."""
+class FileUploaded(Message, bubble=False):
+    """The tab has uploaded a file. Posted to the app, which passes it on to the screen that is seen."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
-
-
-def uploads_directory() -> Path | None:
-    """Where uploads are, or None in a terminal."""
-    named = os.environ.get(VARIABLE)
-    return Path(named) if named else None
-
-
-def uploaded_files() -> list[Path]:
-    """What was uploaded and is still there, newest first. Empty in a terminal."""
-    directory = uploads_directory()
-    if directory is None:
-        return []
-    try:
-        found = [
-            (-entry.stat().st_mtime_ns, entry.name, Path(entry.path))
-            for entry in os.scandir(directory)
-            if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
-        ]
-    except OSError:
-        return []  # the server ended and took them along
-    return [path for _, _, path in sorted(found)]

@@ -256,6 +256,9 @@ def test_pause_stops_drawing_and_goes_on():
                 "time_ms": app.now_ms(),
                 "node_id": 1,
                 "topic": "new",
+                "partitions": 1,
+                "replication_factor": 1,
+                "topic_id": "x",
                 "message": "topic new is made",
             }
             source.more.put_nowait(event)

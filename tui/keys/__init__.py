@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from yak.errors import UsageError
-from yak.tui.keys import cluster, everywhere, failover, groups, messages, metadata, producer
+from yak.tui.keys import cluster, contexts, everywhere, failover, groups, messages, metadata, producer
 from yak.tui.keys.key import Key
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-_PARTS = (everywhere, cluster, messages, producer, groups, metadata, failover)
+_PARTS = (everywhere, cluster, messages, producer, groups, metadata, failover, contexts)
 KEYS: dict[str, Key] = {key.id: key for part in _PARTS for key in part.KEYS}
 EVERYWHERE = frozenset(key.id for key in everywhere.KEYS)
 

@@ -17,5 +17,17 @@ KEYS: Final = (
     Key("topics.describe", "d", "describe", "All about it."),
     Key("topics.copy", "y", "copy", "Copy its name, or the line.", is_shown=False),
     Key("topics.internal", "I", "internal", "Show the cluster's own topics too.", is_shown=False),
-    Key("topics.failover", "F", "move", "Move a leadership.", is_change=True),
+    Key("partitions.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
+    Key("partitions.before", "left_square_bracket", "partition", "The partition before.", is_shown=False),
+    Key("partitions.next", "right_square_bracket", "partition", "The next partition.", is_shown=False),
+    Key("replication.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
+    Key("replication.kill", "K", "kill", "kill -9 the broker that leads this partition.", is_change=True),
+    Key("replication.pause", "P", "hang", "SIGSTOP the broker that leads this partition: it hangs.", is_change=True),
+    Key("replication.heal", "U", "heal", "Wake brokers that hang, start those that are dead.", is_change=True),
+    Key(
+        "replication.restart", "T", "restart", "Stop the leader in order, and start it.", is_change=True, is_shown=False
+    ),
+    Key("replication.problems", "o", "problems", "Only partitions that are not well, or all of them."),
+    Key("replication.internal", "I", "internal", "Show the cluster's own topics too.", is_shown=False),
+    Key("replication.copy", "y", "copy", "Copy the line.", is_shown=False),
 )

@@ -49,6 +49,11 @@ def upload_command(plan: Plan, path: str, mapping: CsvMapping, encoding: str, ch
     return shlex.join([*words, "--resume", checkpoint, *_how(replace(plan, count=1))])
 
 
+def shown_command(command: str) -> str:
+    """A command on one line, behind a prompt: line ends are shown as arrows. Not for a shell."""
+    return f"$ {command}".replace("\n", "↵") if command else ""
+
+
 def _how(plan: Plan) -> list[str]:
     words: list[str] = []
     if plan.partition is not None:

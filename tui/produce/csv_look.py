@@ -10,7 +10,8 @@ from typing import Final, Literal
 from yak.client.csv_files import SNIFFED_BYTES, TextLines, check_encoding, open_binary, sniff_encoding
 from yak.client.inputs import CsvMapping, CsvSource, Row
 
-PREVIEWED: Final = 5
+PREVIEWED: Final = 25
+"""Rows that are shown: five where the window is low, more where there is room."""
 CHECKED: Final = 1_000
 """Rows that are read for mistakes: enough to see a wrong delimiter or mapping, and no wait."""
 MISTAKES_KEPT: Final = 3

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NoReturn
 
+from yak.client.produce import Outgoing
 from yak.client.record_json import encode_bytes
 from yak.client.templates.fields import Moment
 from yak.client.templates.messages import MessageTemplate
@@ -172,11 +173,9 @@ def with_topic(form: Form, topic: str) -> Form:
     return replace(form, topic=topic)
 
 
-def sample(message: MessageTemplate, i: int = 0, seed: int = 1) -> tuple[str | None, str | None]:
-    """Key and value of one message, to be looked at."""
-    moment = Moment(i, random.Random(seed), SAMPLE_MS)  # noqa: S311  (nothing secret)
-    key = None if message.key is None else message.key.fill(moment)
-    return key, None if message.value is None else message.value.fill(moment)
+def sample(message: MessageTemplate, now_ms: int = SAMPLE_MS, seed: int = 1) -> Outgoing:
+    """One message as it would be, to be looked at."""
+    return message.make(Moment(0, random.Random(seed), now_ms))  # noqa: S311  (nothing secret)
 
 
 def _must_be_json(template: Template, key: Template | None) -> None:

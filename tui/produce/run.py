@@ -21,6 +21,8 @@ from yak.tui.produce.producers import DELIVERY_TIMEOUT_MS, Producers
 PUBLISH_EVERY_NS: Final = 100_000_000
 STEP_S: Final = 0.05
 """The longest wait without a look at `stop`."""
+TICK_S: Final = 0.005
+"""A message may be this early: at high rates they go in small groups, and the thread sleeps between them."""
 LATE_S_MAX: Final = 1.0
 """A run that fell behind its rate catches up with at most this much at once."""
 DROP_WAIT_S: Final = 1.0
@@ -126,7 +128,7 @@ class Run:
                 due = started + shift + place / rate
                 if (late_s := time.monotonic() - due) > LATE_S_MAX:
                     shift += late_s - LATE_S_MAX
-                while not self._is_over and (wait_s := due - time.monotonic()) > 0:
+                while not self._is_over and (wait_s := due - time.monotonic()) > TICK_S:
                     self._serve(sender, min(wait_s, STEP_S))
             while not self._is_over and not sender.try_send(record, number):
                 self._serve(sender, STEP_S, "waiting")

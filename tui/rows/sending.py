@@ -1,10 +1,14 @@
 """What became of the messages that were sent, in a few lines. Pure."""
 
+from collections.abc import Sequence
+
 from yak.tui.look import Look, short, span
 from yak.tui.produce.account import Account
 from yak.tui.produce.upload import FileProgress
 from yak.tui.rows.cells import Cell, Tone
 
+ROOMY, WORDS_WIDTH = 60, 46
+"""From this width on counters stand in one line, and sparks beside their words."""
 _STATES: dict[str, tuple[str, Tone, str]] = {
     "connecting": ("up", "accent", "connecting"),
     "sending": ("up", "accent", "sending"),
@@ -31,15 +35,18 @@ def account_lines(account: Account | None, look: Look, width: int) -> list[list[
     """Counters, rate, latency, and where it went or why it failed."""
     if account is None:
         return [
-            [Cell("Nothing was sent yet. S sends the message, R sends it again and again.", "dim")],
-            [Cell("Here: how many are sent, acknowledged and failed, how fast, and how long each took.", "dim")],
+            [Cell("Nothing was sent yet. S sends it once,", "dim")],
+            [Cell("R many times. Counts, rate and latency", "dim")],
+            [Cell("of what is sent stand here.", "dim")],
         ]
-    return [
-        _counts(account, look),
-        _rate(account, look, width),
-        _latency(account, look, width),
-        *_outcome(account, look),
-    ]
+    counts = _counts(account, look)
+    if width >= ROOMY:
+        lines = [counts]
+    else:
+        lines = [counts[:2], [Cell(counts[2].text.strip(), counts[2].tone), *counts[3:]]]
+    if account.sent > 1:
+        lines += _rate(account, look, width)
+    return [*lines, *_latency(account, look, width), *_outcome(account, look)]
 
 
 def _counts(account: Account, look: Look) -> list[Cell]:
@@ -54,16 +61,25 @@ def _counts(account: Account, look: Look) -> list[Cell]:
     return cells
 
 
-def _rate(account: Account, look: Look, width: int) -> list[Cell]:
-    words = f"rate    {look.rate(account.rate):>8}  mean {look.rate(account.mean_rate)}"
-    return [Cell(f"{words:<44}"), Cell(look.spark(account.rates, max(4, width - 48)), "accent")]
+def _rate(account: Account, look: Look, width: int) -> list[list[Cell]]:
+    words = f"rate {look.rate(account.rate)}  mean {look.rate(account.mean_rate)}"
+    return _with_spark(words, account.rates, look, width)
 
 
-def _latency(account: Account, look: Look, width: int) -> list[Cell]:
+def _latency(account: Account, look: Look, width: int) -> list[list[Cell]]:
     if account.p50_ms is None:
-        return [Cell("latency: nothing is acknowledged yet", "dim")]
+        return [[Cell("latency: nothing is acknowledged yet", "dim")]]
+    if account.acknowledged == 1:
+        return [[Cell(f"latency {_ms(account.max_ms)}")]]
     words = f"latency p50 {_ms(account.p50_ms)}  p99 {_ms(account.p99_ms)}  max {_ms(account.max_ms)}"
-    return [Cell(f"{words:<44}"), Cell(look.spark(account.latencies_ms, max(4, width - 48)), "accent")]
+    return _with_spark(words, account.latencies_ms, look, width)
+
+
+def _with_spark(words: str, values: Sequence[float], look: Look, width: int) -> list[list[Cell]]:
+    """Words and a line of blocks behind them, or below where there is no room."""
+    if width >= ROOMY:
+        return [[Cell(f"{words:<{WORDS_WIDTH}}"), Cell(look.spark(values, width - WORDS_WIDTH - 3), "accent")]]
+    return [[Cell(words)], *([[Cell(look.spark(values, width - 2), "accent")]] if values else [])]
 
 
 def _outcome(account: Account, look: Look) -> list[list[Cell]]:
@@ -75,7 +91,7 @@ def _outcome(account: Account, look: Look) -> list[list[Cell]]:
     if not lines and account.few:
         last = account.few[-1]
         offset = look.number(last.offset) if last.offset >= 0 else "an offset that acks=0 does not tell"
-        words = "at" if account.acknowledged == 1 else "the first ones at, among others,"
+        words = "at" if account.acknowledged == 1 else "among them"
         lines.append([Cell(f"{words} {last.topic}-{last.partition} offset {offset}", "accent")])
     return lines
 
@@ -87,9 +103,15 @@ def _ms(length_ms: float | None) -> str:
 
 
 def upload_lines(
-    account: Account, progress: FileProgress, total_rows: int | None, rejected_name: str, look: Look, width: int
+    account: Account,
+    progress: FileProgress,
+    total_rows: int | None,
+    rejected_name: str,
+    look: Look,
+    width: int,
+    height: int = 3,
 ) -> list[list[Cell]]:
-    """Progress bar with rows, rate and time to go; counters; rows set aside; latency."""
+    """Progress bar with rows, rate and time to go; counters; rows set aside; latency. Where `height` is 2, the most important two."""
     done, left = progress.settled, None if total_rows is None else max(total_rows - progress.settled, 0)
     share = 0.0 if not total_rows else min(done / total_rows, 1.0)
     if account.state == "done":
@@ -105,10 +127,10 @@ def upload_lines(
     else:
         counts.append(Cell(" 0 bad", "dim"))
     lines.append(counts)
-    if account.state == "failed":
-        lines.append([Cell(f"{look.sign('bad')} {account.why}: S goes on after row {look.number(done)}", "bad")])
-    elif account.state == "stopped":
-        lines.append([Cell(f"stopped: S goes on after row {look.number(done)}", "warn")])
+    if account.state in ("failed", "stopped"):
+        sign, tone = ("bad", "bad") if account.state == "failed" else ("paused", "warn")
+        why = account.why or "stopped"
+        lines.insert(1, [Cell(f"{look.sign(sign)} {why}: S goes on after row {look.number(done)}", tone)])  # type: ignore[arg-type]
     else:
-        lines.append(_latency(account, look, width))
-    return lines
+        lines += _latency(account, look, width)
+    return lines[:height]

@@ -11,11 +11,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Button, Input, Select, Static, TabbedContent, TabPane, TextArea
 
+from yak.client.produce import Outgoing
 from yak.client.templates.messages import MessageTemplate
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.produce.account import Account
-from yak.tui.produce.command_line import produce_command
+from yak.tui.produce.command_line import produce_command, shown_command
 from yak.tui.produce.draft import Draft
 from yak.tui.produce.form import Form, Problem, Wrong, sample
 from yak.tui.produce.made import MadeFeed
@@ -34,6 +35,9 @@ from yak.tui.widgets.panel import Panel
 from yak.tui.widgets.template_dialog import TemplateDialog
 
 REPAINT_S = 0.25
+SAMPLES = 3
+SAMPLE_BYTES_MAX = 8_192
+"""Of a value, in the panel beside the form."""
 ONE, CSV = "producer-one", "producer-csv"
 
 
@@ -81,26 +85,19 @@ class ProducerScreen(YakScreen):
                         yield Button("Templates t", id="templates", compact=True)
                         yield Button("Stop X", id="stop", compact=True)
                 with Vertical(id="one-right"):
-                    yield Panel("One of them, filled", Static("", id="sample", markup=False), id="sample-panel")
+                    yield Panel("As they would be", Static("", id="sample", markup=False), id="sample-panel")
                     yield Panel("Sent", Lines(id="account"), id="account-panel")
             with TabPane("CSV file", id=CSV):
                 yield CsvPane(self._producers, id="csv-pane")
 
     def on_mount(self) -> None:
         """Connect once, so that the first message does not wait for it."""
-        super().on_mount()
         if self.app.is_readonly:
             for button in self.query("#send, #repeat").results(Button):
                 button.disabled = True
         self.query_one(MessageForm).border_subtitle = "e edits the value, tab goes on, esc leaves a field"
         self.set_interval(REPAINT_S, self._paint_running)
         self.connect()
-
-    def on_unmount(self) -> None:
-        """A thread must not outlive the screen."""
-        for run in (self._run, self.csv.run):
-            if run is not None:
-                run.drop()
 
     @property
     def csv(self) -> CsvPane:
@@ -170,8 +167,8 @@ class ProducerScreen(YakScreen):
         self.query_one("#send", Button).disabled = not is_fine
         self.query_one("#repeat", Button).disabled = not is_fine
         command = self._command()
-        self.query_one("#one-command", Static).update(f"$ {command}" if command else "")
-        self.query_one("#sample", Static).update(_sample_words(form.form()))
+        self.query_one("#one-command", Static).update(shown_command(command))
+        self.query_one("#sample", Static).update(_sample_words(form.form(), self.app.now_ms()))
 
     def _command(self) -> str:
         try:
@@ -294,9 +291,11 @@ class ProducerScreen(YakScreen):
                 self.start(plan, message)
             return
         finally:
+            run.drop()  # where the app ends while it runs; a run that is over does not mind
             if self.running is run:
                 self.running = None
-            self._paint_account()
+            if self.is_attached:
+                self._paint_account()
         self.cli(command, outcome(account, self.look.number))
         self._tell_outcome(account)
 
@@ -346,12 +345,18 @@ def _with_how(form: Form, how: Form) -> Form:
     return replace(form, acks=how.acks, compression=how.compression)
 
 
-def _sample_words(form: Form) -> str:
+def _sample_words(form: Form, now_ms: int) -> str:
     try:
         message = form.message()
     except Wrong:
         return ""
-    key, value = sample(message)
-    shown = "(none)" if key is None else key
-    lines = [f"key    {shown}", f"value  {'(null)' if value is None else value}"]
-    return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
+    return "\n\n".join(_one_sample(sample(message, now_ms, seed)) for seed in range(1 if message.is_plain else SAMPLES))
+
+
+def _one_sample(record: Outgoing) -> str:
+    def text(data: bytes | None, none: str) -> str:
+        return none if data is None else data[:SAMPLE_BYTES_MAX].decode(errors="backslashreplace")
+
+    headers = [f"{name}={text(data, '(null)')}" for name, data in record.headers]
+    value = text(record.value, "(null: a tombstone)")
+    return "\n".join([f"key {text(record.key, '(none)')}", *headers, value])

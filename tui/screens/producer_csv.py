@@ -12,7 +12,7 @@ from textual.widgets import Button, Static
 
 from yak.errors import UsageError, YakError
 from yak.tui.produce.account import Account
-from yak.tui.produce.command_line import upload_command
+from yak.tui.produce.command_line import shown_command, upload_command
 from yak.tui.produce.csv_look import look_at
 from yak.tui.produce.file_plan import FilePlan, count_rows, prepare
 from yak.tui.produce.plan import Plan
@@ -60,10 +60,10 @@ class CsvPane(Vertical):
         yield CsvForm(id="csv-form")
         yield Panel("The first rows", Grid(id="preview"), id="preview-panel")
         yield Panel("Upload", Lines(id="upload"), id="upload-panel")
-        yield Static("", id="csv-command", markup=False)
         with Horizontal(id="csv-buttons"):
             yield Button("Send ^s", id="csv-send", variant="primary", compact=True, disabled=True)
             yield Button("Stop X", id="csv-stop", compact=True, disabled=True)
+            yield Static("", id="csv-command", markup=False)
 
     def on_mount(self) -> None:
         """No file yet."""
@@ -158,7 +158,7 @@ class CsvPane(Vertical):
             self.command = upload_command(
                 how, plan.look.path, plan.mapping, encoding, checkpoint_path(plan.look.path, form.topic)
             )
-        self.query_one("#csv-command", Static).update(f"$ {self.command}" if self.command else "")
+        self.query_one("#csv-command", Static).update(shown_command(self.command))
         self.paint()
 
     # sending
@@ -236,9 +236,11 @@ class CsvPane(Vertical):
                 self.app.note_command(command, f"not sent: {error.message}")
                 self.app.show_error(error)
         finally:
+            run.drop()  # where the app ends while it runs; a run that is over does not mind
             if self.producer.running is run:
                 self.producer.running = None
-            self.look_at_file(is_new=False)
+            if self.is_attached:
+                self.look_at_file(is_new=False)
         if is_again:
             self.start(file, plan, skip)
 
@@ -266,7 +268,7 @@ class CsvPane(Vertical):
             account, progress = self.run.account, self._feed.progress
             name = os.path.basename(self._feed.rejects.path)
             panel.entitle(account_title(account, look).replace("Sent", "Upload", 1))
-            lines.show(upload_lines(account, progress, self._total, name, look, width))
+            lines.show(upload_lines(account, progress, self._total, name, look, width, lines.size.height or 3))
             return
         panel.entitle("Upload")
         plan = self._plan

@@ -27,12 +27,17 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("topics", "Topics", "topics:TopicsScreen", "2", ("topic", "t")),
     Entry("messages", "Messages", "messages:MessagesScreen", "3", ("m", "tail", "browse")),
     Entry("producer", "Producer", "producer:ProducerScreen", "4", ("produce", "send")),
     Entry("consumer", "Consumer", "consumer:ConsumerScreen", "5", ("consume", "c")),
+    Entry("groups", "Groups", "groups:GroupsScreen", "6", ("group",)),
+    Entry("metadata", "Metadata log", "metadata:MetadataScreen", "7", ("log",)),
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("spark", "Spark", "spark:SparkScreen", "9"),
-    Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
+    Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
+    Entry("replication", "Replication", "replication:ReplicationScreen", "", ("isr", "partitions", "replicas")),
+    Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}

@@ -78,7 +78,9 @@ class Elections:
         if failover is None or time_ms - failover.last_ms > _TOGETHER_MS:
             failover = self._begin(None, time_ms)
         name = f"{event['topic']}-{event['partition']}"
-        failover.moved.setdefault(name, (moved_from, event.get("to"), event["leader_epoch"]))
+        known = failover.moved.get(name)
+        if known is None or known[1] is None:  # to nobody at first, perhaps
+            failover.moved[name] = (moved_from if known is None else known[0], event.get("to"), event["leader_epoch"])
         if event.get("to") is not None:
             failover.elected_ms = _first(failover.elected_ms, time_ms)
 

@@ -7,6 +7,7 @@ A newer epoch always wins, so it does not matter which broker's event comes firs
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -124,6 +125,12 @@ class Picture:
         self.redis_lost_since_ms: int | None = None
         self.brokers: dict[int, Broker] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
+        self.topics: dict[str, list[Partition]] = {}
+        """The same by topic, in the order of their numbers."""
+        self.topics_version = 0
+        """Moves when a topic or a partition comes or goes."""
+        self.incomplete: dict[str, int] = {}
+        """Topics that were made, or grew, whose partitions no event tells: to be asked for; and how often they were."""
         self.activity = Activity()
         self.elections = Elections()
         self.messages_in: deque[float] = deque(maxlen=RATES_KEPT)
@@ -163,6 +170,9 @@ class Picture:
             self._rates(event)
         elif kind == "snapshot":
             self._snapshot(event)
+        elif kind == "partitions":  # what was asked for because of `incomplete`
+            for row in event["partitions"]:
+                self._partition(row, event["time_ms"])
         elif kind != "gap":
             self._change(event)
 
@@ -193,8 +203,17 @@ class Picture:
         told = {(row["topic"], row["partition"]) for row in event["partitions"]}
         for row in event["partitions"]:
             self._partition(row, time_ms)
-        for key in [key for key in self.partitions if key not in told]:
-            del self.partitions[key]
+        self._forget([key for key in self.partitions if key not in told])
+
+    def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
+        gone = [self.partitions.pop(key) for key in keys]
+        for topic in dict.fromkeys(each.topic for each in gone):
+            left = [each for each in self.topics[topic] if (topic, each.partition) in self.partitions]
+            if left:
+                self.topics[topic] = left
+            else:
+                del self.topics[topic]
+        self.topics_version += bool(gone)
 
     def _redis(self, said: dict[str, Any], time_ms: int) -> None:
         self.redis_state = said["state"]
@@ -216,6 +235,11 @@ class Picture:
             known = self.partitions[key] = Partition(
                 row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), ()
             )
+            of_topic = self.topics.setdefault(row["topic"], [])
+            of_topic.append(known)
+            if len(of_topic) > 1 and of_topic[-2].partition > known.partition:
+                of_topic.sort(key=lambda each: each.partition)
+            self.topics_version += 1
         if row["partition_epoch"] >= known.partition_epoch:
             known.leader, known.leader_epoch = row["leader"], row["leader_epoch"]
             known.partition_epoch = row["partition_epoch"]
@@ -237,6 +261,8 @@ class Picture:
             self._offsets(known, row, time_ms)
 
     def _offsets(self, partition: Partition, row: dict[str, Any], time_ms: int) -> None:
+        if partition.high_watermark is not None and row["high_watermark"] > partition.high_watermark:
+            self.elections.wrote(time_ms, partition.name)
         partition.high_watermark = row["high_watermark"]
         for node, end in row["log_end_offsets"].items():
             partition.log_end_offsets[int(node)] = end
@@ -293,12 +319,19 @@ class Picture:
             self._broker_changed(event)
         elif kind == "controller-changed" and event["controller_epoch"] >= self.controller_epoch:
             self.controller_id, self.controller_epoch = event["to"], event["controller_epoch"]
-        elif kind == "topic-deleted":
-            for key in [key for key in self.partitions if key[0] == event["topic"]]:
-                del self.partitions[key]
+        elif family == "topic" and line is not None:  # told again it may be of a topic that was made anew since
+            self._topic_changed(event)
         elif family == "store":
             self.redis_state = {"store-lost": "lost", "store-back": "connected"}.get(kind, self.redis_state)
             self.redis_lost_since_ms = event["time_ms"] if kind == "store-lost" else None
+
+    def _topic_changed(self, event: dict[str, Any]) -> None:
+        topic = event["topic"]
+        if event["kind"] == "topic-deleted":
+            self.incomplete.pop(topic, None)
+            self._forget([(topic, each.partition) for each in self.topics.get(topic, ())])
+        elif len(self.topics.get(topic, ())) != event["partitions"]:
+            self.incomplete.setdefault(topic, 0)
 
     def _partition_changed(self, event: dict[str, Any], *, is_new: bool) -> None:
         if event["kind"].startswith("isr") and is_new:

@@ -13,7 +13,7 @@ import textual_serve
 from aiohttp import web
 
 from yak.limits import UI_MESSAGE_BYTES_MAX
-from yak.tui import uploads as app_side
+from yak.tui.produce.files import UPLOADS
 from yak.tui.web import pages
 from yak.tui.web.binding import bind
 from yak.tui.web.guard import Guard
@@ -51,7 +51,7 @@ class WebServer:
         self._guard = Guard(options)
         self.uploads = Uploads()
         environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
-        environment[app_side.VARIABLE] = str(self.uploads.directory)
+        environment[UPLOADS] = str(self.uploads.directory)
         self.sessions = Sessions(argv, environment, count_max=options.sessions_max, problem=warn)
 
     async def run(self, listener: socket.socket, say: Say) -> None:

@@ -15,6 +15,7 @@ from textual.widgets import Button, Input, Static
 from yak.errors import YakError
 from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
 from yak.tui.rows.files import COLUMNS, file_rows
+from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class FilePicker(ModalScreen[str | None]):
         self.show(self._directory)
 
     @work(exclusive=True, group="list")
-    async def show(self, directory: str) -> None:
-        """List a directory."""
+    async def show(self, directory: str, at: str = "") -> None:
+        """List a directory, with the cursor on the file `at`."""
         error = self.query_one("#picker-error", Static)
         try:
             entries = await asyncio.to_thread(list_directory, directory)
@@ -76,9 +77,16 @@ class FilePicker(ModalScreen[str | None]):
         grid = self.query_one(Grid)
         rows = file_rows(entries, self.app.look, self.app.now_ms())
         grid.show(COLUMNS, rows, empty="Nothing in here.", is_wide=False)
+        if at:
+            grid.move_to(at)
         path = self.query_one("#picker-path", Input)
         path.value = self._directory.rstrip(os.sep) + os.sep
         path.cursor_position = len(path.value)
+
+    @on(FileUploaded)
+    def show_uploaded(self, event: FileUploaded) -> None:
+        """The browser has sent one: very likely it is the one that is looked for."""
+        self.show(str(event.path.parent), str(event.path))
 
     @on(Grid.Opened)
     def open_entry(self, event: Grid.Opened) -> None:

@@ -16,11 +16,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
-from yak.errors import UsageError
 from yak.tui.keys import keys
-from yak.tui.rows.cells import Column, Row, RowList, Rows, sorted_rows
-from yak.tui.rows.filtering import filtered
+from yak.tui.rows.cells import Column, Row, Rows
 from yak.tui.widgets.columns import cut, fit
+from yak.tui.widgets.grid_rows import GridRows
 from yak.tui.widgets.plain import plain
 
 FLASH_S = 0.4
@@ -71,18 +70,10 @@ class Grid(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None, has_cursor: bool = True) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
         self.columns: Sequence[Column] = ()
-        self.filter_text = ""
-        self.filter_error: UsageError | None = None
         self.marked: set[str] = set()
-        self.is_following = False
-        """The cursor stays on the last row as rows come."""
         self._has_cursor = has_cursor
-        self._given: Sequence[Row] | None = None
-        self._rows: Rows = RowList(())
+        self._rows = GridRows()
         self._empty = ""
-        self._cursor = 0
-        self._cursor_key: str | None = None
-        self._sort: tuple[int, bool] | None = None
         self._widths: list[int] = []
         self._is_wide = False
         self._drawn: dict[int, tuple[object, ...]] = {}
@@ -98,33 +89,26 @@ class Grid(ScrollView, can_focus=True):
         is_new_head = tuple(columns) != tuple(self.columns) or is_wide != self._is_wide
         if is_new_head:
             if len(columns) != len(self.columns):
-                self._sort = None
+                self._rows.sort = None
             self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
+        are_new_words = empty != self._empty
         self._empty = empty
-        if isinstance(rows, Sequence):
-            self._given = rows
-            self._arrange()
-        else:
-            self._given, self._rows = None, rows
+        self._rows.give(rows)
         self._keep_cursor()
-        self._lay_out(is_new_head=is_new_head)
+        # Where there are no rows, the words are all that is drawn.
+        self._lay_out(is_new_head=is_new_head or (are_new_words and not len(self._rows)))
 
     def set_filter(self, text: str) -> int:
         """Show only rows that a filter lets through; returns how many. Raises UsageError `bad-filter`, and keeps the old one."""
-        before, self.filter_text = self.filter_text, text
-        try:
-            self._arrange()
-        except UsageError:
-            self.filter_text = before
-            raise
+        self._rows.set_filter(text)
         self._keep_cursor()
         self._lay_out(is_new_head=False)
         return len(self._rows)
 
     def sort_by(self, column: int, *, is_reverse: bool = False) -> None:
         """Sort by a column; only rows that were given as a list can be."""
-        self._sort = (column, is_reverse)
-        self._arrange()
+        self._rows.sort = (column, is_reverse)
+        self._rows.arrange()
         self._keep_cursor()
         self._lay_out(is_new_head=True)
 
@@ -133,10 +117,14 @@ class Grid(ScrollView, can_focus=True):
         """Rows that are shown, after the filter."""
         return len(self._rows)
 
+    def keys_in_sight(self) -> list[str]:
+        """Keys of the rows that can be seen now."""
+        return [row.key for row in self._in_sight()]
+
     @property
     def cursor_row(self) -> Row | None:
         """The row under the cursor."""
-        return self._rows.at(self._cursor) if self._has_cursor and 0 <= self._cursor < len(self._rows) else None
+        return self._rows.cursor_row if self._has_cursor else None
 
     @property
     def cursor_key(self) -> str | None:
@@ -147,14 +135,31 @@ class Grid(ScrollView, can_focus=True):
     @property
     def cursor_index(self) -> int:
         """Its place."""
-        return self._cursor
+        return self._rows.cursor
+
+    @property
+    def filter_text(self) -> str:
+        """The filter in force."""
+        return self._rows.filter_text
+
+    @property
+    def is_following(self) -> bool:
+        """Whether the cursor stays on the last row as rows come."""
+        return self._rows.is_following
+
+    @is_following.setter
+    def is_following(self, is_following: bool) -> None:
+        self._rows.is_following = is_following
+
+    def keys_in_sight(self) -> list[str]:
+        """Of the rows that are drawn now."""
+        return [row.key for row in self._in_sight()]
 
     def move_to(self, place: int | str) -> None:
         """Put the cursor on a row, by place or by key; nothing happens when that is gone."""
-        index = self._rows.place_of(place) if isinstance(place, str) else place
-        if index is None or not self._rows:
-            return
-        self._put_cursor(min(max(index, 0), len(self._rows) - 1))
+        index = self._rows.shown.place_of(place) if isinstance(place, str) else place
+        if index is not None:
+            self._put_cursor(index)
 
     @property
     def _top(self) -> int:
@@ -163,32 +168,11 @@ class Grid(ScrollView, can_focus=True):
 
     # its insides
 
-    def _arrange(self) -> None:
-        if self._given is None:
-            return
-        rows = filtered(self._given, self.filter_text) if self.filter_text else self._given
-        if self._sort is not None and self._sort[0] < len(self.columns):
-            rows = sorted_rows(rows, self._sort[0], is_reverse=self._sort[1])
-        self._rows = RowList(rows)
-
     def _keep_cursor(self) -> None:
-        count = len(self._rows)
-        if not count:
-            self._cursor = 0
-            return
-        if self.is_following:
-            self._cursor = count - 1
-        else:
-            place = None if self._cursor_key is None else self._rows.place_of(self._cursor_key)
-            if place is not None and place != self._cursor:
-                shift = place - self._cursor
-                self._cursor = place
-                if self.scroll_offset.y:  # what is looked at stays where it is, though rows came before it
-                    self.call_after_refresh(self.scroll_relative, y=shift, animate=False)
-            self._cursor = min(self._cursor, count - 1)
-        key = self._rows.at(self._cursor).key
-        if key != self._cursor_key:
-            self._cursor_key = key
+        is_other, moved = self._rows.keep_cursor()
+        if moved and self.scroll_offset.y:  # what is looked at stays where it is, though rows came before it
+            self.call_after_refresh(self.scroll_relative, y=moved, animate=False)
+        if is_other:
             self.post_message(self.Moved(self, self.cursor_row))
 
     def _lay_out(self, *, is_new_head: bool) -> None:
@@ -218,7 +202,7 @@ class Grid(ScrollView, can_focus=True):
 
     def _in_sight(self) -> list[Row]:
         first = self.scroll_offset.y
-        return [self._rows.at(index) for index in range(first, min(first + self.size.height, len(self._rows)))]
+        return [self._rows.shown.at(index) for index in range(first, min(first + self.size.height, len(self._rows)))]
 
     def _refresh_changed(self) -> None:
         top = self.scroll_offset.y
@@ -236,8 +220,14 @@ class Grid(ScrollView, can_focus=True):
         """All that decides how a line is drawn."""
         if not 0 <= index < len(self._rows):
             return (None, index == 0)
-        row = self._rows.at(index)
-        return row, index == self._cursor and self._has_cursor, row.key in self.marked, self.has_focus, self.is_stale
+        row = self._rows.shown.at(index)
+        return (
+            row,
+            index == self._rows.cursor and self._has_cursor,
+            row.key in self.marked,
+            self.has_focus,
+            self.is_stale,
+        )
 
     def _note_flash(self, drawn: tuple[object, ...], now: tuple[object, ...]) -> None:
         before, after = drawn[0], now[0]
@@ -290,8 +280,8 @@ class Grid(ScrollView, can_focus=True):
             if not width:
                 continue
             label = column.label
-            if self._sort is not None and self._sort[0] == number:
-                label += " v" if self._sort[1] else " ^"
+            if self._rows.sort is not None and self._rows.sort[0] == number:
+                label += " v" if self._rows.sort[1] else " ^"
             parts.append(Segment(" " + cut(label, width, is_right=column.is_right) + " ", style))
         return Strip(parts)
 
@@ -325,11 +315,9 @@ class Grid(ScrollView, can_focus=True):
     # what the user does
 
     def _put_cursor(self, index: int) -> None:
-        self.is_following = False
-        if not len(self._rows):
+        if not self._rows.put_cursor(index):
             return
-        self._cursor = index
-        self._cursor_key = self._rows.at(index).key
+        index = self._rows.cursor
         top, height = self.scroll_offset.y, max(1, self.size.height - self._top)
         if index < top:
             self.scroll_to(y=index, animate=False, immediate=True)
@@ -341,7 +329,7 @@ class Grid(ScrollView, can_focus=True):
     def action_cursor(self, by: int) -> None:
         """Down or up."""
         if self._has_cursor:
-            self._put_cursor(min(max(self._cursor + by, 0), len(self._rows) - 1))
+            self._put_cursor(self._rows.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
@@ -355,7 +343,7 @@ class Grid(ScrollView, can_focus=True):
 
     def action_bottom(self) -> None:
         """The last row."""
-        self._put_cursor(max(0, len(self._rows) - 1))
+        self._put_cursor(len(self._rows) - 1)
 
     def action_across(self, by: int) -> None:
         """Columns to the left or right."""
@@ -369,22 +357,9 @@ class Grid(ScrollView, can_focus=True):
 
     def action_sort(self) -> None:
         """By the next column, then by that in reverse, then as it was."""
-        if self._given is None or not self.columns:
-            return
-        shown = [number for number in range(len(self.columns)) if self._width(number)]
-        if self._sort is None:
-            self.sort_by(shown[0])
-        elif not self._sort[1]:
-            self.sort_by(self._sort[0], is_reverse=True)
-        else:
-            later = [number for number in shown if number > self._sort[0]]
-            if later:
-                self.sort_by(later[0])
-            else:
-                self._sort = None
-                self._arrange()
-                self._keep_cursor()
-                self._lay_out(is_new_head=True)
+        if self._rows.sort_next([number for number in range(len(self.columns)) if self._width(number)]):
+            self._keep_cursor()
+            self._lay_out(is_new_head=True)
 
     def on_click(self, event: events.Click) -> None:
         """A row: the cursor; twice: open it. A heading: sort by it."""
@@ -402,9 +377,10 @@ class Grid(ScrollView, can_focus=True):
         left = 0
         for number in range(len(self.columns)):
             width = self._width(number)
-            if width and left <= x < left + width + 2 and self._given is not None:
-                is_reverse = self._sort is not None and self._sort[0] == number and not self._sort[1]
-                self.sort_by(number, is_reverse=is_reverse)
+            if width and left <= x < left + width + 2:
+                if self._rows.sort_at(number):
+                    self._keep_cursor()
+                    self._lay_out(is_new_head=True)
                 return
             left += width + 2 if width else 0
 

@@ -6,7 +6,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Checkbox, Input, Label, Select, Static, TextArea
+from textual.widgets import Checkbox, Input, Label, Select, TextArea
 
 from yak.tui.produce.form import KEY_KINDS, VALUE_KINDS, Form, Problem, Wrong, sample
 from yak.tui.produce.plan import ACKS, CODECS
@@ -41,7 +41,8 @@ class MessageForm(Vertical):
         with Horizontal(classes="row"):
             yield Label("Topic", classes="name")
             yield TopicField(id="form-topic")
-            yield Static("", id="form-topic-words", markup=False)
+            yield Label("Partition", classes="name inner")
+            yield Input(placeholder="by key", compact=True, id="form-partition")
         with Horizontal(classes="row"):
             yield Label("Key", classes="name")
             yield _choice("form-key-kind", KEY_KINDS, _KIND_WORDS)
@@ -58,7 +59,6 @@ class MessageForm(Vertical):
             )
         with Horizontal(classes="row"):
             yield Label("Send", classes="name")
-            yield Input(placeholder="partition: by key", compact=True, id="form-partition")
             yield _choice("form-acks", ACKS, {each: f"acks {each}" for each in ACKS})
             yield _choice("form-compression", CODECS, {"none": "not packed"})
             yield Checkbox("fill {{fields}}", value=True, compact=True, id="form-template")
@@ -121,19 +121,21 @@ class MessageForm(Vertical):
 
     def show_topic(self) -> None:
         """Whether the topic is there."""
-        picture, name = self.app.picture, self.query_one("#form-topic", Input).value.strip()
-        words = self.query_one("#form-topic-words", Static)
-        if not name or not picture.is_loaded:
-            words.update("")
-            return
-        found = [each for (topic, _), each in picture.partitions.items() if topic == name]
+        name = self.query_one("#form-topic", Input).value.strip()
+        words = f"Message: {self._topic_words(name)}" if name and self.app.picture.is_loaded else "Message"
+        if self.border_title != words:
+            self.border_title = words
+
+    def _topic_words(self, name: str) -> str:
+        look = self.app.look
+        found = [each for (topic, _), each in self.app.picture.partitions.items() if topic == name]
         if not found:
-            words.update(f"{self.app.look.sign('warn')} no such topic yet: S asks to create it")
-            return
-        copies = max(len(each.replicas) for each in found)
+            return f"{look.sign('warn')} no topic {name} yet, S asks to create it"
         leaderless = sum(each.leader is None for each in found)
-        state = f"{self.app.look.sign('bad')} {leaderless} without leader" if leaderless else self.app.look.sign("good")
-        words.update(f"{len(found)} partition{'s' * (len(found) != 1)}, {copies} replicas {state}")
+        if leaderless:
+            return f"{look.sign('bad')} {name} has {leaderless} of {len(found)} partitions without a leader"
+        copies = max(len(each.replicas) for each in found)
+        return f"{name}, {len(found)} partition{'s' * (len(found) != 1)} of {copies} replica{'s' * (copies != 1)}"
 
     def _words(self, form: Form) -> list[Cell]:
         look = self.app.look
@@ -143,12 +145,12 @@ class MessageForm(Vertical):
             field = "" if wrong.field == "value" else f"{wrong.field}: "
             return [Cell(f"{look.sign('bad')} {field}{place}{wrong.why}", "bad")]
         try:
-            _, value = sample(form.message())
+            value = sample(form.message()).value
         except Wrong as error:
             return [Cell(f"{look.sign('bad')} {error.problem.why}", "bad")]
         if value is None:
             return [Cell("a tombstone: it deletes its key where a topic is compacted", "dim")]
-        size = look.size(len(value.encode("utf-8", "surrogateescape")))
+        size = look.size(len(value))
         kind = {"json": "JSON, ", "base64": "bytes, "}.get(form.value_kind, "")
         about = "" if form.message().is_plain else "about "
         return [Cell(f"{look.sign('good')} {kind}{about}{size}", "good")]

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from yak.client.templates.fields import FIELDS, KEEP_FORM
 from yak.errors import YakError
@@ -21,7 +20,8 @@ from yak.tui.widgets.grid import Grid
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
 
-_COLUMNS = (Column("NAME", 12, most=30), Column("WHAT IT MAKES", 20, most=200, flex=1), Column("FROM", 8))
+_COLUMNS = (Column("NAME", 12, most=30), Column("WHAT IT MAKES", 20, most=200, flex=1), Column("FROM", 5))
+_FIELD_COLUMNS = (Column("FIELD", 10, most=40), Column("BECOMES, IN KEY, VALUE AND HEADERS", 20, most=80, flex=1))
 
 
 class TemplateDialog(ModalScreen[Saved | None]):
@@ -45,12 +45,12 @@ class TemplateDialog(ModalScreen[Saved | None]):
         with Vertical(id="dialog", classes="picking") as dialog:
             dialog.border_title = "Templates"
             dialog.border_subtitle = "enter use   a keep the form as one   X remove   esc leave"
-            yield Grid(id="templates")
-            with VerticalScroll(id="template-fields", can_focus=False):
-                yield Static(_fields_text(), markup=False)
+            yield Grid(id="template-list")
+            yield Grid(id="template-fields", has_cursor=False)
 
     def on_mount(self) -> None:
         """What there is."""
+        self.query_one("#template-fields", Grid).show(_FIELD_COLUMNS, _field_rows())
         self.show()
 
     @work(exclusive=True, group="list")
@@ -66,9 +66,9 @@ class TemplateDialog(ModalScreen[Saved | None]):
         except YakError as error:
             self.app.show_error(error)
         self._saved = found
-        self.query_one(Grid).show(_COLUMNS, [_row(each) for each in found.values()])
+        self.query_one("#template-list", Grid).show(_COLUMNS, [_row(each) for each in found.values()])
 
-    @on(Grid.Opened)
+    @on(Grid.Opened, "#template-list")
     def use(self, event: Grid.Opened) -> None:
         """This one."""
         self.dismiss(self._saved[event.row.key])
@@ -100,7 +100,7 @@ class TemplateDialog(ModalScreen[Saved | None]):
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
         """Remove one's own."""
-        row = self.query_one(Grid).cursor_row
+        row = self.query_one("#template-list", Grid).cursor_row
         saved = self._saved.get(row.key) if row is not None else None
         if saved is None:
             return
@@ -126,7 +126,6 @@ def _row(saved: Saved) -> Row:
     return Row(saved.name, (Cell(saved.name, "strong"), Cell(about), whose))
 
 
-def _fields_text() -> str:
+def _field_rows() -> list[Row]:
     rows = [(kind.form, kind.becomes) for kind in FIELDS.values()] + [KEEP_FORM]
-    wide = max(len(form) for form, _ in rows)
-    return "Fields, in key, value and headers:\n" + "\n".join(f"  {form:<{wide}}  {words}" for form, words in rows)
+    return [Row(form, (Cell(form, "accent"), Cell(words))) for form, words in rows]

@@ -43,7 +43,9 @@ def test_a_csv_is_uploaded_by_the_button_and_by_a_drop(web, visit):
     with visited.page.expect_file_chooser() as chooser:
         visited.page.click("#attach")
     chooser.value.set_files(files=[{"name": "orders.csv", "mimeType": "text/csv", "buffer": b"id,total\n1,2\n"}])
-    visited.page.locator("#said").filter(has_text="orders.csv is uploaded (13 B): choose it in Produce").wait_for()
+    visited.page.locator("#said").filter(
+        has_text="orders.csv is uploaded (13 B): choose it in the Producer (key f)"
+    ).wait_for()
     visited.see("came orders.csv")
     dropped = visited.page.evaluate_handle(
         "() => { const t = new DataTransfer(); t.items.add(new File(['a,b\\n'], 'dropped.csv')); return t; }"

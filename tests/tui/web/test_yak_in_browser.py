@@ -71,6 +71,24 @@ def test_a_visitor_clicks_through_the_screens(ui, visit):
     assert visited.complaints == []
 
 
+def test_a_csv_that_is_uploaded_is_chosen_in_the_producer(ui, visit):
+    visited = visit(ui.address, width=1280)
+    visited.see("1/1 up")
+    rows = {"name": "orders.csv", "mimeType": "text/csv", "buffer": b"user,total\nu-1,12\nu-2,34\n"}
+    visited.page.set_input_files("#file", files=[rows])
+    visited.see("orders.csv is uploaded")
+    visited.click("4 Producer")
+    visited.click("CSV file")
+    visited.page.keyboard.press("f")
+    visited.see("Choose a CSV file")
+    visited.page.set_input_files("#file", files=[{**rows, "name": "second.csv"}])
+    visited.see("second.csv")
+    visited.page.keyboard.press("Enter")  # the cursor stands on what came last
+    visited.see("u-2")
+    assert "second.csv" in visited.page.locator("#terminal").inner_text()
+    assert "orders.csv" not in visited.page.locator("#terminal").inner_text()
+
+
 def test_ctrl_c_ends_it_with_its_tabs_and_without_a_word_too_many(ui, visit):
     visited = visit(ui.address, width=1280)
     visited.see("1/1 up")

@@ -15,7 +15,8 @@ from textual.events import AppBlur, AppFocus, Paste, Resize
 from textual.widgets import Button, Label
 
 from yak.errors import UsageError
-from yak.tui.uploads import FileUploaded, uploaded_files
+from yak.tui.produce.files import UPLOADS, list_directory
+from yak.tui.uploads import FileUploaded
 
 PLACES = {"meadow": "green grass grows", "river": "cold water runs", "stable": "warm hay lies"}
 
@@ -59,7 +60,7 @@ class TinyApp(App[None]):
         self.say("exported")
 
     def action_uploads(self) -> None:
-        self.say("files: " + " ".join(f"{path.name}={path.stat().st_size}" for path in uploaded_files()))
+        self.say("files: " + " ".join(f"{file.name}={file.size_bytes}" for file in list_directory(os.environ[UPLOADS])))
 
     def action_fail(self) -> None:
         self.exit(return_code=3)

@@ -108,3 +108,14 @@ def test_a_demo_that_does_not_start_says_why_and_is_closed(monkeypatch):
     with pytest.raises(Exception, match="taken"), launch.demo_cluster(keep=False, say=print):
         pass
     assert len(closed) == 1
+
+
+@pytest.mark.parametrize(("words", "token"), [((), "of-the-variable"), (("--token", "of-the-line"), "of-the-line")])
+def test_a_token_comes_from_the_line_or_from_a_variable_that_no_list_of_processes_shows(yak, monkeypatch, words, token):
+    found = []
+    monkeypatch.setenv("YAK_UI_TOKEN", "of-the-variable")
+    monkeypatch.setattr(launch, "run", lambda options, tab, **_how: found.append((options, tab)))
+    assert yak("ui", "--web", "--readonly", *words, "activity").code == 0
+    ((options, tab),) = found
+    assert options == WebOptions(token=token, readonly=True)
+    assert tab == ["--readonly", "--fps=4.0", "--", "activity"]

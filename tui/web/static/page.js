@@ -131,7 +131,7 @@
     for (const file of files) {
       try {
         const kept = await upload(file);
-        say(`${kept.name} is uploaded (${size(kept.bytes)}): choose it in Produce, CSV`);
+        say(`${kept.name} is uploaded (${size(kept.bytes)}): choose it in the Producer (key f)`);
       } catch (error) {
         say(`${file.name} is not uploaded: ${error.message}`);
       }

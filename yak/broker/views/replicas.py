@@ -127,6 +127,7 @@ def _followers(broker: Broker, partition: Partition) -> list[Row]:
             "in_sync": state.node_id in partition.isr,
             "log_end_offset": _known(state.log_end_offset),
             "lag": None if state.log_end_offset < 0 else max(0, end - state.log_end_offset),
+            "last_fetched_ms_ago": max(0, broker.now_ms - state.last_fetch_ms),
             "last_caught_up_ms_ago": max(0, broker.now_ms - state.last_caught_up_ms),
         }
         for state in partition.replica_states.values()

@@ -144,23 +144,21 @@ FIELDS: Final[dict[str, FieldKind]] = {
         FieldKind(
             "i",
             "{{i}}  {{i:05}}  {{i 1000 10}}",
-            "the message's number from 0; padded; from 1000 in tens",
+            "the number from 0; padded; from 1000 by 10",
             _counter,
             has_format=True,
         ),
-        FieldKind(
-            "int", "{{int 1 100}}", "a whole number, both ends included; {{int 1 100:03}} pads", _int, has_format=True
-        ),
+        FieldKind("int", "{{int 1 100}}", "a whole number, both ends included", _int, has_format=True),
         FieldKind(
             "float",
             "{{float 0 1}}  {{float 0 9:.2}}",
-            "a number with 3 decimals, or as many as said",
+            "with 3 decimals, or as many as said",
             _float,
             has_format=True,
         ),
         FieldKind("choice", '{{choice a b "c d"}}', "one of these", _choice),
         FieldKind("uuid", "{{uuid}}", "a random UUID (version 4)", _uuid),
-        FieldKind("now", "{{now}}  {{now ms}}  {{now s}}", "the time in UTC: ISO 8601, or an epoch", _now),
+        FieldKind("now", "{{now}}  {{now ms}}  {{now s}}", "the time: ISO 8601 in UTC, or an epoch", _now),
         FieldKind("name", "{{name}}", "a first name", _name),
         FieldKind("text", "{{text 20}}", "words, this many characters in all", _text),
         FieldKind("hex", "{{hex 16}}", "this many hexadecimal digits", _hex),
@@ -171,7 +169,7 @@ FIELDS: Final[dict[str, FieldKind]] = {
 }
 """All of them, in the order in which the help lists them."""
 
-KEEP_FORM: Final = ("{{user=int 1 100}} … {{user}}", "kept under a name, and the same again in key, value and headers")
+KEEP_FORM: Final = ("{{user=int 1 100}} … {{user}}", "kept under a name, used again later")
 
 
 def _iso(time_ms: int) -> str:

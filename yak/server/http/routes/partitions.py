@@ -57,6 +57,7 @@ _DETAIL: Final = record(
                     "in_sync": BOOLEAN,
                     "log_end_offset": OFFSET_OR_NULL,
                     "lag": OFFSET_OR_NULL,
+                    "last_fetched_ms_ago": OFFSET,
                     "last_caught_up_ms_ago": OFFSET,
                 }
             )

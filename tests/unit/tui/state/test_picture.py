@@ -1,0 +1,150 @@
+import copy
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from yak.tui.state.picture import Picture
+
+EVENTS = json.loads((Path(__file__).parents[3] / "tui" / "recorded" / "cluster.json").read_text())["events"]
+SNAPSHOT = {
+    "kind": "snapshot", "time_ms": 1_000, "node_id": 1,
+    "cluster": {"cluster_id": "c", "controller_id": 1, "controller_epoch": 3, "redis": {"state": "connected", "lost_ms": None},
+                "brokers": [{"node_id": node, "role": "leader", "state": "ACTIVE", "broker_epoch": node, "rack": None, "host": "h",
+                             "port": 9090 + node, "http_address": None} for node in (1, 2, 3)]},
+    "partitions": [{"topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 4, "partition_epoch": 7, "replicas": [1, 2, 3],
+                    "isr": [1, 2, 3], "high_watermark": 10, "log_end_offsets": {"1": 12, "2": 11, "3": 10}}],
+}  # fmt: skip
+
+
+def picture(*events):
+    made = Picture()
+    for event in (SNAPSHOT, *events):
+        made.take(event)
+    return made
+
+
+def leader_changed(epoch, partition_epoch, to, time_ms=2_000, **more):
+    return {"kind": "leader-changed", "time_ms": time_ms, "node_id": 2, "message": "m", "topic": "orders", "partition": 0, "from": 1,
+            "to": to, "leader": to, "leader_epoch": epoch, "partition_epoch": partition_epoch, **more}  # fmt: skip
+
+
+def test_a_snapshot_says_what_there_is():
+    made = picture()
+    assert sorted(made.brokers) == [1, 2, 3]
+    partition = made.partitions["orders", 0]
+    assert (partition.leader, partition.log_end_offset, partition.high_watermark) == (1, 12, 10)
+    assert not partition.is_under_replicated
+
+
+def test_a_newer_epoch_wins_whatever_comes_last():
+    made = picture(leader_changed(6, 9, 3), leader_changed(5, 8, 2))
+    assert (made.partitions["orders", 0].leader, made.partitions["orders", 0].leader_epoch) == (3, 6)
+    made.take(SNAPSHOT)  # of a broker that is behind
+    assert made.partitions["orders", 0].leader == 3
+
+
+def test_progress_of_a_leader_that_was_is_nothing():
+    old = {"kind": "progress", "time_ms": 3_000, "node_id": 1,
+           "partitions": [{"topic": "orders", "partition": 0, "leader_epoch": 4, "high_watermark": 99, "log_end_offsets": {"1": 99}}]}  # fmt: skip
+    made = picture(leader_changed(5, 8, 2), old)
+    assert made.partitions["orders", 0].high_watermark == 10
+
+
+def test_what_three_brokers_tell_is_one_line():
+    made = picture(*(leader_changed(5, 8, 2, node_id=node) for node in (1, 2, 3)))
+    assert [line.kind for line in made.activity.lines] == ["leader-changed"]
+
+
+def test_the_same_thing_later_is_another_line():
+    made = picture(leader_changed(5, 8, 2), leader_changed(5, 8, 2, time_ms=60_000))
+    assert made.activity.count == 2
+
+
+def test_an_isr_that_shrank_says_since_when():
+    shrunk = {
+        **leader_changed(4, 8, 1),
+        "kind": "isr-shrunk",
+        "from": [1, 2, 3],
+        "to": [1, 2],
+        "left": [3],
+        "joined": [],
+    }
+    made = picture(shrunk)
+    partition = made.partitions["orders", 0]
+    assert (partition.isr, partition.since_ms) == ((1, 2), 2_000)
+    made.take({**shrunk, "kind": "isr-expanded", "to": [1, 2, 3], "partition_epoch": 9, "time_ms": 5_000})
+    assert partition.since_ms is None
+    assert len(made.isr_changes_ms) == 2
+
+
+def test_a_dead_broker_is_fenced_until_it_registers_again():
+    dead = {
+        "kind": "broker-dead",
+        "time_ms": 2_000,
+        "node_id": 1,
+        "message": "m",
+        "broker": 3,
+        "broker_epoch": 3,
+        "detected_ms": 20,
+    }
+    made = picture(dead)
+    assert not made.brokers[3].is_up
+    again = {"time_ms": 3_000, "node_id": 1, "message": "m", "broker": 3, "broker_epoch": 9, "role": "follower", "rack": None, "host": "h",
+             "port": 1}  # fmt: skip
+    made.take({**again, "kind": "broker-registered", "state": "FENCED"})
+    made.take({**again, "kind": "broker-unfenced", "state": "ACTIVE"})
+    assert (made.brokers[3].is_up, made.brokers[3].role) == (True, "follower")
+    made.take({**dead, "time_ms": 4_000})  # told late, of the boot before
+    assert made.brokers[3].is_up
+
+
+def test_a_deleted_topic_is_gone_and_a_lost_cluster_keeps_the_picture():
+    made = picture({"kind": "lost", "time_ms": 5_000, "why": "refused", "retry_ms": 500})
+    assert (made.lost_since_ms, made.retry_at_ms, len(made.partitions)) == (5_000, 5_500, 1)
+    made.take(
+        {"kind": "topic-deleted", "time_ms": 6_000, "node_id": 1, "message": "m", "topic": "orders", "topic_id": "x"}
+    )
+    assert (made.lost_since_ms, made.partitions) == (None, {})
+
+
+def test_a_failover_is_seen_with_its_times():
+    made = Picture()
+    for event in EVENTS:
+        made.take(event)
+    last = made.elections.last
+    assert last.node_id == 3
+    assert last.detected_ms <= last.fenced_ms <= last.elected_ms
+    assert last.elected_ms - last.began_ms < 1_000
+    assert "orders-2" in last.moved
+    assert last.moved["orders-2"][0] == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_in_which_brokers_tell_does_not_matter(seed):
+    straight, mixed = Picture(), Picture()
+    for event in EVENTS:
+        straight.take(copy.deepcopy(event))
+    by_broker: dict[int, list] = {}
+    for event in EVENTS:
+        by_broker.setdefault(event.get("node_id", 0), []).append(event)
+    dice = random.Random(seed)
+    snapshots = [each for each in EVENTS if each["kind"] == "snapshot"]
+    mixed.take(snapshots[0])
+    queues = list(by_broker.values())
+    while queues:
+        queue = dice.choice(queues)
+        for event in queue[:7]:
+            if event["kind"] != "snapshot":
+                mixed.take(event)
+        del queue[:7]
+        queues = [each for each in queues if each]
+    for key, partition in straight.partitions.items():
+        other = mixed.partitions[key]
+        assert (other.leader, other.leader_epoch, other.partition_epoch, other.isr) == (
+            partition.leader, partition.leader_epoch, partition.partition_epoch, partition.isr,
+        )  # fmt: skip
+    assert {node: each.state for node, each in straight.brokers.items()} == {
+        node: each.state for node, each in mixed.brokers.items()
+    }

@@ -1,0 +1,78 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from yak.tui.look import GROUP, Look, ago, short, span
+
+LOOK = Look()
+LETTERS = Look(is_ascii=True)
+
+
+def test_numbers_are_grouped_and_none_is_a_dash():
+    assert LOOK.number(1234567) == f"1{GROUP}234{GROUP}567"
+    assert LETTERS.number(1234567) == "1 234 567"
+    assert LOOK.number(None) == "–"
+    assert LOOK.number(0) == "0"
+
+
+def test_sizes_have_their_unit():
+    assert LOOK.size(0) == "0 B"
+    assert LOOK.size(999) == "999 B"
+    assert LOOK.size(1024) == "1.0 KiB"
+    assert LOOK.size(412 * 1024 * 1024) == "412 MiB"
+    assert LOOK.size(1.5 * 1024**4) == "1.5 TiB"
+    assert LOOK.size_rate(2048) == "2.0 KiB/s"
+
+
+@given(st.floats(min_value=0, max_value=1e17))
+def test_a_size_is_never_longer_than_eight_letters(value):
+    assert len(LOOK.size(value)) <= 8
+
+
+@given(st.floats(min_value=0, max_value=1e12))
+def test_a_short_number_is_never_longer_than_six_letters(value):
+    assert len(short(value)) <= 7
+    if 1 <= value < 1e11:
+        number = short(value)
+        factor = {"k": 1e3, "M": 1e6, "G": 1e9}.get(number[-1], 1)
+        assert abs(float(number.rstrip("kMG")) * factor - value) <= value * 0.06 + 0.5
+
+
+def test_times_are_in_the_zone_that_was_chosen():
+    moment = 1_795_213_457_745
+    assert LOOK.time(moment, moment) == "22:24:17Z"
+    assert LOOK.time(moment, moment, millis=True) == "22:24:17.745Z"
+    assert LOOK.day_and_time(moment, moment) == "2026-11-20 22:24:17.745Z"
+    assert Look("relative").time(moment, moment + 4_200) == "4 s ago"
+    assert LOOK.time(None, moment) == "–"
+
+
+def test_spans_and_distances_are_words():
+    assert [span(each) for each in (0, 143, 4_800, 59_999, 180_000, 7_500_000, 3 * 86_400_000)] == [
+        "0 ms", "143 ms", "4.8 s", "1 min", "3 min", "2 h 5 min", "3 d",
+    ]  # fmt: skip
+    assert [ago(each) for each in (10, 4_000, -3_000)] == ["now", "4 s ago", "in 3 s"]
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e9), max_size=100), st.integers(1, 60))
+def test_a_spark_has_a_block_for_each_value_or_for_some_of_them(values, width):
+    assert cell_len(LOOK.spark(values, width)) == min(len(values), width)
+
+
+def test_a_spark_of_more_values_shows_all_of_them():
+    assert LOOK.spark([8, 8, 0, 0], 2) == "█▁"
+    assert LETTERS.spark([1, 9, 3], 10) == "3 max 9"
+
+
+@given(st.floats(0, 1), st.integers(2, 50))
+def test_a_bar_is_full_or_empty_only_when_all_or_nothing_is(share, width):
+    bar = LOOK.bar(share, width)
+    assert len(bar) == width
+    assert (bar == "█" * width) == (share == 1)
+    assert (bar == "░" * width) == (share == 0)
+
+
+def test_every_sign_has_letters():
+    from yak.tui.look import _SIGNS
+
+    assert all(sign.strip() and letters.isascii() for sign, letters in _SIGNS.values())

@@ -1,0 +1,81 @@
+"""Contexts as rows: clusters by name, and which of them answer. Pure."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from yak.client.addresses import parse_addresses
+from yak.client.contexts import LAST
+from yak.errors import UsageError
+from yak.tui.look import Look
+from yak.tui.rows.cells import Cell, Column, Row
+
+COLUMNS: Final = (
+    Column("", 1),
+    Column("CONTEXT", 10, most=40),
+    Column("MARKS", 6, most=24),
+    Column("ADDRESSES", 16, most=60),
+    Column("ANSWERS", 14, most=200, flex=1),
+)
+NO_ACCENT: Final = "none"
+
+
+def context_rows(
+    contexts: Mapping[str, Mapping[str, Any]], used: str, answers: Mapping[str, str | None], look: Look
+) -> list[Row]:
+    """`answers` by name: empty where a broker answers, else why none does; None while it is being asked."""
+    return [_row(name, contexts[name], name == used, answers.get(name), look) for name in sorted(contexts)]
+
+
+def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, look: Look) -> Row:
+    if why is None:
+        answer = Cell("asking ...", "dim")
+    elif why:
+        answer = Cell(f"{look.sign('down')} no: {why}", "bad")
+    else:
+        answer = Cell(f"{look.sign('up')} answers", "good")
+    marks = [] if not is_production(values) else ["PROD"]
+    marks += [str(values["accent"])] if values.get("accent") else []
+    return Row(
+        name,
+        (
+            Cell(look.sign("here") if is_used else "", "accent"),
+            Cell(name, "strong"),
+            Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
+            Cell(str(values.get("bootstrap_servers", ""))),
+            answer,
+        ),
+    )
+
+
+def is_production(values: Mapping[str, Any]) -> bool:
+    """Whether a context says so; `yak context add --set production=true` writes a text."""
+    said = values.get("production", False)
+    return said.strip().lower() in ("1", "true", "yes", "on") if isinstance(said, str) else bool(said)
+
+
+def values_of(form: Mapping[str, str]) -> dict[str, Any]:
+    """What the file is to hold. Raises UsageError."""
+    if form["name"] == LAST or form["name"] != form["name"].strip():
+        raise UsageError("usage", f'"{form["name"]}" cannot be the name of a context')
+    try:
+        values: dict[str, Any] = {"bootstrap_servers": parse_addresses(form["servers"])}
+    except ValueError as error:
+        raise UsageError("usage", "the brokers are host:port, with commas between them", why=str(error)) from None
+    if form["production"] == "true":
+        values["production"] = True
+    if form["accent"] != NO_ACCENT:
+        values["accent"] = form["accent"]
+    if form["token"]:
+        values["http_token"] = form["token"]
+    return values
+
+
+def add_command(form: Mapping[str, str]) -> str:
+    """`yak context add`, without the token: a secret is not shown. Raises UsageError."""
+    words = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
+    for name, value in values_of(form).items():
+        if name != "bootstrap_servers":
+            shown = "TOKEN" if name == "http_token" else str(value).lower()
+            words += ["--set", f"{name}={shown}"]
+    return shlex.join(words)

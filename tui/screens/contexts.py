@@ -1,0 +1,168 @@
+"""Clusters by name: which answer, and using another one."""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from textual import on, work
+from textual.app import ComposeResult
+
+from yak.client.contexts import ACCENTS, add_context, read_contexts, remove_context
+from yak.client.reach import BUDGET_S, require_kafka
+from yak.errors import UsageError, YakError
+from yak.tui.keys import keys
+from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
+from yak.tui.screens.asking import AskingScreen
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.panel import Panel
+
+_NONE: Final = "No contexts. A context is a name for a cluster: its brokers, and how it is marked. Press a to add one."
+_FIELDS: Final = (
+    Field("name", "Name", "", "staging", is_needed=True),
+    Field("servers", "Brokers", "", "kafka.example:9092, other.example:9092", is_needed=True),
+    Field("accent", "Accent", NO_ACCENT, choices=(NO_ACCENT, *ACCENTS)),
+    Field("token", "HTTP token", "", "only where the brokers ask for one"),
+    Field("production", "production: a red header, and the word PROD", is_check=True),
+)
+_HINT: Final = "enter use   a add   X forget"
+
+
+class ContextsScreen(AskingScreen):
+    """Contexts of the config file. Each is tried for 3 s at most, in a thread."""
+
+    TITLE_WORDS = "contexts"
+    CLI_TWIN = "yak context list, yak context use NAME"
+    EVERY_S = 10.0
+    BINDINGS = keys("contexts.add", "contexts.forget", "contexts.again", "contexts.copy")
+    EXPLAINED = (
+        ("Context", "A name for a cluster: where its brokers are, and what else is set for it. They are in the config file, which yak context changes too."),
+        ("Answers", "Whether a broker at one of the addresses answers a request of Kafka's (ApiVersions) within 3 s."),
+        ("PROD", "production = true: the header is red, and dialogs that change something say PROD."),
+        ("In use", "The one that yak ui shows now. It does not change which one the commands use: yak context use does."),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers: dict[str, str | None] = {}
+
+    def body(self) -> ComposeResult:
+        """One table."""
+        yield Panel("Contexts", Grid(id="contexts"), id="contexts-panel", subtitle=_HINT)
+
+    def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
+        """What is known."""
+        contexts = self.app.settings.contexts
+        rows = context_rows(contexts, self.app.context_name, self._answers, self.look)
+        self.query_one("#contexts", Grid).show(COLUMNS, rows, empty=_NONE, is_wide=self.look.is_wide)
+        where = self.app.settings.config_file
+        self.query_one(Panel).entitle(
+            f"Contexts: {len(contexts)}" + (f" in {_short(where)}" if where else ""), self.trouble_words() or _HINT
+        )
+
+    async def ask(self) -> None:
+        """Whether each answers, all at the same time."""
+        contexts = {name: str(values["bootstrap_servers"]) for name, values in self.app.settings.contexts.items()}
+        self._answers = {name: why for name, why in self._answers.items() if name in contexts}
+
+        async def tell(name: str, servers: str) -> None:
+            self._answers[name] = await asyncio.to_thread(why_silent, servers)
+            self.paint(0)
+
+        await asyncio.gather(*(tell(name, servers) for name, servers in contexts.items()))
+
+    def opened(self, what: object) -> None:
+        """A name after `:ctx`: use it."""
+        self._use(str(what))
+
+    @on(Grid.Opened, "#contexts")
+    def use_chosen(self, event: Grid.Opened) -> None:
+        """Enter."""
+        self._use(event.row.key)
+
+    def _use(self, name: str) -> None:
+        try:
+            self.app.use_context(name)
+        except YakError as error:
+            self.app.show_error(error)
+        else:
+            self.cli(f"yak ui --context {shlex.quote(name)}")
+
+    def action_again(self) -> None:
+        """Try all of them now."""
+        self._answers.clear()
+        self.paint(0)
+        self.ask_again()
+
+    def action_copy(self) -> None:
+        """Its addresses."""
+        name = self.query_one("#contexts", Grid).cursor_key
+        if name in self.app.settings.contexts:
+            self.app.copy(str(self.app.settings.contexts[name]["bootstrap_servers"]), f"the addresses of {name}")
+
+    @work(exclusive=True, group="change")
+    async def action_add(self) -> None:
+        """The form; it is written to the config file, as `yak context add` does."""
+        form = await self.app.push_screen_wait(
+            FormDialog("Add a context", _FIELDS, command=add_command, words="A name for a cluster.", yes="Add")
+        )
+        if form is None:
+            return
+        name = form["name"]
+        if name in self.app.settings.contexts and not await self.app.push_screen_wait(
+            ConfirmDialog(f"Replace {name}?", f"There is a context {name}: what it says is replaced.", yes="Replace")
+        ):
+            return
+        await self._write(
+            add_context, name, values_of(form), command=add_command(form), said=f"context {name} is there"
+        )
+
+    @work(exclusive=True, group="change")
+    async def action_forget(self) -> None:
+        """Out of the config file; the cluster is not touched."""
+        name = self.query_one("#contexts", Grid).cursor_key
+        if name is None:
+            return
+        command = f"yak context remove {shlex.quote(name)} --yes"
+        words = "Its name and addresses are forgotten. The cluster is not touched."
+        if await self.app.push_screen_wait(ConfirmDialog(f"Forget context {name}?", words, command=command)):
+            await self._write(remove_context, name, command=command, said=f"context {name} is forgotten")
+
+    async def _write(self, change: Any, *arguments: Any, command: str, said: str) -> None:
+        path = self.app.settings.config_file
+        try:
+            if not path:
+                raise UsageError(
+                    "config-file", "it is not known where contexts are kept", try_=("yak ui --config FILE",)
+                )
+            found = await asyncio.to_thread(_changed, path, change, arguments)
+        except (YakError, OSError) as error:
+            told = error if isinstance(error, YakError) else UsageError("config-file", str(error))
+            self.app.show_error(told)
+            return
+        self.app.take_contexts(found)
+        self.cli(command)
+        self.app.notice(said)
+        self.paint(0)
+        self.ask_again()
+
+
+def why_silent(servers: str) -> str:
+    """Empty where a broker answers, else why none does. Blocks for at most 3 s."""
+    try:
+        require_kafka(servers, budget_s=BUDGET_S)
+    except (YakError, ValueError) as error:
+        return error.why if isinstance(error, YakError) and error.why else str(error)
+    return ""
+
+
+def _changed(path: str, change: Any, arguments: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:
+    change(path, *arguments)
+    return read_contexts(path)
+
+
+def _short(path: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + path.removeprefix(home) if path.startswith(home + os.sep) else path

@@ -1,0 +1,94 @@
+"""The first time: no cluster is named, and none answers at the usual place. What now?"""
+
+from typing import Final, Literal
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import Screen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from yak.tui.themes import THEMES, textual_name
+
+Choice = Literal["up", "demo", "add", "quit"]
+CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
+    ("demo", "d", "Run the demo", "three brokers, producers, consumers; they end with the screen  (yak ui --demo)"),
+    ("up", "u", "Start a local cluster", "three brokers in ./yak-data, which stay when the screen ends  (yak up -d)"),
+    ("add", "a", "Add a context", "the address of a cluster that runs elsewhere  (yak context add)"),
+    ("quit", "q", "Quit", "nothing was changed"),
+)
+
+
+class FirstRunScreen(Screen[Choice]):
+    """A list of four; gives the one that was chosen. Escape is quit."""
+
+    BINDINGS = [
+        *(Binding(key, f"choose('{choice}')", label) for choice, key, label, _ in CHOICES),
+        Binding("escape,Q", "choose('quit')", "quit", show=False),
+        Binding("j", "cursor(1)", "down", show=False),
+        Binding("k", "cursor(-1)", "up", show=False),
+    ]
+    AUTO_FOCUS = "OptionList"
+
+    def __init__(self, servers: str = "127.0.0.1:9092", why: str = "") -> None:
+        super().__init__()
+        self._servers, self._why = servers, why
+
+    def compose(self) -> ComposeResult:
+        """What is the matter, and the four."""
+        why = f" ({self._why})" if self._why else ""
+        with Vertical(id="first-run") as box:
+            box.border_title = "yak"
+            yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
+            yield Static("What shall it be?", classes="first-run-ask")
+            yield OptionList(
+                *(Option(f"{key}  {label}\n   {words}", id=choice) for choice, key, label, words in CHOICES),
+                markup=False,
+            )
+            yield Static("j/k move   enter choose   or the letter", classes="first-run-hint")
+
+    @on(OptionList.OptionSelected)
+    def take(self, event: OptionList.OptionSelected) -> None:
+        """Enter, or a click."""
+        self.action_choose(event.option.id or "quit")
+
+    def action_choose(self, choice: str) -> None:
+        """A letter."""
+        self.dismiss(next((each for each, *_ in CHOICES if each == choice), "quit"))
+
+    def action_cursor(self, by: int) -> None:
+        """As everywhere."""
+        options = self.query_one(OptionList)
+        if by > 0:
+            options.action_cursor_down()
+        else:
+            options.action_cursor_up()
+
+
+class FirstRunApp(App[Choice]):
+    """The screen by itself: `FirstRunApp().run()` gives what was chosen, None if the terminal went away."""
+
+    CSS_PATH = "../yak.tcss"
+    TITLE = "yak"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, servers: str = "127.0.0.1:9092", why: str = "", *, theme: str = "yak-dark") -> None:
+        super().__init__()
+        self._first = FirstRunScreen(servers, why)
+        self._theme_name = theme
+        for each in THEMES:
+            self.register_theme(each)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """What themes of others do not name."""
+        return {"dim": "#808080"}
+
+    def on_mount(self) -> None:
+        """Ask."""
+        self.theme = textual_name(self._theme_name)
+        self.push_screen(self._first, self._chosen)
+
+    def _chosen(self, choice: Choice | None) -> None:
+        self.exit(choice or "quit")

@@ -1,0 +1,375 @@
+"""The metadata log, and the cluster as it was after the record under the cursor."""
+
+import asyncio
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rich.json import JSON
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.timer import Timer
+from textual.widgets import Static
+
+from yak.client.times import parse_time_ms
+from yak.errors import UsageError, YakError
+from yak.tui.keys import keys
+from yak.tui.rows import image as image_rows
+from yak.tui.rows.cells import Row
+from yak.tui.rows.image import Things, diff_rows, things, touched_by
+from yak.tui.rows.metadata import COLUMNS, LogRows, known_rows, moment
+from yak.tui.screens.asking import AskingScreen
+from yak.tui.state.metadata_log import PAGE_RECORDS, MetadataLog
+from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.panel import Panel
+from yak.tui.widgets.prompt import Prompt
+from yak.tui.widgets.timeline import Timeline
+
+_DEBOUNCE_S: Final = 0.12
+"""How long the cursor must rest before the cluster as it was is asked for."""
+_IMAGES_KEPT: Final = 48
+_FILTERED_MAX: Final = 10_000
+"""Records that are read for a filter to look through, from the newest on."""
+_PAGES_A_ROUND: Final = 6
+_JSON_MAX: Final = 20_000
+_OFFSET: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_ENDED: Final = ("gone", "not-yet")
+_HINT: Final = "enter JSON   [ ] step   T time   = mark"
+
+
+class MetadataScreen(AskingScreen):
+    """Above what happened, below what it came to."""
+
+    TITLE_WORDS = "metadata log"
+    CLI_TWIN = "yak log, yak log --at TIME"
+    EVERY_S = 1.0
+    BINDINGS = keys("metadata.older", "metadata.newer", "metadata.time", "metadata.mark", "metadata.copy")
+    EXPLAINED = (
+        ("Metadata log", "Every decision about brokers, topics and leaders is one record in it, in one order for all. Folded, they are the cluster's state."),
+        ("Epoch", "Of a leader: counts its partition's leaders. Of a broker: the record that registered it. Of the controller: how often the office changed hands."),
+        ("ISR", "The replicas that count for acks=all, and of which the next leader is taken."),
+        ("FENCED", "The cluster does not count on this broker: it is dead, or not let in yet."),
+        ("Producer ids", "Blocks of numbers that a broker may give to idempotent producers; no number is given twice."),
+        ("The mark", "What the record under the cursor changed. After = what changed between the marked record and the cursor is shown instead."),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_ = MetadataLog()
+        self.mark: int | None = None
+        self._things: OrderedDict[int, Things] = OrderedDict()
+        self._image_of: tuple[int, int | None] | None = None
+        self._image_words = ""
+        self._resting: Timer | None = None
+        self._drawn: tuple[object, ...] = ()
+        self._told_json: int | None = None
+        self._wished: int | None = None
+
+    def body(self) -> ComposeResult:
+        """The bar, the log, the cluster, the record."""
+        yield Timeline(id="timeline")
+        yield Panel("Metadata log", Grid(id="log"), id="metadata-log", subtitle=_HINT)
+        with Horizontal(id="metadata-lower"):
+            yield Panel("The cluster then", Grid(id="image"), id="metadata-image")
+            with Panel("Record", id="metadata-record"), VerticalScroll(can_focus=False):
+                yield Static(id="record-json", markup=False)
+
+    def on_mount(self) -> None:
+        """The log goes on by itself while the cursor is at its end."""
+        self.query_one("#log", Grid).is_following = True
+
+    def forget(self) -> None:
+        """Another cluster."""
+        self.log_ = MetadataLog()
+        self.mark, self._image_of, self._told_json = None, None, None
+        self._things.clear()
+        self.query_one("#log", Grid).is_following = True
+
+    # asking for records
+
+    async def ask(self) -> None:
+        """New records; then those in sight that were not read yet."""
+        log = self.log_
+        first = log.end if log.is_loaded else 1
+        page = await self._page(first)
+        if log is not self.log_:
+            return
+        if not log.take(page, self._offset()) or not page["records"]:
+            self._things.clear()
+        if log.end - first > PAGE_RECORDS * 2 or (first == 1 and page["next"] is not None):
+            log.take(await self._page(max(log.begin, log.end - PAGE_RECORDS + 1)), self._offset())
+        elif page["next"] is not None:
+            log.take(await self._page(page["next"]), self._offset())
+        self._show_log(self.app.now_ms())
+        await self._load_missing()
+
+    async def _page(self, first: int) -> Mapping[str, Any]:
+        params = {"from": first, "limit": PAGE_RECORDS}
+        page: Mapping[str, Any] = await self.app.source.ask("GET", "/metadata/log", params=params)
+        return page
+
+    async def _load_missing(self) -> None:
+        log, grid = self.log_, self.query_one("#log", Grid)
+        wanted = [int(key) for key in grid.keys_in_sight()]
+        if grid.filter_text:
+            wanted = [max(log.begin, log.end - _FILTERED_MAX + 1), log.end]
+        if not wanted:
+            return
+        for start in list(reversed(log.missing(min(wanted), max(wanted))))[:_PAGES_A_ROUND]:
+            page = await self._page(start)
+            if log is not self.log_:
+                return
+            log.take(page, self._offset())
+            if not page["records"]:
+                break
+        self._show_log(self.app.now_ms())
+
+    def _offset(self) -> int | None:
+        key = self.query_one("#log", Grid).cursor_key
+        return None if key is None else int(key)
+
+    # drawing
+
+    def paint(self, now_ms: int) -> None:
+        """What is known."""
+        self._show_log(now_ms)
+        panel = self.query_one("#metadata-image", Panel)
+        panel.entitle(*self._image_titles(now_ms))
+
+    def _show_log(self, now_ms: int) -> None:
+        log, look, grid = self.log_, self.look, self.query_one("#log", Grid)
+        of_time = now_ms // 1000 if look.zone == "relative" else 0
+        drawn = (id(log), log.version, look, of_time, bool(grid.filter_text), self._offset(), self.trouble_words())
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        rows = known_rows(log, look, now_ms) if grid.filter_text else LogRows(log, look, now_ms)
+        empty = self.trouble_words() or "reading the metadata log ..."
+        if log.is_loaded and grid.filter_text:
+            empty = f"No record of {look.number(len(log.records))} that were read matches. esc clears the filter."
+        grid.show(COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+        if self._wished is not None and log.begin <= self._wished <= log.end:
+            grid.move_to(str(self._wished))
+            self._wished = None
+        self._show_place(now_ms)
+        self._show_record()
+
+    def _show_place(self, now_ms: int) -> None:
+        log, look, grid = self.log_, self.look, self.query_one("#log", Grid)
+        offset = self._offset()
+        if not log.is_loaded or offset is None:
+            return
+        ends = tuple(f"{edge} {moment(log.time_ms(edge), look, now_ms)}" for edge in (log.begin, log.end))
+        self.query_one("#timeline", Timeline).show(log.begin, log.end, offset, self.mark, (ends[0], ends[1]), look)
+        live = "live" if grid.is_following else f"{look.number(log.end - offset)} newer"
+        of_copy = ", from a broker's copy" if log.source == "copy" else ""
+        title = f"Metadata log: record {look.number(offset)} of {look.number(log.end)}, {live}{of_copy}"
+        if grid.filter_text:
+            title = f"Metadata log: {grid.row_count} of {look.number(len(log.records))} read match {grid.filter_text}"
+        self.query_one("#metadata-log", Panel).entitle(title, self.trouble_words() or _HINT)
+
+    def _show_record(self) -> None:
+        offset = self._offset()
+        if offset == self._told_json or offset is None or offset not in self.log_.records:
+            return
+        self._told_json = offset
+        self.query_one("#record-json", Static).update(
+            JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else ""
+        )
+        self.query_one("#metadata-record", Panel).entitle(f"Record {offset}")
+
+    def _fits(self, offset: int) -> bool:
+        return len(self._json(offset)) <= _JSON_MAX
+
+    def _json(self, offset: int) -> str:
+        return json.dumps(self.log_.records[offset])
+
+    def _image_titles(self, now_ms: int) -> tuple[str, str]:
+        offset = self._offset()
+        if offset is None:
+            return "The cluster then", ""
+        when = moment(self.log_.time_ms(offset), self.look, now_ms)
+        if self.mark is None:
+            title = f"The cluster after record {offset}, {when}"
+        else:
+            first, last = sorted((self.mark, offset))
+            title = f"What changed from record {first} to {last}"
+        hint = f"{self.look.sign('mark')} this record" if self.mark is None else "= no more"
+        return title, self._image_words or hint
+
+    # going through it
+
+    @on(Grid.Moved, "#log")
+    def moved(self) -> None:
+        """Another record: its place at once, the cluster then when the cursor rests."""
+        grid = self.query_one("#log", Grid)
+        if grid.cursor_index == grid.row_count - 1 and not grid.filter_text:
+            grid.is_following = True
+        self._show_place(self.app.now_ms())
+        self._show_record()
+        if self._resting is not None:
+            self._resting.stop()
+        self._resting = self.set_timer(_DEBOUNCE_S, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        offset = self._offset()
+        if offset is not None:
+            self._load_image(offset, self.mark)
+            if self.log_.missing(offset, offset):
+                self.ask_again()
+
+    @on(Timeline.Moved)
+    def slide(self, event: Timeline.Moved) -> None:
+        """The bar was clicked."""
+        self.query_one("#log", Grid).move_to(str(event.place))
+
+    def action_step(self, by: int) -> None:
+        """A record back or on, whatever has the focus."""
+        self.query_one("#log", Grid).action_cursor(by)
+
+    def action_mark(self) -> None:
+        """Mark, or no more."""
+        offset = self._offset()
+        if offset is None:
+            return
+        self.mark = None if self.mark is not None else offset
+        if self.mark is not None:
+            self.app.notice(f"record {offset} is marked: go elsewhere to see what changed between them")
+        self._drawn = ()
+        self._load_image(offset, self.mark)
+        self.paint(self.app.now_ms())
+
+    def go_back(self) -> bool:
+        """The mark first."""
+        if self.maximized is None and self.mark is not None:
+            self.action_mark()
+            return True
+        return super().go_back()
+
+    def set_filter(self, text: str) -> None:
+        """Of the log: what was read; more is read meanwhile."""
+        grid = self.find_grid()
+        if grid is not None and grid.id == "log":
+            grid.filter_text = grid.filter_text or text  # so that rows are given as a list, which can be filtered
+            self._drawn = ()
+            if text:
+                grid.show(COLUMNS, known_rows(self.log_, self.look, self.app.now_ms()), is_wide=self.look.is_wide)
+            grid.set_filter(text)
+            self._show_log(self.app.now_ms())
+            self.ask_again()
+        else:
+            super().set_filter(text)
+
+    @work(exclusive=True, group="jump")
+    async def action_time(self) -> None:
+        """To a time, or a record."""
+        typed = await self.app.push_screen_wait(
+            Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number")
+        )
+        if not typed or not typed.strip():
+            return
+        try:
+            offset = await self._offset_of(typed.strip())
+        except YakError as error:
+            self.app.show_error(error)
+            return
+        log = self.log_
+        if offset < log.begin:
+            self.app.notice(f"nothing here before that: the log starts at record {log.begin}", "warn")
+        self.query_one("#log", Grid).move_to(str(min(max(offset, log.begin), log.end)))
+
+    async def _offset_of(self, typed: str) -> int:
+        if _OFFSET.fullmatch(typed):
+            return int(typed)
+        zone = datetime.now(UTC).astimezone().tzinfo if self.look.zone == "local" else UTC
+        now_ms = self.app.now_ms()
+        time_ms = parse_time_ms(typed, now_ms=now_ms, zone=zone or UTC)
+        if time_ms > now_ms:
+            raise UsageError("bad-time", f'"{typed}" is in the future', why="the log ends now")
+        image = await self.app.source.ask("GET", "/metadata/image", params={"at": f"{time_ms / 1000:.3f}"})
+        return int(image["offset"])
+
+    # the cluster as it was
+
+    @work(exclusive=True, group="image")
+    async def _load_image(self, offset: int, mark: int | None) -> None:
+        """The latest one that was wanted wins."""
+        try:
+            found = await self._things_at(offset)
+            before = None if mark is None else await self._things_at(mark)
+        except YakError as error:
+            self._image_words = f"{self.look.sign('warn')} {error.message}"
+            if error.code in _ENDED or not self._image_of:
+                self.query_one("#image", Grid).show(image_rows.COLUMNS, (), empty=self._image_words)
+            self.paint(self.app.now_ms())
+            return
+        self._image_words = ""
+        record = self.log_.records.get(offset)
+        touched = set() if record is None else touched_by(record, self.log_.topic_names)
+        look = self.look
+        rows: list[Row]
+        if before is None:
+            rows = await asyncio.to_thread(image_rows.image_rows, found, touched, look)
+            empty = ""
+        else:
+            assert mark is not None
+            pair = (before, found) if mark <= offset else (found, before)
+            rows = await asyncio.to_thread(diff_rows, *pair, look)
+            empty = (
+                "Nothing changed between the two."
+                if mark != offset
+                else "Go to another record: what changed is shown here."
+            )
+        grid = self.query_one("#image", Grid)
+        grid.show(image_rows.COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+        if (offset, mark) != self._image_of and before is None:
+            first = next((row.key for row in rows if row.key in touched), None)
+            if first is not None:
+                grid.move_to(first)
+        self._image_of = (offset, mark)
+        self.paint(self.app.now_ms())
+
+    async def _things_at(self, offset: int) -> Things:
+        if offset in self._things:
+            self._things.move_to_end(offset)
+            return self._things[offset]
+        kept = self._things
+        image = await self.app.source.ask("GET", "/metadata/image", params={"at": offset})
+        found = await asyncio.to_thread(things, image)
+        self.log_.learn_names(image)
+        kept[offset] = found
+        while len(kept) > _IMAGES_KEPT:
+            kept.popitem(last=False)
+        return found
+
+    # looking closer
+
+    @on(Grid.Opened, "#log")
+    def open_record(self) -> None:
+        """All of it."""
+        offset = self._offset()
+        if offset in self.log_.records:
+            assert offset is not None
+            self.app.push_screen(TextDialog(f"Record {offset}", JSON(self._json(offset))))
+
+    def action_copy(self) -> None:
+        """The record as JSON; elsewhere the line."""
+        focused = self.find_grid()
+        offset = self._offset()
+        if focused is not None and focused.id == "image":
+            self.app.copy(self.copied(), "the line")
+        elif offset is not None and offset in self.log_.records:
+            self.app.copy(self._json(offset), f"record {offset}")
+
+    def opened(self, what: object) -> None:
+        """A record by its number."""
+        if _OFFSET.fullmatch(str(what)):
+            self._wished = int(str(what))
+            self._drawn = ()
+            self.paint(self.app.now_ms())

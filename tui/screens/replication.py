@@ -1,0 +1,225 @@
+"""Every partition with its replicas, live: who leads, who is in sync, how far each log is; and keys to break it."""
+
+import asyncio
+import shlex
+from collections.abc import Callable
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from yak.errors import YakError
+from yak.tui.keys import keys
+from yak.tui.rows.cells import Cell
+from yak.tui.rows.elections import election_lines
+from yak.tui.rows.replication import ReplicationTable, badness
+from yak.tui.rows.topics import is_internal
+from yak.tui.screens.breaking import break_words, broken_brokers
+from yak.tui.screens.topic_changes import ChangesTopics
+from yak.tui.source.base import LocalControl
+from yak.tui.state.picture import Partition
+from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+from yak.tui.widgets.panel import Panel
+
+HIGH = 30
+LOW_LINES, HIGH_LINES = 5, 12
+"""Of the time line, in a window that is lower than `HIGH`, and in others."""
+_LOCAL_ACTIONS = ("kill", "pause", "heal", "restart")
+_FAMILIES = ("isr", "leader", "log", "broker", "reassignment")
+
+
+class ReplicationScreen(ChangesTopics):
+    """All partitions, what is not well first; below, how the last failovers went."""
+
+    TITLE_WORDS = "replication"
+    CLI_TWIN = "yak isr --watch"
+    BINDINGS = keys(
+        "replication.move", "replication.kill", "replication.pause", "replication.heal", "replication.problems",
+        "replication.restart", "replication.internal", "replication.copy",
+    )  # fmt: skip
+    EXPLAINED = (
+        ("The bars", "One for each replica, the leader's first: node, then the last offsets before the leader's log end (a hundred or more, as many as are needed to see who is behind), full as far as the replica has them. The shaded cell is the high watermark: what is left of it is on all replicas in sync."),
+        ("The number behind a bar", "Records that the leader has and this replica has not."),
+        ("✗", "The replica is out of the in-sync set: it does not count for acks=all, and may not lead."),
+        ("Epoch", "Each leader begins a new one. A higher one always wins, so that an old leader that comes back can do no harm."),
+        ("detected, fenced", "A broker noticed that nobody listens at the dead one's port; then the controller stopped counting on it."),
+        ("elected, first write", "The first of its partitions had another leader; then the high watermark of one of them moved on."),
+        ("truncated", "A broker that came back cut off what no replica in sync had. It was never acknowledged with acks=all."),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = ReplicationTable()
+        self._with_internal = False
+        self._only_problems = False
+
+    def body(self) -> ComposeResult:
+        """The table, and the time line beside or below it."""
+        with Container(id="replication-halves"):
+            yield Panel("Replication", Grid(id="replication"), id="replication-table")
+            yield Panel("Failovers", Lines(id="failovers"), id="replication-failovers")
+
+    def paint(self, now_ms: int) -> None:
+        """From the picture alone."""
+        picture, look, grid = self.picture, self.look, self.query_one("#replication", Grid)
+        rows = self._table.rows(
+            picture, look, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
+        )
+        if self._only_problems:
+            rows = [row for row in rows if (found := self._table.partition(row.key)) is not None and badness(found)]
+        empty = "waiting for the cluster to say what there is ..."
+        if picture.is_loaded:
+            empty = "No partitions yet. Press 2 for topics, and a there to make one."
+            if self._only_problems:
+                empty = "All partitions have a leader and all replicas in sync. o shows them."
+            elif grid.filter_text and rows:
+                empty = f"No partition matches {grid.filter_text}. esc clears the filter."
+        grid.show(self._table.columns(), rows, empty=empty, is_wide=look.is_wide)
+        title = (
+            f"Replication: {look.number(self._table.count_well)} of {look.number(self._table.count)} partitions in sync"
+        )
+        self.query_one("#replication-table", Panel).entitle(
+            title, "only what is not well: o shows all" if self._only_problems else ""
+        )
+        self._paint_failovers(now_ms)
+
+    def _paint_failovers(self, now_ms: int) -> None:
+        lines, look = self.query_one("#failovers", Lines), self.look
+        room = LOW_LINES if self.app.size.height < HIGH else HIGH_LINES
+        shown = election_lines(self.picture.elections.failovers, look, now_ms, lines.size.width or 76, room)
+        shown += self._recent(now_ms, room - len(shown))
+        if not shown:
+            broken = (
+                "F moves a leadership, K kills its leader." if self._control() is not None else "F moves a leadership."
+            )
+            shown = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
+        lines.show(shown)
+        self.query_one("#replication-failovers").styles.height = len(shown) + 2
+
+    def _recent(self, now_ms: int, room: int) -> list[list[Cell]]:
+        """The newest changes of ISRs, leaders and logs, as far as there is room."""
+        found: list[list[Cell]] = []
+        for line in reversed(self.picture.activity.lines):
+            if len(found) >= room:
+                break
+            is_hidden = not self._with_internal and is_internal(str(line.event.get("topic", "")))
+            if line.family in _FAMILIES and not is_hidden:
+                tone = "warn" if line.tone == "bad" else line.tone
+                when = self.look.time(line.time_ms, now_ms)
+                sign = self.look.sign(line.tone if line.tone in ("good", "warn", "bad") else "dot")
+                found.append([Cell(when, "dim"), Cell(sign, tone), Cell(line.message)])  # type: ignore[arg-type]
+        return found
+
+    # what is chosen and done
+
+    def _control(self) -> LocalControl | None:
+        return None if self.app.is_readonly else self.app.source.local
+
+    def chosen_partition(self) -> Partition | None:
+        """Under the cursor."""
+        return self._table.partition(self.query_one("#replication", Grid).cursor_key)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Processes are ours to end only when `yak up` started them here."""
+        if action in _LOCAL_ACTIONS and self.app.source.local is None:
+            return False
+        return super().check_action(action, parameters)
+
+    def opened(self, what: object) -> None:
+        """A partition, `orders-0`, or the partitions of a topic."""
+        grid = self.query_one("#replication", Grid)
+        self.paint(self.app.now_ms())
+        if str(what) in self.picture.topics:
+            grid.set_filter(str(what))
+        else:
+            grid.move_to(str(what))
+
+    @on(Grid.Opened, "#replication")
+    def open_partition(self, event: Grid.Opened) -> None:
+        """Its topic, with the cursor on it."""
+        self.app.go("topics", event.row.key)
+
+    def action_problems(self) -> None:
+        """Only what is not well, or all."""
+        self._only_problems = not self._only_problems
+        self.paint(self.app.now_ms())
+
+    def action_internal(self) -> None:
+        """With the cluster's own topics, or without."""
+        self._with_internal = not self._with_internal
+        self.paint(self.app.now_ms())
+
+    def action_copy(self) -> None:
+        """The line."""
+        self.app.copy(self.copied(), "the line")
+
+    def _leader(self) -> int | None:
+        partition = self.chosen_partition()
+        if partition is None or partition.leader is None:
+            self.app.notice("put the cursor on a partition that has a leader")
+            return None
+        return partition.leader
+
+    @work(group="break")
+    async def action_kill(self) -> None:
+        """`kill -9` the leader."""
+        await self._break("kill")
+
+    @work(group="break")
+    async def action_pause(self) -> None:
+        """SIGSTOP the leader."""
+        await self._break("pause")
+
+    @work(group="break")
+    async def action_restart(self) -> None:
+        """SIGTERM the leader, and start it."""
+        await self._break("restart")
+
+    async def _break(self, action: str) -> None:
+        control, node = self._control(), self._leader()
+        if control is None or node is None:
+            return
+        title, said, yes = break_words(action, node, self.picture)
+        command = _command(control, action, node)
+        if await self.app.push_screen_wait(ConfirmDialog(title, said, command=command, yes=yes)):
+            done: Callable[[int], None] = {"kill": control.kill, "pause": control.pause, "restart": control.restart}[
+                action
+            ]
+            await self._run(command, lambda: done(node))
+
+    @work(group="break")
+    async def action_heal(self) -> None:
+        """Undo: wake what hangs, start what is dead."""
+        control = self._control()
+        if control is None:
+            return
+        try:
+            states = await asyncio.to_thread(control.status)
+        except YakError as error:
+            self.app.show_error(error)
+            return
+        broken = broken_brokers(states)
+        if not broken:
+            self.app.notice("nothing to heal: all brokers run")
+            return
+        commands = [_command(control, action, node) for node, action in broken]
+        said = "\n".join(f"broker {node} is {states[node]}: {action} it" for node, action in broken)
+        if await self.app.push_screen_wait(ConfirmDialog("Heal", said, command=" && ".join(commands), yes="Heal")):
+            for (node, action), command in zip(broken, commands, strict=True):
+                done = control.resume if action == "resume" else control.restart
+                await self._run(command, lambda node=node, done=done: done(node))  # type: ignore[misc]
+
+    async def _run(self, command: str, action: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(action)
+        except YakError as error:
+            self.cli(command, "failed")
+            self.app.show_error(error)
+            return
+        self.cli(command)
+
+
+def _command(control: LocalControl, action: str, node: int) -> str:
+    return f"yak up {action} {node} --data-dir {shlex.quote(control.data_dir)}"

@@ -1,0 +1,78 @@
+"""What is asked and done about groups by Kafka's own requests. Each blocks: for a thread, by `source.kafka`. Each raises YakError."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from yak.client.admin import Admin
+from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.describing import active_group, require_groups
+from yak.client.groups.lag import lags_of, oldest_unread, read_marks
+from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
+from yak.client.groups.reset import Target
+from yak.client.groups.resetting import ResetPlan, look_at, move
+from yak.errors import YakError
+from yak.ids import Offset, TopicPartition
+from yak.tui.state.groups import Unread
+
+_TIMEOUT_MS = 10_000
+
+
+def _connect(servers: str) -> GroupBrokers:
+    return GroupBrokers(Admin(servers, timeout_ms=_TIMEOUT_MS))
+
+
+def plan_group_reset(servers: str, group: str, target: Target, topics: Sequence[str]) -> ResetPlan:
+    """Where the offsets would go; changes nothing."""
+    with _connect(servers) as brokers:
+        return look_at(brokers, group, target, topics or None)
+
+
+def move_group_offsets(
+    servers: str, group: str, changes: Mapping[TopicPartition, Offset]
+) -> dict[TopicPartition, YakError | None]:
+    """Commit them; what failed, by partition."""
+    with _connect(servers) as brokers:
+        return move(brokers, group, changes)
+
+
+def delete_group(servers: str, group: str) -> None:
+    """Delete a group and all that it committed; one that has members is refused (`group-active`, who they are)."""
+    with _connect(servers) as brokers:
+        found = require_groups(brokers, [group])[group]
+        if isinstance(found, YakError):
+            raise found
+        if found.members:
+            raise active_group(found, f'group "{group}" was not deleted')
+        error = delete_groups(brokers, [group])[group]
+        if error is not None:
+            raise error
+
+
+def forget_group_topic(servers: str, group: str, topic: str) -> int:
+    """Forget what a group committed of a topic; of how many partitions."""
+    with _connect(servers) as brokers:
+        committed = committed_offsets(brokers, [group])[group]
+        if isinstance(committed, YakError):
+            raise committed
+        partitions = [each for each in sorted(committed) if each.topic == topic]
+        if not partitions:
+            raise YakError("nothing-committed", f'group "{group}" has committed nothing of {topic}')
+        for error in delete_offsets(brokers, group, partitions).values():
+            if error is not None:
+                raise error
+        return len(partitions)
+
+
+def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
+    """The first unread record of each partition: its timestamp. Reads one batch of each partition that has lag."""
+    with _connect(servers) as brokers:
+        found = require_groups(brokers, [group])[group]
+        committed = committed_offsets(brokers, [group])[group]
+        for each in (found, committed):
+            if isinstance(each, YakError):
+                raise each
+        assert isinstance(committed, dict)
+        lags = lags_of(committed, (), read_marks(brokers.admin, committed))
+        times = oldest_unread(servers, lags, timeout_s=_TIMEOUT_MS / 1000)
+    asked_ms = int(time.time() * 1000)
+    return {each: Unread(committed[each], timestamp_ms, asked_ms) for each, timestamp_ms in times.items()}

@@ -1,0 +1,141 @@
+"""What is known of consumer groups from one question to the next: who they are, and how their lag moves. Pure: times are given."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+WINDOW_MS: Final = 60_000
+"""How far back a trend looks."""
+_KEPT: Final = 64
+_LEAST_MS: Final = 6_000
+_FIT_LEAST: Final = 0.5
+"""Share of what the lag does that a straight line must explain, for its slope to mean something: commits come in steps, and a group that
+keeps up has a lag that goes up and down."""
+
+
+class Trend:
+    """A lag over the last minute."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, int]] = deque(maxlen=_KEPT)
+
+    def note(self, time_ms: int, lag: int | None) -> None:
+        """What it is now; None, where nothing is committed, says nothing."""
+        if lag is None:
+            self._seen.clear()
+        elif not self._seen or time_ms > self._seen[-1][0]:
+            self._seen.append((time_ms, lag))
+
+    def values(self, now_ms: int, width: int) -> list[float]:
+        """One value for each of `width` equal parts of the minute, as far back as it is known: what it was at the end of each."""
+        seen = list(self._seen)
+        if not seen or width < 1:
+            return []
+        found: list[float] = []
+        for part in range(width):
+            end_ms = now_ms - WINDOW_MS + WINDOW_MS * (part + 1) // width
+            before = [lag for time_ms, lag in seen if time_ms <= end_ms]
+            if before:
+                found.append(float(before[-1]))
+        return found or [float(seen[-1][1])]
+
+    def per_second(self, now_ms: int) -> float | None:
+        """How fast it moves, below 0 where it falls; None where it is not known, or goes up and down."""
+        seen = [(time_ms / 1000, lag) for time_ms, lag in self._seen if now_ms - time_ms <= WINDOW_MS]
+        if len(seen) < 3 or seen[-1][0] - seen[0][0] < _LEAST_MS / 1000:
+            return None
+        mean_s = sum(each for each, _ in seen) / len(seen)
+        mean = sum(each for _, each in seen) / len(seen)
+        spread_s = sum((each - mean_s) ** 2 for each, _ in seen)
+        spread = sum((each - mean) ** 2 for _, each in seen)
+        both = sum((time_s - mean_s) * (lag - mean) for time_s, lag in seen)
+        if not spread:
+            return 0.0
+        return both / spread_s if both * both / (spread_s * spread) >= _FIT_LEAST else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The first record that is not read, as it was found: at which committed offset, its timestamp, and when that was."""
+
+    committed: int
+    timestamp_ms: int
+    asked_ms: int
+
+    def age_ms(self, committed: int | None, now_ms: int) -> int:
+        """How old it is; as old as it was when asked, where the group went on since: the next one is younger than that by now."""
+        until_ms = now_ms if committed == self.committed else self.asked_ms
+        return max(0, until_ms - self.timestamp_ms)
+
+
+@dataclass(slots=True)
+class Group:
+    """One group. `said` is `/api/groups/NAME`'s answer, None until it was asked; `why` is why it could not be."""
+
+    name: str
+    type: str = ""
+    state: str = ""
+    coordinator: int | None = None
+    said: Mapping[str, Any] | None = None
+    why: str = ""
+    trend: Trend = field(default_factory=Trend)
+
+    @property
+    def lag(self) -> int | None:
+        """Records that were not read, in all partitions; None where nothing is committed, or nobody asked yet."""
+        return None if self.said is None else self.said["lag"]
+
+    @property
+    def members(self) -> int | None:
+        """How many; None until it was asked."""
+        return None if self.said is None else len(self.said["members"])
+
+    def told(self, said: Mapping[str, Any], now_ms: int) -> None:
+        """What its coordinator says."""
+        self.said, self.why = said, ""
+        self.type, self.state, self.coordinator = said["type"], said["state"], said["coordinator"]
+        self.trend.note(now_ms, said["lag"])
+
+    def eta_ms(self, now_ms: int) -> float | None:
+        """When all will be read, as fast as it goes now; None where it is not falling, or that is not known."""
+        rate = self.trend.per_second(now_ms)
+        return self.lag / -rate * 1000 if self.lag and rate is not None and rate < 0 else None
+
+    def is_growing(self, now_ms: int) -> bool:
+        """Whether it falls behind further."""
+        rate = self.trend.per_second(now_ms)
+        return bool(self.lag) and rate is not None and rate > 0
+
+
+class Groups:
+    """All groups of a cluster, by name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Group] = {}
+        self.is_listed = False
+        self.silent: list[Mapping[str, Any]] = []
+        self.version = 0
+
+    def listed(self, answer: Mapping[str, Any]) -> None:
+        """`/api/groups`: those that are not in it are gone, unless a broker was silent."""
+        self.version += 1
+        self.is_listed = True
+        self.silent = list(answer["silent"])
+        names = {each["group"] for each in answer["groups"]}
+        if not self.silent:
+            self.by_name = {name: group for name, group in self.by_name.items() if name in names}
+        for each in answer["groups"]:
+            group = self.by_name.setdefault(each["group"], Group(each["group"]))
+            group.type, group.state, group.coordinator = each["type"], each["state"], each["coordinator"]
+
+    def told(self, name: str, said: Mapping[str, Any], now_ms: int) -> None:
+        """`/api/groups/NAME`."""
+        self.version += 1
+        self.by_name.setdefault(name, Group(name)).told(said, now_ms)
+
+    def failed(self, name: str, why: str) -> None:
+        """It could not be asked."""
+        self.version += 1
+        if name in self.by_name:
+            self.by_name[name].why = why
