@@ -191,7 +191,9 @@ def test_a_run_is_repeated_with_its_choices_and_compared(monkeypatch):
         await start(pilot, "y")
         await until(pilot, lambda: len(screen.runs) == 2)
         assert words[0][:3] == ("bench", "e2e", "-b")
-        assert screen.query_one("#runs", Grid)._rows.at(0).cells[8].text.endswith("0.50x")
+        grid = screen.query_one("#runs", Grid)
+        grid.move_to(0)
+        assert grid.cursor_row.cells[8].text.endswith("0.50x")
 
     drive(scenario)
 

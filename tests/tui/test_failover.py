@@ -106,7 +106,7 @@ def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why
             await pilot.press(key)
         await pilot.pause()
         assert isinstance(app.screen, FailoverScreen)
-        assert "No clients of ours write here" in lines_of(app, "#verdict")
+        assert "No clients of ours write here" in lines_of(app, "#verdict-lines")
 
     drive(scenario)
 
@@ -126,7 +126,7 @@ def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
         await answer(app, pilot, "y")
         assert control.done == ["kill 1"]
         assert app.picture.activity.lines[-1].message == "yak up kill 1"
-        assert "kill -9 of broker 1" in lines_of(app, "#timeline")
+        assert "kill -9 of broker 1" in lines_of(app, "#failover-lines")
 
     drive(scenario, control)
 
@@ -205,7 +205,7 @@ def test_what_is_refused_is_told_and_is_no_failover():
             await answer(app, pilot, key)
         assert app.notices[-1][1] is control.refuse
         assert app.screen_below().drills.last is None
-        assert "SIGSTOP" not in lines_of(app, "#timeline")
+        assert "SIGSTOP" not in lines_of(app, "#failover-lines")
 
     drive(scenario, control)
 
