@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from yak.client.admin import ConfigValue
-from yak.config.definitions import ConfigSource
-from yak.config.describe import describe_topic
 from yak.client.groups.reset import Step
 from yak.client.groups.resetting import ResetPlan
+from yak.config.definitions import ConfigSource
+from yak.config.describe import describe_topic
 from yak.ids import TopicPartition
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
