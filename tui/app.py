@@ -25,7 +25,7 @@ from yak.tui.screens.table import BY_NAME, SCREENS
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
-from yak.tui.themes import NAMES, THEMES, textual_name
+from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
 from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.chrome import KeyBar
 from yak.tui.widgets.dialogs import TextDialog
@@ -337,7 +337,7 @@ class YakApp(App[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080", "frame": "#606060"}
+        return VARIABLES_OF_OTHERS
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """What the palette lists: what `:` knows, and the actions of this screen."""

@@ -42,7 +42,9 @@ def lag_of(said: Mapping[str, Any]) -> PartitionLag:
 
 def member_rows(said: Mapping[str, Any], look: Look) -> list[Row]:
     """A row a member."""
-    return [_member(each, look) for each in sorted(said["members"], key=lambda one: (one["client_id"], one["member_id"]))]
+    return [
+        _member(each, look) for each in sorted(said["members"], key=lambda one: (one["client_id"], one["member_id"]))
+    ]
 
 
 def _member(said: Mapping[str, Any], look: Look) -> Row:
@@ -51,7 +53,9 @@ def _member(said: Mapping[str, Any], look: Look) -> Row:
     if assigned is None:
         words = Cell("not told while the group rebalances", "dim")
     elif target is not None and set(target) != set(assigned):
-        words = Cell(f"{partitions_text(assigned) or 'none'} {look.sign('arrow')} {partitions_text(target) or 'none'}", "warn")
+        words = Cell(
+            f"{partitions_text(assigned) or 'none'} {look.sign('arrow')} {partitions_text(target) or 'none'}", "warn"
+        )
     else:
         words = Cell(partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim")
     return Row(

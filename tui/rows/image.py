@@ -35,7 +35,9 @@ Things = dict[str, Thing]
 def things(image: Json) -> Things:
     """By key: `broker:1`, `topic:orders`, `partition:orders:0`, ..."""
     found: Things = {
-        "cluster": Thing("cluster", {"": image["clusterId"] or "not made yet", "incarnation": str(image["incarnation"])}),
+        "cluster": Thing(
+            "cluster", {"": image["clusterId"] or "not made yet", "incarnation": str(image["incarnation"])}
+        ),
         CONTROLLER: _controller(image),
     }
     for each in image["brokers"]:

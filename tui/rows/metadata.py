@@ -45,7 +45,15 @@ def log_row(log: MetadataLog, offset: int, look: Look, now_ms: int) -> Row:
     words, tone = record_words(record, log.topic_names)
     time_ms = record["timestamp"] * 1000
     kind = Cell(record["kind"], tone)
-    return Row(str(offset), (number, Cell(moment(time_ms, look, now_ms), "dim", time_ms), kind, Cell(words, tone if tone in ("warn", "bad") else "")))
+    return Row(
+        str(offset),
+        (
+            number,
+            Cell(moment(time_ms, look, now_ms), "dim", time_ms),
+            kind,
+            Cell(words, tone if tone in ("warn", "bad") else ""),
+        ),
+    )
 
 
 def known_rows(log: MetadataLog, look: Look, now_ms: int) -> list[Row]:
@@ -88,7 +96,9 @@ def _unregister(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
 
 def _broker(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
     status = said["brokerStatus"]
-    means = {"ALIVE": "it may lead", "FENCED": "it leads nothing until it is back", "CLOSED": "it stopped"}.get(status, "")
+    means = {"ALIVE": "it may lead", "FENCED": "it leads nothing until it is back", "CLOSED": "it stopped"}.get(
+        status, ""
+    )
     words = f"broker {said['brokerId']} is {status}" + (f": {means}" if means else "")
     return words, "good" if status == "ALIVE" else "warn"
 
@@ -150,13 +160,17 @@ def _ids(nodes: list[int]) -> str:
 def _config(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
     who = f"{said['resourceType']} {said['resourceName']}".strip().lower()
     what = ", ".join(
-        f"{name} is the default again" if value is None else f"{name}={value}" for name, value in said["configs"].items()
+        f"{name} is the default again" if value is None else f"{name}={value}"
+        for name, value in said["configs"].items()
     )
     return f"configs of {who}: {what or 'none'}", ""
 
 
 def _producer_ids(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
-    return f"broker {said['brokerId']} gives out producer ids {said['producerId']} to {said['nextProducerId'] - 1}", "dim"
+    return (
+        f"broker {said['brokerId']} gives out producer ids {said['producerId']} to {said['nextProducerId'] - 1}",
+        "dim",
+    )
 
 
 def _snapshot(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:

@@ -81,9 +81,7 @@ def target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Mapping[
     return Target("earliest" if way == "earliest" else "latest" if way == "latest" else "current")
 
 
-def step_rows(
-    steps: Sequence[Step], results: Mapping[TopicPartition, YakError | None] | None, look: Look
-) -> list[Row]:
+def step_rows(steps: Sequence[Step], results: Mapping[TopicPartition, YakError | None] | None, look: Look) -> list[Row]:
     """Old and new of each partition; `results` None before it is done."""
     return [_row(each, results, look) for each in steps]
 

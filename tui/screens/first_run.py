@@ -10,7 +10,7 @@ from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from yak.tui.themes import THEMES, textual_name
+from yak.tui.themes import THEMES, VARIABLES_OF_OTHERS, textual_name
 
 Choice = Literal["up", "demo", "add", "quit"]
 CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
@@ -44,7 +44,8 @@ class FirstRunScreen(Screen[Choice]):
             yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
             yield Static("What shall it be?", classes="first-run-ask")
             yield OptionList(
-                *(Option(f"{key}  {label}\n   {words}", id=choice) for choice, key, label, words in CHOICES), markup=False
+                *(Option(f"{key}  {label}\n   {words}", id=choice) for choice, key, label, words in CHOICES),
+                markup=False,
             )
             yield Static("j/k move   enter choose   or the letter", classes="first-run-hint")
 
@@ -82,7 +83,7 @@ class FirstRunApp(App[Choice]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080"}
+        return VARIABLES_OF_OTHERS
 
     def on_mount(self) -> None:
         """Ask."""

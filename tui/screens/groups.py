@@ -74,7 +74,9 @@ class GroupsScreen(GroupChangesScreen):
         columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
         without_age = [Row(row.key, tuple(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
         self.query_one("#below", Grid).show(columns, without_age, empty=empty, is_wide=self.look.is_wide)
-        below.entitle(f"Partitions of {name}" if name else "Partitions", "enter on the group: members, ages" if name else "")
+        below.entitle(
+            f"Partitions of {name}" if name else "Partitions", "enter on the group: members, ages" if name else ""
+        )
 
     def forget(self) -> None:
         """Another cluster."""

@@ -178,7 +178,9 @@ class MetadataScreen(AskingScreen):
         if offset == self._told_json or offset is None or offset not in self.log_.records:
             return
         self._told_json = offset
-        self.query_one("#record-json", Static).update(JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else "")
+        self.query_one("#record-json", Static).update(
+            JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else ""
+        )
         self.query_one("#metadata-record", Panel).entitle(f"Record {offset}")
 
     def _fits(self, offset: int) -> bool:
@@ -254,9 +256,8 @@ class MetadataScreen(AskingScreen):
         """Of the log: what was read; more is read meanwhile."""
         grid = self.find_grid()
         if grid is not None and grid.id == "log":
-            grid.filter_text = grid.filter_text or text  # so that rows are given as a list, which can be filtered
             self._drawn = ()
-            if text:
+            if text:  # rows that are given as a list can be filtered
                 grid.show(COLUMNS, known_rows(self.log_, self.look, self.app.now_ms()), is_wide=self.look.is_wide)
             grid.set_filter(text)
             self._show_log(self.app.now_ms())
@@ -267,7 +268,9 @@ class MetadataScreen(AskingScreen):
     @work(exclusive=True, group="jump")
     async def action_time(self) -> None:
         """To a time, or a record."""
-        typed = await self.app.push_screen_wait(Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number"))
+        typed = await self.app.push_screen_wait(
+            Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number")
+        )
         if not typed or not typed.strip():
             return
         try:
@@ -317,7 +320,11 @@ class MetadataScreen(AskingScreen):
             assert mark is not None
             pair = (before, found) if mark <= offset else (found, before)
             rows = await asyncio.to_thread(diff_rows, *pair, look)
-            empty = "Nothing changed between the two." if mark != offset else "Go to another record: what changed is shown here."
+            empty = (
+                "Nothing changed between the two."
+                if mark != offset
+                else "Go to another record: what changed is shown here."
+            )
         grid = self.query_one("#image", Grid)
         grid.show(image_rows.COLUMNS, rows, empty=empty, is_wide=look.is_wide)
         if (offset, mark) != self._image_of and before is None:

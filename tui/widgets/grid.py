@@ -149,10 +149,6 @@ class Grid(ScrollView, can_focus=True):
     def is_following(self, is_following: bool) -> None:
         self._rows.is_following = is_following
 
-    def keys_in_sight(self) -> list[str]:
-        """Of the rows that are drawn now."""
-        return [row.key for row in self._in_sight()]
-
     def move_to(self, place: int | str) -> None:
         """Put the cursor on a row, by place or by key; nothing happens when that is gone."""
         index = self._rows.shown.place_of(place) if isinstance(place, str) else place

@@ -61,7 +61,12 @@ def test_a_group_shows_state_lag_and_where_it_goes():
         {
             "groups": [
                 {"group": name, "type": "classic", "state": state, "coordinator": 2}
-                for name, state in (("audit", "Stable"), ("new", "PreparingRebalance"), ("read", "Empty"), ("none", "Dead"))
+                for name, state in (
+                    ("audit", "Stable"),
+                    ("new", "PreparingRebalance"),
+                    ("read", "Empty"),
+                    ("none", "Dead"),
+                )
             ],
             "silent": [{"node_id": 3, "reason": "no"}],
         }
@@ -122,7 +127,15 @@ def test_members_are_shown_with_what_they_read_and_where_they_go():
 def test_partitions_are_shown_with_lag_age_and_what_is_wrong():
     unread = {TopicPartition("orders", 0): Unread(1_000, 5_000, 9_000)}
     rows = {row.key: row for row in partition_rows(SAID, unread, LOOK, 9_800)}
-    assert texts(rows["orders:0"])[1:] == ["0", LOOK.number(1000), LOOK.number(2204), LOOK.number(1204), "4.8 s", "w-1", "0"]
+    assert texts(rows["orders:0"])[1:] == [
+        "0",
+        LOOK.number(1000),
+        LOOK.number(2204),
+        LOOK.number(1204),
+        "4.8 s",
+        "w-1",
+        "0",
+    ]
     assert texts(rows["orders:1"])[4:7] == ["0", "0 s", "w-1"]
     assert texts(rows["orders:2"])[2:7] == ["–", "5", "–", "–", "– nobody"]
     assert "11 of them are deleted" in texts(rows["orders:3"])[6]

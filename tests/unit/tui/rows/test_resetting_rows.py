@@ -23,7 +23,10 @@ def form(to, value="", topics=""):
     ("values", "line"),
     [
         (form("earliest"), "yak groups reset audit --all-topics --to-earliest"),
-        (form("latest", "left over", "orders:0,2 pay"), "yak groups reset audit --topic orders:0,2 --topic pay --to-latest"),
+        (
+            form("latest", "left over", "orders:0,2 pay"),
+            "yak groups reset audit --topic orders:0,2 --topic pay --to-latest",
+        ),
         (form("current", topics="orders"), "yak groups reset audit --topic orders --to-current"),
         (form("time", "-15m"), "yak groups reset audit --all-topics --to-timestamp=-15m"),
         (form("offset", "7"), "yak groups reset audit --all-topics --to-offset 7"),
@@ -43,7 +46,14 @@ def test_names_are_quoted_and_local_times_are_read_as_local():
 
 @pytest.mark.parametrize(
     "values",
-    [form("time"), form("time", "noon"), form("offset", "-1"), form("offset", "x"), form("shift by", "1.5"), form("file")],
+    [
+        form("time"),
+        form("time", "noon"),
+        form("offset", "-1"),
+        form("offset", "x"),
+        form("shift by", "1.5"),
+        form("file"),
+    ],
 )
 def test_a_value_that_cannot_be_is_refused(values):
     with pytest.raises(UsageError):
@@ -65,7 +75,15 @@ def test_the_form_becomes_a_target():
 
 def test_the_preview_shows_old_and_new_and_why_something_stays():
     rows = [[cell.text for cell in row.cells] for row in step_rows(STEPS, None, LOOK)]
-    assert rows[0] == ["orders", "0", "400", "→", "0", "-400", "→ will be set: -100 is before the log, which starts at 0"]
+    assert rows[0] == [
+        "orders",
+        "0",
+        "400",
+        "→",
+        "0",
+        "-400",
+        "→ will be set: -100 is before the log, which starts at 0",
+    ]
     assert rows[1][2:] == ["5", "→", "5", "0", "– unchanged"]
     assert rows[2][2:] == ["–", "→", "–", "–", "▲ left alone: no"]
     assert all(len(row) == len(COLUMNS) for row in rows)
