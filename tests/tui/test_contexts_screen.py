@@ -66,7 +66,9 @@ def app_with(config, **more):
 
 def rows_of(app):
     grid = app.screen.query_one("#contexts", Grid)
-    return {grid._rows.at(n).key: [cell.text for cell in grid._rows.at(n).cells] for n in range(grid.row_count)}
+    return {
+        grid._rows.shown.at(n).key: [cell.text for cell in grid._rows.shown.at(n).cells] for n in range(grid.row_count)
+    }
 
 
 def test_only_what_speaks_kafka_answers(broker, closed):
@@ -82,10 +84,6 @@ def test_each_context_is_tried(config):
             rows = rows_of(app)
             assert rows["here"][:4] == ["▶", "here", "", "● answers"]
             assert rows["prod"][2] == "PROD red"
-            for _ in range(40):
-                if rows_of(app)["gone"][3] != "asking ...":
-                    break
-                await pilot.pause(0.1)
             assert "connection refused" in rows_of(app)["gone"][3]
 
     run(scenario())
@@ -97,13 +95,13 @@ def test_another_one_is_used_and_marked_in_the_header(config):
         async with app.run_test(size=(100, 30)) as pilot:
             await pilot.pause(0.4)
             accent = app.theme_variables["accent"]
-            await pilot.press("colon", *"ctx prod", "enter")
+            await pilot.press("colon", *"ctx", "space", *"prod", "enter")
             await pilot.pause(0.6)
             assert (app.context_name, app.is_production, app.current_mode) == ("prod", True, "dashboard")
             assert app.has_class("-production")
             assert app.source.title == "prod"
             assert app.get_css_variables()["accent"] != accent
-            await pilot.press("colon", *"ctx nosuch", "enter")
+            await pilot.press("colon", *"ctx", "space", *"nosuch", "enter")
             await pilot.pause(0.4)
             assert app.notices[-1][1].code == "unknown-context"
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from textual import on, work
 from textual.app import ComposeResult
 
 from yak.client.contexts import ACCENTS, add_context, read_contexts, remove_context
-from yak.client.reach import BUDGET_S, require_kafka
+from yak.client.reach import BUDGET_S, probe
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
@@ -150,12 +151,21 @@ class ContextsScreen(AskingScreen):
 
 
 def why_silent(servers: str) -> str:
-    """Empty where a broker answers, else why none does. Blocks for at most 3 s."""
-    try:
-        require_kafka(servers, budget_s=BUDGET_S)
-    except (YakError, ValueError) as error:
-        return error.why if isinstance(error, YakError) and error.why else str(error)
-    return ""
+    """Empty where a broker answers, else why none does. Blocks for at most 3 s; nothing is tried twice, it is asked again soon."""
+    deadline = time.monotonic() + BUDGET_S
+    addresses = servers.split(",")
+    details: list[str] = []
+    for number, address in enumerate(addresses):
+        share_s = (deadline - time.monotonic()) / (len(addresses) - number)
+        try:
+            found = probe(address, max(share_s, 0.05))
+        except ValueError:
+            details.append(f"{address} is no HOST:PORT")
+            continue
+        if found.outcome == "kafka":
+            return ""
+        details.append(found.detail)
+    return "; ".join(dict.fromkeys(details))
 
 
 def _changed(path: str, change: Any, arguments: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:
