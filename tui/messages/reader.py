@@ -19,7 +19,7 @@ from yak.client.filters import Filter, parse_filter
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 from yak.tui.messages.feeds import Feed, Opened, open_feed
-from yak.tui.messages.kept import Kept, keep
+from yak.tui.messages.kept import Packed, pack, unpack
 from yak.tui.messages.sampler import RateMeter, Sampler
 from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Store
 from yak.tui.messages.subscription import Subscription, filter_parts
@@ -92,7 +92,7 @@ class Reader:
         *,
         limits: Limits = Limits(),
         numbering: Iterator[int] | None = None,
-        open_: Callable[..., Opened] = open_feed,
+        open_: Callable[..., Opened] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.wanted = wanted
@@ -101,7 +101,7 @@ class Reader:
         self.store = self._new_store()
         self.status = Status()
         self._servers = servers
-        self._open = open_
+        self._open = open_ or open_feed
         self._clock = clock
         self._numbering = numbering if numbering is not None else count()
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -283,16 +283,16 @@ class Reader:
         counters.uncommitted += len(messages) if self.wanted.group else 0
         self._meter.add(len(messages), now_ms)
         if not self.wanted.is_tail:
-            shown, hidden = self._parted([keep(message, next(self._numbering)) for message in messages])
+            shown, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
             self.store.add(shown, hidden)
             return
         if self._new_from:
             messages = self._take_old(messages, now_ms)
         if self.store.test is None:
             picked = self._sampler.pick(messages, now_ms)
-            self.store.add([keep(message, next(self._numbering)) for message in picked])
+            self.store.add([pack(message, next(self._numbering)) for message in picked])
             return
-        shown, hidden = self._parted([keep(message, next(self._numbering)) for message in messages])
+        shown, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
         self.store.add(self._sampler.pick(shown, now_ms), self._hidden_sampler.pick(hidden, now_ms))
 
     def _take_old(self, messages: list[Any], now_ms: float) -> list[Any]:
@@ -306,20 +306,20 @@ class Reader:
                 del self._new_from[partition]
         if not self._new_from or len(self._old) >= self.limits.rows or now_ms >= self._old_until_ms:
             self._old.sort(key=lambda message: message.timestamp()[1])
-            shown, hidden = self._parted([keep(message, next(self._numbering)) for message in self._old])
+            shown, hidden = self._parted([pack(message, next(self._numbering)) for message in self._old])
             self._old = []
             self.store.add(shown, hidden)
         return new
 
-    def _parted(self, records: list[Kept]) -> tuple[list[Kept], list[Kept]]:
+    def _parted(self, records: list[Packed]) -> tuple[list[Packed], list[Packed]]:
         """By the filter: those to be shown, those to be hidden."""
         test = self.store.test
         if test is None:
             return records, []
-        shown: list[Kept] = []
-        hidden: list[Kept] = []
+        shown: list[Packed] = []
+        hidden: list[Packed] = []
         for record in records:
-            (shown if test(record) else hidden).append(record)
+            (shown if test(unpack(record)) else hidden).append(record)
         return shown, hidden
 
     def _look_around(self, feed: Feed) -> None:

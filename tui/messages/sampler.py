@@ -13,8 +13,8 @@ T = TypeVar("T")
 WINDOW_MS: Final = 1000.0
 PATIENCE: Final = 1.1
 """Above the limit by less than this, n stays: ten thousand a second are 1 of 20, though now and then a few more come."""
-CALM: Final = 0.7
-"""n falls only when what would be shown then stays below this share of the limit."""
+CALM_MS: Final = 3000.0
+"""So long a smaller n must have been enough before it is taken."""
 _STRIDE: Final = 7919
 _STEPS: Final = (1, 2, 5)
 
@@ -59,11 +59,12 @@ class Sampler:
         self.every = 1
         self._meter = RateMeter()
         self._seen = 0
+        self._lower_since_ms: float | None = None
 
     def pick(self, items: Sequence[T], now_ms: float) -> Sequence[T]:
         """Those of `items`, which came now, that are to be shown."""
         self._meter.add(len(items), now_ms)
-        self._adapt(self._meter.rate(now_ms))
+        self._adapt(self._meter.rate(now_ms), now_ms)
         if self.every == 1:
             return items
         picked = []
@@ -76,10 +77,15 @@ class Sampler:
         self._seen = end
         return picked
 
-    def _adapt(self, rate: float) -> None:
-        most = self.limit * PATIENCE
-        if rate > self.every * most or (self.every > 1 and rate < _below(self.every) * self.limit * CALM):
-            self.every = _enough(rate / most)
+    def _adapt(self, rate: float, now_ms: float) -> None:
+        wanted = _enough(rate / (self.limit * PATIENCE))
+        if wanted >= self.every:
+            self._lower_since_ms = None
+        elif self._lower_since_ms is None:
+            self._lower_since_ms = now_ms
+        if wanted > self.every or (self._lower_since_ms is not None and now_ms - self._lower_since_ms >= CALM_MS):
+            self.every = wanted
+            self._lower_since_ms = None
             self._seen = 0
 
 
@@ -90,16 +96,4 @@ def _enough(least: float) -> int:
         for step in _STEPS:
             if step * power >= least:
                 return step * power
-        power *= 10
-
-
-def _below(every: int) -> int:
-    """The one before it in that row."""
-    power = 1
-    before = 1
-    while True:
-        for step in _STEPS:
-            if step * power >= every:
-                return before
-            before = step * power
         power *= 10

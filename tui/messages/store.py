@@ -11,17 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
 from typing import Final
 
 from yak.client.received import Received
-from yak.tui.messages.kept import Kept
+from yak.tui.messages.kept import Kept, Packed, held_bytes, serial_of, unpack
 
 MAX_ROWS: Final = 100_000
 MAX_BYTES: Final = 64 << 20
 
 Test = Callable[[Received], bool]
-_SERIAL: Final = attrgetter("serial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +43,11 @@ class _Scan:
     """A new filter on its way through all rows."""
 
     test: Test | None
-    rows: list[Kept]
+    rows: list[Packed]
     at: int = 0
     hidden_bytes: int = 0
-    shown: deque[Kept] = field(default_factory=deque)
-    hidden: deque[Kept] = field(default_factory=deque)
+    shown: deque[Packed] = field(default_factory=deque)
+    hidden: deque[Packed] = field(default_factory=deque)
 
 
 class Store:
@@ -60,8 +58,8 @@ class Store:
         self.max_bytes = max_bytes
         self._is_ring = is_ring
         self._lock = threading.Lock()
-        self._shown: deque[Kept] = deque()
-        self._hidden: deque[Kept] = deque()
+        self._shown: deque[Packed] = deque()
+        self._hidden: deque[Packed] = deque()
         self._shown_bytes = 0
         self._hidden_bytes = 0
         self._dropped = 0
@@ -72,7 +70,7 @@ class Store:
 
     # -- the reader's side ---------------------------------------------------------------------------------------------
 
-    def add(self, shown: Sequence[Kept], hidden: Sequence[Kept] = ()) -> None:
+    def add(self, shown: Sequence[Packed], hidden: Sequence[Packed] = ()) -> None:
         """Keep these, each in the order of its serials, already parted by the filter; not while a new one is tried (`is_scanning`)."""
         assert self._scan is None, "a new filter is still being tried"
         shown_bytes, hidden_bytes = _weight(shown), _weight(hidden)
@@ -91,12 +89,12 @@ class Store:
         """
         rows, size = int(self.max_rows * share), self.max_bytes * share
         while self._hidden and self._is_over(rows, size):
-            self._hidden_bytes -= self._hidden.popleft().held_bytes
+            self._hidden_bytes -= held_bytes(self._hidden.popleft())
             self._left_out += 1
         if not self._is_ring and share == 1.0:
             return
         while len(self._shown) > 1 and self._is_over(rows, size):
-            self._shown_bytes -= self._shown.popleft().held_bytes
+            self._shown_bytes -= held_bytes(self._shown.popleft())
             self._dropped += 1
 
     def _is_over(self, rows: int, size: float) -> bool:
@@ -135,7 +133,7 @@ class Store:
 
     def begin_filter(self, test: Test | None) -> None:
         """Let only through what this holds for; it is tried by `scan` on what is there. None: everything."""
-        rows = sorted([*self._shown, *self._hidden], key=_SERIAL) if self._hidden else list(self._shown)
+        rows = sorted([*self._shown, *self._hidden], key=serial_of) if self._hidden else list(self._shown)
         with self._lock:
             self._scan = _Scan(test, rows)
             self._version += 1
@@ -153,11 +151,11 @@ class Store:
         if scan is None:
             return
         for record in islice(scan.rows, scan.at, scan.at + limit):
-            if scan.test is None or scan.test(record):
+            if scan.test is None or scan.test(unpack(record)):
                 scan.shown.append(record)
             else:
                 scan.hidden.append(record)
-                scan.hidden_bytes += record.held_bytes
+                scan.hidden_bytes += held_bytes(record)
         scan.at += limit
         with self._lock:
             self._version += 1
@@ -211,21 +209,22 @@ class Store:
     def peek(self, place: int) -> Kept | None:
         """As `at`."""
         index = place - self.first
-        return self._shown[index] if 0 <= index < len(self._shown) else None
+        return unpack(self._shown[index]) if 0 <= index < len(self._shown) else None
 
     def rank(self, serial: int) -> int:
         """How many of those shown now came before this serial."""
-        return bisect_left(self._shown, serial, key=_SERIAL)
+        return bisect_left(self._shown, serial, key=serial_of)
 
     def ends(self) -> tuple[int, int] | None:
         """The serials of the oldest and the newest that are shown; None when none is."""
-        return (self._shown[0].serial, self._shown[-1].serial) if self._shown else None
+        return (serial_of(self._shown[0]), serial_of(self._shown[-1])) if self._shown else None
 
     def with_serial(self, serial: int) -> Kept | None:
         """The shown record with this serial, if there is one."""
         index = self.rank(serial)
-        found = self._shown[index] if index < len(self._shown) else None
-        return found if found is not None and found.serial == serial else None
+        if index == len(self._shown) or serial_of(self._shown[index]) != serial:
+            return None
+        return unpack(self._shown[index])
 
     def frozen(self) -> threading.Lock:
         """The lock: `with store.frozen():` nothing changes. For microseconds."""
@@ -240,9 +239,9 @@ class Store:
                 piece = list(islice(self._shown, start, start + size))
             if not piece:
                 return
-            yield piece
-            next_serial = piece[-1].serial + 1
+            yield [unpack(each) for each in piece]
+            next_serial = serial_of(piece[-1]) + 1
 
 
-def _weight(records: Sequence[Kept]) -> int:
-    return sum(record.held_bytes for record in records)
+def _weight(records: Sequence[Packed]) -> int:
+    return sum(held_bytes(record) for record in records)

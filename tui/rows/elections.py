@@ -1,27 +1,24 @@
 """Failovers as lines: what was seen of each, with the milliseconds between. Pure."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from yak.tui.look import Look, ago, span
 from yak.tui.rows.cells import Cell
 from yak.tui.state.elections import Failover
 
-_NAMES: Final = 3
 
-
-def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, height: int) -> list[list[Cell]]:
+def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width: int, height: int) -> list[list[Cell]]:
     """The newest failovers, newest first, as many as there is room for; a line or more for each."""
     lines: list[list[Cell]] = []
     for failover in reversed(list(failovers)):
-        block = failover_lines(failover, look, now_ms)
+        block = failover_lines(failover, look, now_ms, width)
         if lines and len(lines) + len(block) > height:
             break
         lines += block
     return lines[:height]
 
 
-def failover_lines(failover: Failover, look: Look, now_ms: int) -> list[list[Cell]]:
+def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> list[list[Cell]]:
     """One failover: who and when; the steps; where leaderships went; what was cut off."""
     if failover.node_id is None:
         what, tone = "leaderships moved in order", "accent"
@@ -35,7 +32,7 @@ def failover_lines(failover: Failover, look: Look, now_ms: int) -> list[list[Cel
         head.append(Cell(f"{ago(now_ms - failover.began_ms)}, not back yet", "dim"))
     lines = [head, steps(failover, look)]
     if failover.moved:
-        lines.append([Cell(f"  {moves(failover, look)}", "dim")])
+        lines.append([Cell(f"  {moves(failover, look, width - 4)}", "dim")])
     lines += [[Cell(f"  {look.sign('warn')} {words}", "warn")] for words in failover.truncated[-2:]]
     return lines
 
@@ -63,15 +60,17 @@ def steps(failover: Failover, look: Look) -> list[Cell]:
     return cells
 
 
-def moves(failover: Failover, look: Look) -> str:
-    """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`."""
-    arrow = look.sign("arrow")
-    shown = [
-        f"{name} {_node(before)} {arrow} {_node(after)} (epoch {epoch})"
-        for name, (before, after, epoch) in list(failover.moved.items())[:_NAMES]
-    ]
-    more = len(failover.moved) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+def moves(failover: Failover, look: Look, width: int) -> str:
+    """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`: as many as there is room for."""
+    arrow, words, named = look.sign("arrow"), "", 0
+    for name, (before, after, epoch) in failover.moved.items():
+        one = f"{name} {_node(before)} {arrow} {_node(after)} (epoch {epoch})"
+        longer = f"{words}, {one}" if words else one
+        if words and len(longer) + len(" and 99999 more") > width:
+            break
+        words, named = longer, named + 1
+    more = len(failover.moved) - named
+    return words + (f" and {more} more" if more else "")
 
 
 def _node(node: int | None) -> str:

@@ -22,7 +22,8 @@ def columns(width: int) -> tuple[Column, ...]:
         Column("LOG START", 9, is_right=True, rank=3),
         Column("SIZE", 8, is_right=True, rank=1),
         Column("IN", 7, is_right=True),
-        Column("STATE", 9, most=60, flex=1, flash=True),
+        Column("STATE", 18, most=60, flash=True),
+        Column("FOR", 6, flex=1, rank=2),
     )
 
 
@@ -52,8 +53,9 @@ def partition_rows(
 
 def _row(partition: Partition, facts: TopicFacts | None, min_isr: int | None, look: Look, now_ms: int) -> Row:
     sign, words, tone = state_words(partition, min_isr)
+    since = ""
     if partition.since_ms is not None and tone != "good":
-        words += f" {span(max(0, now_ms - partition.since_ms))}"
+        since = span(max(0, now_ms - partition.since_ms))
     start = None if facts is None else facts.log_starts.get(partition.partition)
     size = None if facts is None else facts.sizes.get(partition.partition)
     leader = look.sign("none") if partition.leader is None else str(partition.leader)
@@ -72,6 +74,7 @@ def _row(partition: Partition, facts: TopicFacts | None, min_isr: int | None, lo
             Cell(look.size(size), "", -1 if size is None else size),
             Cell(look.rate(partition.rate_in), "" if partition.rate_in else "dim", partition.rate_in),
             Cell(f"{look.sign(sign)} {words}", tone),
+            Cell(since, tone, 0 if partition.since_ms is None else now_ms - partition.since_ms),
         ),
     )
 

@@ -1,5 +1,6 @@
 """How a reading goes, in words: the line below a list of records, and what an empty one says. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from yak.tui.look import Look, short
@@ -113,22 +114,42 @@ def _nothing(status: Status, wanted: Subscription) -> str:
     return f"Reading {title} ..."
 
 
-def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> str:
-    """The same in a few words, for the edge of a tile."""
+def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look, width: int) -> str:
+    """The same in a few words, for the edge of a tile: as many as have room, the most important first."""
     parts = [phase_cell(status, wanted, look).text]
     if status.every > 1:
         parts.append(f"1 of {status.every}")
-    if status.phase == "reading":
-        parts.append(f"{short(status.rate)}/s")
     if status.behind is not None:
         parts.append(f"lag {look.number(status.behind)}")
     if status.uncommitted:
         parts.append(f"{look.number(status.uncommitted)} uncommitted")
     if filter_text:
-        parts.append(f"/{filter_text} {look.number(counts.shown)}")
-    elif counts.dropped or counts.shown:
+        parts.append(f"/{filter_text}")
+    if status.phase == "reading":
+        parts.append(f"{short(status.rate)}/s")
+    if filter_text:
+        parts.append(f"{look.number(counts.shown)} match")
+    elif status.read:
         parts.append(f"{look.number(status.read)} read")
-    return "  ".join(parts)
+    return fitting(parts, width)
+
+
+def tile_title(letter: str, wanted: Subscription, width: int) -> str:
+    """What a tile is about: `A orders  group audit`."""
+    parts = [f"{letter} {wanted.title}", f"group {wanted.group}" if wanted.group else "no group"]
+    if not wanted.group:
+        parts.append(str(wanted.seek))
+    return fitting(parts, width)
+
+
+def fitting(parts: Sequence[str], width: int) -> str:
+    """As many parts as there is room for, whole ones; the first always."""
+    words = parts[0]
+    for part in parts[1:]:
+        if len(words) + 2 + len(part) > width:
+            continue
+        words += f"  {part}"
+    return words
 
 
 def topic_choice_rows(picture: Picture, look: Look) -> list[Row]:

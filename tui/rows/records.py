@@ -33,11 +33,11 @@ def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> 
     return (
         *((Column("TOPIC", least=5, most=24),) if with_topic else ()),
         Column("OFFSET", least=6, most=20, is_right=True),
-        Column(zone, least=8, most=28, rank=1),
-        Column("KEY", least=3, most=24),
+        Column(zone, least=8, most=28, rank=2),
+        Column("KEY", least=3, most=24, rank=1 if is_narrow else 0),
         Column("VALUE", least=16 if is_narrow else 34, most=120, flex=1),
-        Column("HEADERS", least=7, most=28, rank=3),
-        Column("SIZE", least=4, most=9, is_right=True, rank=2),
+        Column("HEADERS", least=7, most=28, rank=4),
+        Column("SIZE", least=4, most=9, is_right=True, rank=3),
     )
 
 

@@ -13,17 +13,17 @@ from yak.tui.state.picture import Broker, Partition
 
 COLUMNS: Final = (
     Column("NODE", 4, is_right=True),
-    Column("ROLE", 8),
+    Column("ROLE", 8, rank=2),
     Column("LOG END", 7, is_right=True),
     Column("BEHIND", 6, is_right=True),
-    Column("LOG END AND HW", 12, most=24, rank=1),
-    Column("FETCHED", 7, is_right=True, rank=3),
-    Column("CAUGHT UP", 9, is_right=True, rank=2),
-    Column("EPOCH", 5, is_right=True, rank=4),
-    Column("WHY", 9, most=60, flex=1, flash=True),
+    Column("LEO, HW", 14, most=24, rank=1),
+    Column("FETCHED", 7, is_right=True, rank=4),
+    Column("CAUGHT UP", 9, is_right=True, rank=3),
+    Column("EPOCH", 5, is_right=True, rank=5),
+    Column("WHY", 23, most=60, flex=1, flash=True),
 )
 TOPIC_COLUMNS: Final = (Column("P", 2, is_right=True), *COLUMNS)
-BAR_WIDTH: Final = 18
+BAR_WIDTH: Final = 14
 SILENT_MS: Final = 1_000
 """A replica out of sync that did not fetch for so long is silent; one that did is on its way."""
 
@@ -212,11 +212,9 @@ def why_words(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
     """Why it is in the in-sync set, or is not."""
-    down = "" if broker is not None and broker.is_up else "its broker is gone"
+    down = "" if broker is not None and broker.is_up else "broker is gone"
     if broker is not None and not broker.is_up:
-        down = {"STOPPING": "its broker is stopping", "CLOSED": "its broker has stopped"}.get(
-            broker.state, "its broker is fenced"
-        )
+        down = {"STOPPING": "broker is stopping", "CLOSED": "broker has stopped"}.get(broker.state, "broker is fenced")
     if node == partition.leader:
         return ("leads", "good") if node in partition.isr else ("leads, OUT of sync", "bad")
     if node in partition.isr:

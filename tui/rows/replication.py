@@ -22,7 +22,8 @@ _BESIDE_BAR: Final = 7
 def columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
     """The columns for so many replicas; the bars get what the window leaves."""
     return (
-        Column("STATE", 10, most=22, flash=True),
+        Column("STATE", 9, most=22, flash=True),
+        Column("FOR", 6, rank=2),
         Column("PARTITION", 10, most=60, flex=1),
         Column("LEADER", 6, is_right=True, flash=True, rank=3),
         Column("EPOCH", 5, is_right=True, flash=True, rank=2),
@@ -39,7 +40,7 @@ def _ordinal(number: int) -> str:
 
 def bar_width(width: int, replicas: int) -> int:
     """How wide bars may be in a window."""
-    fixed = 12 + 16 + 8 + (19 if width >= 96 else 0) + (8 if width >= 110 else 0) + (22 if width >= 130 else 0)
+    fixed = 11 + 16 + 8 + (27 if width >= 96 else 0) + (8 if width >= 110 else 0) + (22 if width >= 130 else 0)
     shown = max(1, min(replicas, REPLICAS_MAX))
     return min(20, max(3, (width - fixed) // shown - _BESIDE_BAR - 2))
 
@@ -58,8 +59,8 @@ def badness(partition: Partition) -> int:
     return int(partition.is_under_replicated)
 
 
-def state_cell(partition: Partition, look: Look, now_ms: int) -> Cell:
-    """Its state in a sign and words, and for how long."""
+def state_cell(partition: Partition, look: Look) -> Cell:
+    """Its state in a sign and words."""
     bad = badness(partition)
     if not bad:
         return Cell(f"{look.sign('good')} in sync", "good", 0)
@@ -68,8 +69,15 @@ def state_cell(partition: Partition, look: Look, now_ms: int) -> Cell:
         words = "no leader"
     else:
         words = f"{len(partition.replicas) - len(partition.isr)} out"
-    since = "" if partition.since_ms is None else f" {span(max(0, now_ms - partition.since_ms))}"
-    return Cell(f"{look.sign('warn' if bad == 1 else 'bad')} {words}{since}", tone, bad)
+    return Cell(f"{look.sign('warn' if bad == 1 else 'bad')} {words}", tone, bad)
+
+
+def since_cell(partition: Partition, now_ms: int) -> Cell:
+    """For how long a replica has been out."""
+    if partition.since_ms is None:
+        return Cell("", "", 0)
+    since_ms = max(0, now_ms - partition.since_ms)
+    return Cell(span(since_ms), "warn", since_ms)
 
 
 def partition_row(partition: Partition, picture: Picture, look: Look, now_ms: int, replicas: int, width: int) -> Row:
@@ -84,7 +92,8 @@ def partition_row(partition: Partition, picture: Picture, look: Look, now_ms: in
     return Row(
         key_of(partition),
         (
-            state_cell(partition, look, now_ms),
+            state_cell(partition, look),
+            since_cell(partition, now_ms),
             Cell(partition.name, "strong"),
             Cell(
                 look.sign("none") if leader is None else str(leader),
@@ -131,9 +140,14 @@ class ReplicationTable:
         self._rows = SlicedRows(self._make, self._bare)
 
     @property
-    def replicas(self) -> int:
-        """The most replicas that a partition has."""
-        return self._replicas
+    def count(self) -> int:
+        """All partitions that are shown."""
+        return len(self._names)
+
+    @property
+    def count_well(self) -> int:
+        """Those with a leader, and all replicas in sync."""
+        return len(self._names) - len(self._bad)
 
     def rows(
         self, picture: Picture, look: Look, now_ms: int, in_sight: Iterable[str], width: int, *, with_internal: bool
@@ -181,4 +195,6 @@ class ReplicationTable:
         return partition_row(self._by_name[name], self._picture, self._look, self._now_ms, self._replicas, self._width)
 
     def _bare(self, name: str) -> Row:
-        return Row(name, (Cell(""), Cell(name, "strong"), *[Cell("")] * (5 + min(self._replicas, REPLICAS_MAX))))
+        return Row(
+            name, (Cell(""), Cell(""), Cell(name, "strong"), *[Cell("")] * (4 + min(self._replicas, REPLICAS_MAX)))
+        )

@@ -154,11 +154,14 @@ class TopicTable:
         return [name for told_ms, name in sorted(known) if told_ms < now_ms - older_than_ms]
 
 
-def total_words(picture: Picture, look: Look, shown: int, hidden: int) -> str:
-    """`12 topics, 39 partitions`, and how many of them are not well."""
-    partitions = len(picture.partitions)
+def total_words(picture: Picture, look: Look, *, with_internal: bool) -> str:
+    """`12 topics, 39 partitions`, what is hidden, and how many are not well."""
+    names = list(picture.topics) if with_internal else [name for name in picture.topics if not is_internal(name)]
+    partitions = sum(len(picture.topics[name]) for name in names)
     behind = sum(each.is_under_replicated for each in picture.partitions.values())
-    words = f"{look.number(shown)} {'topic' if shown == 1 else 'topics'}, {look.number(partitions)} partitions"
-    if hidden:
-        words += f", {hidden} internal hidden"
+    words = (
+        f"{look.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {look.number(partitions)} partitions"
+    )
+    if len(names) < len(picture.topics):
+        words += f" ({len(picture.topics) - len(names)} internal: I)"
     return words + (f", {look.number(behind)} under-replicated" if behind else "")

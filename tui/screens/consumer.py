@@ -188,26 +188,25 @@ class ConsumerScreen(ReadingScreen):
             for tile in tiles:
                 tile.paint(look, now_ms, self.view)
             return
+        grid = self.query_one("#merged", MessageGrid)
         versions = tuple(tile.reader.store.counts().version for tile in tiles)
         second = now_ms // 1000 if look.zone == "relative" else 0
         drawn = (tuple(tile.letter for tile in tiles), versions, look, self.view, second)
-        if drawn == self._merged_drawn:
-            return
-        self._merged_drawn = drawn
-        grid = self.query_one("#merged", MessageGrid)
-        grid.records.freeze(
-            Merged([tile.reader.store for tile in tiles]), look, now_ms, view=self.view, with_topic=True
-        )
-        grid.show(
-            record_columns(look, with_topic=True),
-            grid.records,
-            empty="No message came yet in any of the subscriptions.",
-            is_wide=look.is_wide,
-        )
+        if drawn != self._merged_drawn:
+            self._merged_drawn = drawn
+            merged = Merged([tile.reader.store for tile in tiles])
+            grid.records.freeze(merged, look, now_ms, view=self.view, with_topic=True)
+            grid.show(
+                record_columns(look, with_topic=True),
+                grid.records,
+                empty="No message came yet in any of the subscriptions.",
+                is_wide=look.is_wide,
+            )
         rate = sum(tile.reader.status.rate for tile in tiles)
+        lag = sum(tile.reader.status.behind or 0 for tile in tiles)
         self.query_one("#merged-panel", Panel).entitle(
-            f"{', '.join(f'{tile.letter} {tile.reader.wanted.title}' for tile in tiles)}",
-            f"{look.number(len(grid.records))} messages  {look.rate(rate)}  m tiles",
+            ", ".join(f"{tile.letter} {tile.reader.wanted.title}" for tile in tiles),
+            f"{look.number(len(grid.records))} messages  {look.rate(rate)}  lag {look.number(lag)}",
         )
 
     # keys

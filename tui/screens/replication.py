@@ -13,6 +13,7 @@ from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.elections import election_lines
 from yak.tui.rows.replication import ReplicationTable, badness
+from yak.tui.rows.topics import is_internal
 from yak.tui.screens.breaking import break_words, broken_brokers
 from yak.tui.screens.topic_changes import ChangesTopics
 from yak.tui.source.base import LocalControl
@@ -26,7 +27,7 @@ HIGH = 30
 LOW_LINES, HIGH_LINES = 5, 12
 """Of the time line, in a window that is lower than `HIGH`, and in others."""
 _LOCAL_ACTIONS = ("kill", "pause", "heal", "restart")
-_SIGNS = {"isr": "warn", "leader": "good", "log": "warn", "broker": "bad"}
+_FAMILIES = ("isr", "leader", "log", "broker", "reassignment")
 
 
 class ReplicationScreen(ChangesTopics):
@@ -76,21 +77,18 @@ class ReplicationScreen(ChangesTopics):
             elif grid.filter_text and rows:
                 empty = f"No partition matches {grid.filter_text}. esc clears the filter."
         grid.show(self._table.columns(), rows, empty=empty, is_wide=look.is_wide)
-        well, all_ = self._counts()
-        title = f"Replication: {look.number(well)} of {look.number(all_)} partitions in sync"
+        title = (
+            f"Replication: {look.number(self._table.count_well)} of {look.number(self._table.count)} partitions in sync"
+        )
         self.query_one("#replication-table", Panel).entitle(
             title, "only what is not well: o shows all" if self._only_problems else ""
         )
         self._paint_failovers(now_ms)
 
-    def _counts(self) -> tuple[int, int]:
-        partitions = self.picture.partitions.values()
-        return sum(not each.is_under_replicated and each.leader is not None for each in partitions), len(partitions)
-
     def _paint_failovers(self, now_ms: int) -> None:
         lines, look = self.query_one("#failovers", Lines), self.look
         room = LOW_LINES if self.app.size.height < HIGH else HIGH_LINES
-        shown = election_lines(self.picture.elections.failovers, look, now_ms, room)
+        shown = election_lines(self.picture.elections.failovers, look, now_ms, lines.size.width or 76, room)
         shown += self._recent(now_ms, room - len(shown))
         if not shown:
             broken = (
@@ -106,7 +104,8 @@ class ReplicationScreen(ChangesTopics):
         for line in reversed(self.picture.activity.lines):
             if len(found) >= room:
                 break
-            if line.family in _SIGNS:
+            is_hidden = not self._with_internal and is_internal(str(line.event.get("topic", "")))
+            if line.family in _FAMILIES and not is_hidden:
                 tone = "warn" if line.tone == "bad" else line.tone
                 when = self.look.time(line.time_ms, now_ms)
                 sign = self.look.sign(line.tone if line.tone in ("good", "warn", "bad") else "dot")
@@ -130,6 +129,9 @@ class ReplicationScreen(ChangesTopics):
 
     def opened(self, what: object) -> None:
         """A partition, `orders-0`, or the partitions of a topic."""
+        if not self.query("#replication"):
+            self.call_after_refresh(self.opened, what)
+            return
         grid = self.query_one("#replication", Grid)
         self.paint(self.app.now_ms())
         if str(what) in self.picture.topics:

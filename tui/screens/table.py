@@ -27,6 +27,7 @@ class Entry:
 
 SCREENS: Final = (
     Entry("dashboard", "Dashboard", "dashboard:DashboardScreen", "1", ("brokers", "cluster", "home")),
+    Entry("topics", "Topics", "topics:TopicsScreen", "2", ("topic", "t")),
     Entry("messages", "Messages", "messages:MessagesScreen", "3", ("m", "tail", "browse")),
     Entry("producer", "Producer", "producer:ProducerScreen", "4", ("produce", "send")),
     Entry("consumer", "Consumer", "consumer:ConsumerScreen", "5", ("consume", "c")),
@@ -34,10 +35,9 @@ SCREENS: Final = (
     Entry("metadata", "Metadata log", "metadata:MetadataScreen", "7", ("log",)),
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("spark", "Spark", "spark:SparkScreen", "9"),
-    Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
-    Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
-    Entry("topics", "Topics", "topics:TopicsScreen", "2", ("topic", "t")),
-    Entry("replication", "Replication", "replication:ReplicationScreen", "", ("isr", "partitions", "replicas")),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
+    Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
+    Entry("replication", "Replication", "replication:ReplicationScreen", "", ("isr", "partitions", "replicas")),
+    Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}

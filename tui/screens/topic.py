@@ -67,9 +67,12 @@ class TopicScreen(ChangesTopics):
                         "Replicas", Grid(id="replicas-beside", has_cursor=False), Lines(id="meaning-beside"),
                         id="topic-replicas-beside",
                     )  # fmt: skip
-                    yield Panel("Last events", Grid(id="events-beside"), id="topic-events-beside")
+                    yield Panel("Last events", Grid(id="events-beside", has_cursor=False), id="topic-events-beside")
                     with Horizontal(id="topic-pair"):
-                        yield Panel("Last messages", Grid(id="tail-beside"), subtitle="m all of them")
+                        yield Panel(
+                            "Last messages", Grid(id="tail-beside", has_cursor=False), id="topic-tail-beside",
+                            subtitle="m all of them",
+                        )  # fmt: skip
                         yield Panel("Groups reading it", Grid(id="groups-beside"))
             with TabPane("Replicas", id="tab-replicas"):
                 yield Panel("Replicas", Grid(id="replicas"), Lines(id="meaning"), id="topic-replicas")
@@ -347,7 +350,6 @@ class TopicScreen(ChangesTopics):
             )
 
     @on(Grid.Opened, "#tail")
-    @on(Grid.Opened, "#tail-beside")
     def open_message(self) -> None:
         """Its messages."""
         self.action_browse()
@@ -359,7 +361,6 @@ class TopicScreen(ChangesTopics):
         self.app.go("groups", event.row.key)
 
     @on(Grid.Opened, "#timeline")
-    @on(Grid.Opened, "#events-beside")
     def open_event(self, event: Grid.Opened) -> None:
         """In the activity."""
         self.app.go("activity", event.row.key)

@@ -23,7 +23,7 @@ def create_fields(brokers: int) -> tuple[Field, ...]:
         Field("partitions", "Partitions", "3", "the broker's default"),
         Field("replication_factor", "Replication factor", str(min(3, max(1, brokers))), "the broker's default"),
         Field("min.insync.replicas", "min.insync.replicas", "", "default; how many replicas acks=all needs"),
-        Field("retention.ms", "retention.ms", "", "default; 3600000 is an hour, 604800000 a week, -1 for ever"),
+        Field("retention.ms", "retention.ms", "", "default; 3600000: an hour, -1: for ever"),
         Field(_POLICY, _POLICY, DEFAULT, choices=_USUAL_POLICIES),
         Field("others", "Other configs", "", "max.message.bytes=2097152 flush.messages=1"),
     )

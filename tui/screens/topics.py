@@ -66,9 +66,8 @@ class TopicsScreen(ChangesTopics):
         if grid.filter_text and rows:
             empty = f"No topic matches {grid.filter_text}: {len(rows)} looked at. esc clears the filter."
         grid.show(COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
-        hidden = 0 if self._with_internal else sum(map(is_internal, picture.topics))
         filtered = f"{grid.row_count} of {len(rows)} match {grid.filter_text}" if grid.filter_text else ""
-        self.query_one(Panel).entitle(total_words(picture, self.look, len(rows), hidden), filtered)
+        self.query_one(Panel).entitle(total_words(picture, self.look, with_internal=self._with_internal), filtered)
         if self._wanted is not None and picture.is_loaded:
             wanted, self._wanted = self._wanted, None
             self.call_later(self.opened, wanted)
@@ -120,8 +119,8 @@ class TopicsScreen(ChangesTopics):
 
     def opened(self, what: object) -> None:
         """A topic, or one of its partitions, `orders-0`."""
-        if not self.picture.is_loaded:
-            self._wanted = str(what)
+        if not self.picture.is_loaded or not self.query("#topics"):
+            self._wanted = str(what)  # once there is something to open
             return
         topic, partition = str(what), None
         if topic not in self.picture.topics:

@@ -69,6 +69,11 @@ def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[
 def cut(text: str, width: int, *, is_right: bool = False) -> str:
     """Text in exactly `width` cells; what is too long ends with an ellipsis."""
     text = printable(text)  # what a cluster holds must not reach the terminal as commands
+    if text[: width + 1].isascii():
+        # Nearly all text is; Rich looks for characters of two cells, and for those made of several, one by one.
+        if len(text) > width:
+            return text[: width - 1] + "…" if width > 1 else text[:width]
+        return text.rjust(width) if is_right else text.ljust(width)
     length = cell_len(text)
     if length > width:
         return set_cell_size(text, width - 1) + "…" if width > 1 else set_cell_size(text, width)

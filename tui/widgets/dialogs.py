@@ -95,6 +95,11 @@ class Field:
     is_check: bool = False
     is_needed: bool = False
 
+    @property
+    def widget_id(self) -> str:
+        """Of its widget: names of configs have dots, which an id may not have."""
+        return f"field-{self.name.replace('.', '-')}"
+
 
 class FormDialog(ModalScreen[dict[str, str] | None]):
     """Some fields, and the command line that they make, as it is typed. Gives the values, or None.
@@ -139,22 +144,24 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
 
     def _widget(self, field: Field) -> Input | Select[str] | Checkbox:
         if field.is_check:
-            return Checkbox(field.label, field.value == "true", id=f"field-{field.name}", compact=True)
+            return Checkbox(field.label, field.value == "true", id=field.widget_id, compact=True)
         if field.choices:
             options = [(each, each) for each in field.choices]
             value = field.value or field.choices[0]
-            return Select(options, value=value, allow_blank=False, id=f"field-{field.name}", compact=True)
-        return Input(field.value, placeholder=field.hint, id=f"field-{field.name}", compact=True)
+            return Select(options, value=value, allow_blank=False, id=field.widget_id, compact=True)
+        return Input(field.value, placeholder=field.hint, id=field.widget_id, compact=True)
 
     def on_mount(self) -> None:
-        """What the fields make now."""
+        """What the fields make now; the first one has the focus."""
         self._judge()
+        if self._fields:
+            self.query_one(f"#{self._fields[0].widget_id}").focus()
 
     def values(self) -> dict[str, str]:
         """By name of the field."""
         found: dict[str, str] = {}
         for field in self._fields:
-            widget = self.query_one(f"#field-{field.name}")
+            widget = self.query_one(f"#{field.widget_id}")
             if isinstance(widget, Checkbox):
                 found[field.name] = "true" if widget.value else "false"
             elif isinstance(widget, Select):

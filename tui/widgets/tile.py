@@ -6,7 +6,7 @@ from yak.tui.look import Look
 from yak.tui.messages.reader import Reader
 from yak.tui.messages.subscription import Subscription
 from yak.tui.messages.views import View
-from yak.tui.rows.reading import empty_words, tile_words
+from yak.tui.rows.reading import empty_words, tile_title, tile_words
 from yak.tui.rows.records import record_columns
 from yak.tui.widgets.message_grid import MessageGrid
 from yak.tui.widgets.panel import Panel
@@ -76,7 +76,8 @@ class Tile(Panel):
                 empty=empty_words(status, counts, wanted, reader.filter_text, look),
                 is_wide=look.is_wide,
             )
-        group = f"group {wanted.group}" if wanted.group else f"no group, {wanted.seek.words}"
+        width = self.size.width - 6
         self.entitle(
-            f"{self.letter} {wanted.title}  {group}", tile_words(status, counts, wanted, reader.filter_text, look)
+            tile_title(self.letter, wanted, width),
+            tile_words(status, counts, wanted, reader.filter_text, look, width),
         )

@@ -191,3 +191,28 @@ def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster
     copy.discard()
     assert cluster.status().brokers[0] == first
     assert first.state == "running"
+
+
+def test_redis_is_killed_and_started_again_and_no_broker_is_touched(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0))
+    before = cluster.status().brokers
+    pid = cluster.redis_pid()
+    assert cluster.stop_redis() == pid
+    assert cluster.status().redis_running is False
+    with pytest.raises(YakError, match="does not run"):
+        cluster.stop_redis()
+    assert cluster.start_redis() is True
+    assert cluster.status().redis_running is True
+    assert cluster.redis_pid() != pid
+    assert cluster.start_redis() is False
+    assert cluster.status().brokers == before
+    cluster.down()
+
+
+def test_a_dead_broker_stays_dead_when_only_redis_is_started(cluster: LocalCluster) -> None:
+    cluster.up(UpSettings(port=0))
+    cluster.kill(1)
+    cluster.stop_redis()
+    cluster.start_redis()
+    assert [each.state for each in cluster.status().brokers] == ["dead"]
+    cluster.down()

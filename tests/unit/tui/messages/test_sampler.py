@@ -56,8 +56,18 @@ def test_a_rate_that_wavers_leaves_n_as_it_is():
 def test_n_falls_again_when_less_comes():
     sampler = Sampler(500)
     run(sampler, 10_000, 3)
-    _, every = run(sampler, 300, 4, start_ms=3000)
+    _, every = run(sampler, 300, 6, start_ms=3000)
     assert every[-1] == 1
+    assert every[40] == 20, "not at once"
+
+
+def test_a_burst_does_not_keep_n_up():
+    sampler = Sampler(500)
+    run(sampler, 9_900, 2)
+    _, every = run(sampler, 14_000, 1, start_ms=2000)
+    assert every[-1] == 50
+    _, every = run(sampler, 9_900, 5, start_ms=3000)
+    assert every[-1] == 20
 
 
 def test_of_partitions_read_in_turn_each_is_shown():

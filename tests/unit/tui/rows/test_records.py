@@ -1,7 +1,7 @@
 """Records as rows: made when looked at, of the moment that was frozen."""
 
 from yak.tui.look import Look
-from yak.tui.messages.kept import Kept
+from yak.tui.messages.kept import Kept, packed
 from yak.tui.messages.store import Store
 from yak.tui.rows.records import RecordRows, record_columns, record_row
 
@@ -46,10 +46,10 @@ def test_a_time_of_another_day_says_which():
 
 def test_what_comes_and_goes_after_the_freeze_does_not_move_the_rows():
     store = Store(max_rows=5, is_ring=True)
-    store.add([record(serial) for serial in range(5)])
+    store.add([packed(record(serial)) for serial in range(5)])
     rows = frozen(store)
     assert [rows.at(index).key for index in range(len(rows))] == ["0", "1", "2", "3", "4"]
-    store.add([record(5), record(6)])
+    store.add([packed(record(5)), packed(record(6))])
     assert [rows.at(index).key for index in range(len(rows))] == ["", "", "2", "3", "4"]
     assert len(rows.at(0).cells) == len(record_columns(LOOK, with_topic=False))
     assert rows.place_of("3") == 3
@@ -62,7 +62,7 @@ def test_what_comes_and_goes_after_the_freeze_does_not_move_the_rows():
 
 def test_rows_are_made_once_and_anew_when_they_are_written_otherwise():
     store = Store()
-    store.add([record(0)])
+    store.add([packed(record(0))])
     rows = frozen(store)
     first = rows.at(0)
     assert rows.at(0) is first

@@ -1,0 +1,477 @@
+"""The Messages and Consumer screens on a cluster that runs."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+
+from textual.widgets import Input
+
+from yak.client.admin import Admin
+from yak.client.connection import base_config
+from yak.client.offset_spec import END
+from yak.client.produce import Outgoing, RecordSender
+from yak.tui.messages.subscription import Choice, Seek, Subscription
+from yak.tui.produce.draft import Draft
+from yak.tui.screens.consumer import ConsumerScreen
+from yak.tui.screens.messages import MessagesScreen
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.message_grid import MessageGrid
+from yak.tui.widgets.record_pane import RecordPane
+
+SECONDS = 30.0
+
+
+def fill(live, topic, numbers, *, partitions=3, partition=None, **more):
+    """Make the topic if it is not there, and send `{"n": number}` with key `k<n mod 5>`."""
+    admin = Admin(live.bootstrap)
+    if topic not in admin.metadata().topics:
+        admin.create_topic(topic, partitions=partitions, replication_factor=3)
+        deadline = time.monotonic() + SECONDS
+        while topic not in admin.metadata().topics:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    sender = RecordSender(live.bootstrap, topic)
+    for place, number in enumerate(numbers):
+        record = Outgoing(value=json.dumps({"n": number}).encode(), key=b"k%d" % (number % 5), **more)
+        record.partition = -1 if partition is None else partition
+        sender.send(record, place)
+    sender.finish(SECONDS)
+
+
+async def until(pilot, condition, what):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        await pilot.pause(0.05)
+
+
+def numbers_of(reader):
+    return sorted(json.loads(each.value)["n"] for piece in reader.store.pieces(500) for each in piece)
+
+
+async def messages(app, pilot, what):
+    """Go there and open topics or a subscription, as another screen or `:messages` does."""
+    app.go("messages", what)
+    await until(pilot, lambda: isinstance(app.screen_below(), MessagesScreen), "the screen")
+    screen = app.screen_below()
+    await until(pilot, lambda: screen.reader is not None and screen.reader.status.phase != "opening", "it is opened")
+    return screen
+
+
+async def fill_in(pilot, app, **values):
+    """Type into the fields of the form that is open, and send it."""
+    await until(pilot, lambda: isinstance(app.screen, FormDialog), "the form")
+    for name, value in values.items():
+        app.screen.query_one(f"#field-{name}", Input).value = value
+    await pilot.pause()
+    await pilot.press("ctrl+s")
+
+
+def on(live, scenario, size=(140, 40), **settings):
+    """Run a scenario with the app on the cluster."""
+
+    async def run():
+        app = live.app(**settings)
+        async with app.run_test(size=size) as pilot:
+            await scenario(app, pilot)
+
+    asyncio.run(run())
+
+
+def test_a_topic_is_tailed_by_its_name(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(250))
+
+    async def scenario(app, pilot):
+        typed = [{" ": "space", "-": "minus"}.get(letter, letter) for letter in f"messages {topic}"]
+        await pilot.press("colon", *typed, "enter")
+        await until(pilot, lambda: isinstance(app.screen_below(), MessagesScreen), "the screen")
+        screen = app.screen_below()
+        await until(
+            pilot, lambda: screen.reader is not None and screen.grid_in_use().row_count == 250, "the last 100 of each"
+        )
+        times = [each.timestamp_ms for piece in screen.reader.store.pieces(500) for each in piece]
+        assert times == sorted(times)
+        assert screen.grid_in_use().cursor_index == 249
+        await asyncio.to_thread(fill, live, topic, range(250, 260))
+        await until(pilot, lambda: screen.grid_in_use().row_count == 260, "new ones")
+        assert screen.grid_in_use().cursor_index == 259, "the end is followed"
+        assert any(f"yak consume {topic} --tail 100" in line.message for line in app.picture.activity.lines)
+
+    on(live, scenario)
+
+
+def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(100))
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 100, "all")
+        await pilot.press("slash", "k", "colon", "k", "3")
+        await until(pilot, lambda: screen.grid_in_use().row_count == 20, "those with the key")
+        await pilot.press("enter")
+        await asyncio.to_thread(fill, live, topic, range(100, 110))
+        await until(pilot, lambda: screen.grid_in_use().row_count == 22, "and what comes")
+        assert all(number % 5 == 3 for number in numbers_of(screen.reader))
+        screen.set_filter("v:nowhere")
+        await until(pilot, lambda: screen.grid_in_use().row_count == 0, "none")
+        await until(pilot, lambda: "110 scanned. esc clears" in screen.grid_in_use()._empty, "what it means")
+        await pilot.press("escape")
+        await until(pilot, lambda: screen.grid_in_use().row_count == 110, "all again")
+        await pilot.press("g", "n")
+        await pilot.pause(0.3)
+        assert any("matches v:nowhere" in str(said) for _, said, _ in app.notices)
+        screen.last_filter = "v:.n == 77"
+        await pilot.press("n")
+        await until(pilot, lambda: json.loads(screen.record_in_use().value)["n"] == 77, "the hit")
+
+    on(live, scenario)
+
+
+def test_a_filter_that_is_wrong_is_said_where_it_is_typed(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(3))
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 3, "all")
+        await pilot.press("slash", "k", "colon", "tilde", "left_parenthesis")
+        assert "regular expression" in str(app.screen.query_one("#prompt-error").render())
+        await pilot.press("escape")
+        assert screen.grid_in_use().row_count == 3
+
+    on(live, scenario)
+
+
+def test_where_to_read_is_asked_by_o(live, new_topic):
+    one, two = new_topic(), new_topic()
+    fill(live, one, range(30), partitions=1)
+    fill(live, two, range(100, 110), partitions=2)
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, Subscription((Choice(one),)))
+        await until(pilot, lambda: screen.reader.status.phase == "reading", "the end")
+        await pilot.press("o")
+        await fill_in(pilot, app, topics=f"{one}:0", **{"from": "10:20"})
+        await until(pilot, lambda: screen.reader.status.phase == "done", "all of it")
+        assert numbers_of(screen.reader) == list(range(10, 20))
+        await pilot.press("o")
+        await fill_in(pilot, app, topics=f"{one},{two}", **{"from": "-1h"})
+        await until(pilot, lambda: screen.grid_in_use().row_count == 40, "both topics")
+        assert screen.grid_in_use().columns[0].label == "TOPIC"
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the form")
+        app.screen.query_one("#field-from", Input).value = "soon"
+        await pilot.pause()
+        assert "not a time" in str(app.screen.query_one("#form-error").render())
+
+    on(live, scenario, size=(80, 24))
+
+
+def test_a_topic_that_is_not_there_is_said_in_its_place(live):
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, "nosuchtopic")
+        await until(pilot, lambda: screen.reader.status.phase == "failed", "the error")
+        await until(pilot, lambda: 'topic "nosuchtopic" does not exist' in screen.grid_in_use()._empty, "its words")
+
+    on(live, scenario, size=(80, 24))
+
+
+def test_without_a_topic_one_is_chosen_from_a_list(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(7))
+
+    async def scenario(app, pilot):
+        await until(pilot, lambda: any(name == topic for name, _ in app.picture.partitions), "it is known")
+        await pilot.press("3")
+        screen = app.screen_below()
+        grid = screen.grid_in_use()
+        await until(pilot, lambda: grid.row_count > 0, "the list")
+        grid.move_to(topic)
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.reader is not None and grid.row_count == 7, "its messages")
+        await pilot.press("y")
+        await pilot.pause()
+
+    on(live, scenario)
+
+
+def test_space_pauses_and_another_screen_does_too(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(5))
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 5, "all")
+        await pilot.press("space")
+        await until(pilot, lambda: screen.reader.status.phase == "paused", "the pause")
+        await asyncio.to_thread(fill, live, topic, range(5, 9))
+        await pilot.pause(0.4)
+        assert screen.grid_in_use().row_count == 5
+        await pilot.press("space")
+        await until(pilot, lambda: screen.grid_in_use().row_count == 9, "nothing is missing")
+        await pilot.press("1")
+        await until(pilot, lambda: screen.reader.status.phase == "paused", "nobody looks")
+        await pilot.press("3")
+        await until(pilot, lambda: screen.reader.status.phase == "reading", "seen again")
+
+    on(live, scenario)
+
+
+def test_all_about_a_message_is_beside_it(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, [42], headers=[("source", b"web")])
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
+        await pilot.press("enter")
+        pane = screen.query_one(RecordPane)
+        await until(pilot, lambda: '"n": 42' in pane.text, "its value")
+        assert screen.focused is pane
+        assert "source = web" in pane.text
+        await pilot.press("G", "k", "k", "enter")
+        await until(pilot, lambda: "{ … 1 }" in pane.text, "folded")
+        await pilot.press("J", "J")
+        await until(pilot, lambda: "00000000  7b 22 6e 22" in pane.text, "hex")
+        await pilot.press("escape")
+        assert not screen.query_one("#record-panel").has_class("-open")
+        assert screen.focused is screen.grid_in_use()
+
+    on(live, scenario, size=(80, 24))
+
+
+def test_copies_and_sending_again(live, new_topic, monkeypatch):
+    topic = new_topic()
+    fill(live, topic, [42])
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
+        await pilot.press("y")
+        await pilot.pause(0.1)
+        await pilot.press("p")
+        await until(pilot, lambda: bool(app.clipboard), "the copy")
+        assert app.clipboard == f"yak produce {topic} --key=k2 '--message={{\"n\": 42}}'"
+        await pilot.press("y")
+        await pilot.pause(0.1)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.clipboard == '{"n": 42}', "the value")
+        gone = []
+        monkeypatch.setattr(app, "go", lambda *where: gone.append(where))
+        await pilot.press("p")
+        assert gone == [("producer", Draft(topic, None, b"k2", b'{"n": 42}', ()))]
+
+    on(live, scenario)
+
+
+def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(live, new_topic, tmp_path):
+    topic, back = new_topic(), new_topic()
+    fill(live, topic, range(50))
+    path = tmp_path / "some.ndjson"
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 50, "all")
+        await pilot.press("g", "v", "v", "j", "v")
+        marked = [json.loads(each.value)["n"] for each in screen.marks.values()]
+        assert len(marked) == 3
+        await pilot.press("x")
+        await fill_in(pilot, app, path=str(path))
+        await until(pilot, path.exists, "the file")
+        await until(pilot, lambda: any(str(path) in str(said) for _, said, _ in app.notices), "its path is told")
+        lines = path.read_text().splitlines()
+        assert [json.loads(json.loads(line)["value"])["n"] for line in lines] == marked
+        await pilot.press("x")
+        await fill_in(pilot, app, path=str(path))
+        await until(pilot, lambda: any("is there already" in str(said) for _, said, _ in app.notices), "no overwriting")
+
+    on(live, scenario)
+    subprocess.run(
+        [sys.executable, "-m", "yak.commands", "-b", live.bootstrap, "produce", back, "-f", str(path), "--create"],
+        check=True,
+        capture_output=True,
+        env=os.environ,
+    )
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "yak.commands",
+            "-b",
+            live.bootstrap,
+            "consume",
+            back,
+            "--from-beginning",
+            "--exit",
+            "-o",
+            "json",
+        ],
+        check=True,
+        capture_output=True,
+        env=os.environ,
+    )
+    fields = ("key", "value", "headers", "timestamp")
+    sent = [[json.loads(line)[field] for field in fields] for line in path.read_text().splitlines()]
+    came = [[json.loads(line)[field] for field in fields] for line in shown.stdout.splitlines()]
+    assert sorted(sent) == sorted(came)
+
+
+def test_a_tail_goes_on_when_a_leader_dies_and_finds_new_partitions(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(10), partitions=1)
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 10, "all")
+        admin = Admin(live.bootstrap)
+        leader = admin.metadata().topics[topic].partitions[0].leader
+        await asyncio.to_thread(app.source.local.kill, leader)
+        await asyncio.to_thread(fill, live, topic, range(10, 20))
+        await until(pilot, lambda: screen.grid_in_use().row_count == 20, "what came after")
+        await asyncio.to_thread(Admin(live.bootstrap).add_partitions, topic, 2)
+        await until(pilot, lambda: len(screen.reader.status.partitions) == 2, "the new partition")
+        await asyncio.to_thread(fill, live, topic, range(20, 25), partition=1)
+        await until(pilot, lambda: numbers_of(screen.reader) == list(range(25)), "its messages")
+
+    on(live, scenario)
+
+
+# -- the consumer --------------------------------------------------------------------------------------------------------
+
+
+async def consumer(app, pilot):
+    app.go("consumer")
+    await until(pilot, lambda: isinstance(app.screen_below(), ConsumerScreen), "the screen")
+    return app.screen_below()
+
+
+def committed(live, group, topic, partitions):
+    """What the group has committed of these partitions of a topic, added up."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    reader = Consumer(base_config(live.bootstrap) | {"group.id": group})
+    try:
+        answers = reader.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=SECONDS)
+    finally:
+        reader.close()
+    return sum(max(each.offset, 0) for each in answers)
+
+
+def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic):
+    topic, group = new_topic(), new_topic()
+    fill(live, topic, range(40), partitions=2)
+
+    async def scenario(app, pilot):
+        screen = await consumer(app, pilot)
+        await pilot.press("a")
+        await fill_in(pilot, app, topics=topic, group=group, **{"from": "start"})
+        await until(pilot, lambda: screen.tile is not None and screen.tile.grid.row_count == 40, "all of it")
+        tile = screen.tile
+        assert tile.reader.status.uncommitted == 40
+        assert await asyncio.to_thread(committed, live, group, topic, 2) == 0
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "the question")
+        await pilot.press("y")
+        await until(pilot, lambda: tile.reader.status.uncommitted == 0, "the commit")
+        assert await asyncio.to_thread(committed, live, group, topic, 2) == 40
+        await until(pilot, lambda: any(f"committed for {group}" == said for _, said, _ in app.notices), "it is told")
+        await asyncio.to_thread(fill, live, topic, range(40, 45))
+        await until(pilot, lambda: tile.reader.status.uncommitted == 5, "more")
+        await pilot.press("X")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "they would come again")
+        await pilot.press("y")
+        await until(pilot, lambda: not screen.tiles, "it is closed")
+        assert tile.reader.join(SECONDS)
+        await pilot.press("a")
+        await fill_in(pilot, app, topics=topic, group=group)
+        await until(
+            pilot, lambda: screen.tile is not None and screen.tile.grid.row_count == 5, "what was not committed"
+        )
+
+    on(live, scenario)
+    assert committed(live, group, topic, 2) == 40
+
+
+def test_tiles_side_by_side_and_in_one_list(live, new_topic):
+    one, two = new_topic(), new_topic()
+    fill(live, one, range(20))
+    fill(live, two, range(100, 130))
+
+    async def scenario(app, pilot):
+        screen = await consumer(app, pilot)
+        for topic in (one, two):
+            screen.add(Subscription((Choice(topic),), Seek(END, None, 50)))
+        await until(pilot, lambda: [tile.grid.row_count for tile in screen.tiles] == [20, 30], "both")
+        await pilot.press("m")
+        merged = screen.query_one("#merged", MessageGrid)
+        await until(pilot, lambda: merged.row_count == 50, "all in one list")
+        await asyncio.to_thread(fill, live, one, range(20, 23))
+        await until(pilot, lambda: merged.row_count == 53, "what comes")
+        await until(pilot, lambda: screen.record_in_use().topic == one, "is at the end")
+        await pilot.press("space")
+        await until(pilot, lambda: {tile.reader.status.phase for tile in screen.tiles} == {"paused"}, "all pause")
+        await pilot.press("space", "m")
+        await until(pilot, lambda: {tile.reader.status.phase for tile in screen.tiles} == {"reading"}, "all go on")
+        screen.tiles[1].grid.focus()
+        await pilot.pause()
+        await pilot.press("slash", "k", "colon", "k", "1", "enter")
+        await until(pilot, lambda: [tile.grid.row_count for tile in screen.tiles] == [23, 6], "one is filtered")
+        await pilot.press("space")
+        await until(pilot, lambda: [t.reader.status.phase for t in screen.tiles] == ["reading", "paused"], "one pauses")
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press("escape")
+        await pilot.press("X")
+        await until(pilot, lambda: [tile.letter for tile in screen.tiles] == ["A"], "one is closed")
+        await pilot.press("1")
+        await until(pilot, lambda: screen.tiles[0].reader.status.phase == "paused", "nobody looks")
+
+    on(live, scenario)
+
+
+def test_six_at_most_and_a_failed_one_says_why(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(3))
+
+    async def scenario(app, pilot):
+        screen = await consumer(app, pilot)
+        for _ in range(5):
+            screen.opened(topic)
+        screen.opened("nosuchtopic")
+        await until(pilot, lambda: len(screen.tiles) == 6, "six")
+        await until(pilot, lambda: screen.tiles[5].reader.status.phase == "failed", "the error")
+        screen.opened(topic)
+        assert "six" in str(app.notices[-1][1]) or "6 subscriptions" in str(app.notices[-1][1])
+        assert len(screen.tiles) == 6
+        screen.tiles[5].grid.focus()
+        await pilot.pause()
+        await pilot.press("o")
+        await fill_in(pilot, app, topics=topic, **{"from": "start"})
+        await until(pilot, lambda: screen.tiles[5].grid.row_count == 3, "another topic")
+
+    on(live, scenario, size=(80, 24))
+
+
+def test_where_only_looking_is_allowed_no_group_is_joined(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(3))
+
+    async def scenario(app, pilot):
+        screen = await consumer(app, pilot)
+        await pilot.press("a")
+        await fill_in(pilot, app, topics=topic, group="audit")
+        assert "cannot be joined" in str(app.screen.query_one("#form-error").render())
+        await pilot.press("escape")
+        screen.opened(topic)
+        await until(pilot, lambda: len(screen.tiles) == 1, "a tile")
+        await pilot.press("C")
+        await pilot.pause()
+        assert not isinstance(app.screen, ConfirmDialog)
+        assert not app.notices, "the key is not bound"
+
+    on(live, scenario, is_readonly=True)

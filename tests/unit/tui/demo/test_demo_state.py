@@ -1,0 +1,87 @@
+"""What the keeper tells, folded."""
+
+from dataclasses import asdict
+
+from yak.local.demo.live_ledger import Counts
+from yak.tui.demo.run import DemoRun
+from yak.tui.demo.show import last_words
+from yak.tui.demo.state import DemoState
+
+
+def counts(time_ms: int, acknowledged: int, kind: str = "counts", **more: object) -> dict[str, object]:
+    fields = asdict(Counts(acknowledged=acknowledged, read=acknowledged))
+    return {"kind": kind, "time_ms": time_ms, "gone": [], "last_error": "", **fields, **more}
+
+
+def test_it_begins_with_words_and_goes_on_with_addresses() -> None:
+    state = DemoState()
+    state.take({"kind": "step", "time_ms": 1, "words": "starting broker 2 of 3", "done": 1, "of": 3})
+    assert (state.phase, state.words, state.done, state.of) == ("starting", "starting broker 2 of 3", 1, 3)
+    state.take({"kind": "ready", "time_ms": 2, "bootstrap": "b:1", "http": {"1": "http://b:2"}, "took_ms": 900})
+    assert (state.phase, state.bootstrap, state.http, state.took_ms) == ("running", "b:1", {1: "http://b:2"}, 900)
+
+
+def test_the_rate_is_of_the_last_two_seconds() -> None:
+    state = DemoState()
+    for second in range(6):
+        state.take(counts(second * 1000, second * 500 if second < 3 else 1000))
+    assert state.rate == 0.0
+    assert state.counts.acknowledged == 1000
+    state.take(counts(6000, 1300))
+    assert state.rate == 150.0
+
+
+def test_pauses_are_kept_and_the_longest_since_a_moment_is_found() -> None:
+    state = DemoState()
+    for partition, start, end in ((0, 1000.0, 1100.0), (1, 2000.0, 2300.0), (0, 3000.0, 3050.0)):
+        state.take(
+            {
+                "kind": "pause",
+                "time_ms": 1,
+                "topic": "orders",
+                "partition": partition,
+                "from_ms": start,
+                "until_ms": end,
+            }
+        )
+    longest = state.longest_pause(0.0)
+    assert longest is not None
+    assert (longest.partition, longest.length_ms) == ("orders-1", 300.0)
+    later = state.longest_pause(2500.0)
+    assert later is not None
+    assert later.partition == "orders-0"
+    assert state.longest_pause(4000.0) is None
+
+
+def test_an_error_is_the_one_that_was_told_and_an_end_without_a_word_is_one_too() -> None:
+    state = DemoState()
+    state.take({"kind": "error", "time_ms": 1, "code": "no-redis-server", "message": "m", "why": "w", "try_": ["t"]})
+    state.take_end(1)
+    assert state.phase == "failed"
+    assert state.error is not None
+    assert (state.error.code, state.error.why, state.error.try_) == ("no-redis-server", "w", ("t",))
+    killed = DemoState()
+    killed.take_end(-9)
+    assert killed.error is not None
+    assert killed.error.code == "demo-ended"
+    assert "-9" in killed.error.why
+
+
+def test_an_end_that_was_asked_for_is_none() -> None:
+    state = DemoState()
+    state.take(counts(1, 5, kind="ended"))
+    state.take_end(0)
+    assert (state.phase, state.error) == ("ended", None)
+
+
+def test_the_last_words_count_what_was_never_read_as_lost_only_when_all_could_be_read() -> None:
+    run = DemoRun(data_dir="/nowhere")
+    run.state.take(counts(1, 100, kind="ended", read=99, waiting=1, oldest_waiting_ms=2000.0))
+    assert last_words(run)[0] == (
+        "demo: acknowledged 100, read 99, lost 0, duplicated 0, reordered 0, not read in the end 1"
+    )
+    run.state.take(counts(1, 100, kind="ended"))
+    assert last_words(run)[0] == "demo: acknowledged 100, read 100, lost 0, duplicated 0, reordered 0"
+    assert last_words(run)[-1] == "its cluster is stopped, and its data deleted"
+    run.keep = True
+    assert last_words(run)[-1].endswith("yak up --down --purge --data-dir /nowhere")

@@ -1,0 +1,232 @@
+"""The failover screen's rows and lines, without a terminal."""
+
+import pytest
+
+from yak.errors import UsageError
+from yak.local.demo.live_ledger import Counts
+from yak.tui.demo.state import DemoState, Pause
+from yak.tui.look import Look
+from yak.tui.rows.cells import Cell
+from yak.tui.rows.failover import (
+    Process,
+    Processes,
+    broker_rows,
+    history_rows,
+    nothing_yet_lines,
+    stake_of,
+    timeline_lines,
+    verdict_lines,
+)
+from yak.tui.screens.failover import heal_plan
+from yak.tui.screens.failover_words import kill_words, move_body, move_command
+from yak.tui.state.drill import Drill, Moved, Timeline
+from yak.tui.state.picture import Broker, Partition, Picture
+
+LOOK = Look()
+
+
+def words(lines: list[list[Cell]]) -> str:
+    return "\n".join(" ".join(cell.text for cell in line) for line in lines)
+
+
+def cluster() -> Picture:
+    picture = Picture()
+    picture.is_loaded, picture.controller_id, picture.redis_state = True, 1, "connected"
+    for node in (1, 2, 3):
+        picture.brokers[node] = Broker(node, link="up", host="127.0.0.1", port=9090 + node)
+    picture.partitions["orders", 0] = Partition("orders", 0, 1, 1, 1, (1, 2, 3), (1, 2, 3))
+    picture.partitions["orders", 1] = Partition("orders", 1, 1, 1, 1, (1, 2, 3), (1,))
+    picture.partitions["orders", 2] = Partition("orders", 2, 2, 1, 1, (1, 2, 3), (1, 2, 3))
+    return picture
+
+
+def killed() -> Timeline:
+    drill = Drill("kill", 1, 1_000_000, "kill -9 of broker 1", "yak up kill 1", frozenset({"orders-0"}))
+    found = Timeline(drill, detected_ms=10, fenced_ms=20, elected_ms=40, first_write_ms=100)
+    found.moved["orders-0"] = Moved("orders-0", 1, 2, 5, 40)
+    found.longest = Pause("orders-0", 1_000_000, 1_000_105)
+    return found
+
+
+def test_brokers_have_their_process_beside_what_the_cluster_says() -> None:
+    processes = Processes({1: Process("running", 11), 2: Process("paused", 12), 3: Process("dead", None)}, True, 99)
+    rows = {row.key: [cell.text for cell in row.cells] for row in broker_rows(cluster(), processes, LOOK)}
+    assert rows["1"][:7] == ["1", "leader ◆", "● up", "2", "0", "● running", "11"]
+    assert rows["2"][4:7] == ["1", "‖ paused", "12"]
+    assert rows["3"][5:7] == ["✗ dead", LOOK.sign("none")]
+    assert rows["redis"][5:7] == ["● running", "99"]
+
+
+def test_of_a_cluster_elsewhere_no_process_and_no_redis_is_shown() -> None:
+    rows = broker_rows(cluster(), None, LOOK)
+    assert [row.key for row in rows] == ["1", "2", "3"]
+    assert rows[0].cells[5].text == "not here"
+
+
+def test_what_hangs_on_a_broker_is_counted() -> None:
+    stake = stake_of(cluster(), 1)
+    assert (stake.leads, stake.out_of_sync, stake.unsafe) == (2, 0, ("orders-1",))
+    assert stake_of(cluster(), 3).out_of_sync == 1
+
+
+def test_the_question_names_the_process_the_office_and_what_would_be_offline() -> None:
+    processes = Processes({1: Process("running", 4711)})
+    text, title, yes = kill_words("kill", 1, cluster(), processes)
+    assert (title, yes) == ("Kill broker 1", "Kill")
+    assert "4711" in text
+    assert "leads 2 of 3" in text
+    assert "controller" in text
+    assert "orders-1: offline" in text
+    assert "offline" not in kill_words("kill", 2, cluster(), processes)[0]
+
+
+def test_bars_are_to_scale_and_each_begins_where_the_one_before_ends() -> None:
+    lines = timeline_lines(killed(), LOOK, 80, 30, 1_000_200)
+    bars = {line[0].text.strip(): line[2].text for line in lines[1:6]}
+    assert list(bars) == ["kill -9", "detected", "fenced", "elected", "first write"]
+    ends = {name: len(bar) for name, bar in bars.items()}
+    begins = {name: len(bar) - len(bar.lstrip()) for name, bar in bars.items()}
+    assert begins["fenced"] == ends["detected"]
+    assert begins["first write"] == ends["elected"]
+    room = ends["first write"]
+    assert ends["elected"] == pytest.approx(room * 0.4, abs=1.5)
+    assert all(len(line[0].text) + len(line[1].text) + len(line[2].text) + 4 <= 80 for line in lines[1:6])
+
+
+def test_the_wait_of_the_clients_and_what_moved_are_told() -> None:
+    text = words(timeline_lines(killed(), LOOK, 80, 30, 1_000_200))
+    assert "the longest wait for an acknowledgement: 105 ms" in text
+    assert "orders-0  1 → 2  epoch 5" in text
+    assert "orders-0" not in words(timeline_lines(killed(), LOOK, 80, 6, 1_000_200)[:6])
+
+
+def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> None:
+    found = killed()
+    for number in range(30):
+        found.moved[f"__a-{number}"] = Moved(f"__a-{number}", 1, 2, 5, 40)
+    lines = timeline_lines(found, LOOK, 80, 12, 1_000_200)
+    assert len(lines) == 12
+    assert "orders-0" in lines[7][0].text
+    assert lines[-1][0].text.strip() == "and 27 more"
+
+
+def test_what_is_missing_is_said_in_words() -> None:
+    found = Timeline(Drill("kill", 1, 0, "kill", "", frozenset({"orders-0"})))
+    assert "waiting for another leader of 1 partition" in words(timeline_lines(found, LOOK, 80, 9, 10))
+    found.moved["orders-0"] = Moved("orders-0", 1, None, 5, 40)
+    assert "without a leader: orders-0" in words(timeline_lines(found, LOOK, 80, 9, 10))
+    found.moved["orders-0"].to_node, found.elected_ms = 2, 40
+    assert "no write came through" in words(timeline_lines(found, LOOK, 80, 9, 10))
+    idle = Timeline(Drill("kill", 1, 0, "kill"))
+    assert "led nothing" in words(timeline_lines(idle, LOOK, 80, 9, 10))
+
+
+def test_before_the_first_failover_it_says_how_to_see_one_and_what_does_not_work_elsewhere() -> None:
+    assert "K kills it" in words(nothing_yet_lines(is_local=True))
+    elsewhere = words(nothing_yet_lines(is_local=False))
+    assert "K, P and U work on clusters that yak up started on this machine" in elsewhere
+    assert "F moves what it leads" in elsewhere
+
+
+def test_the_history_has_the_newest_first() -> None:
+    older, newer = killed(), killed()
+    newer.drill = Drill("pause", 2, 2_000_000, "SIGSTOP", "")
+    rows = history_rows([older, newer], LOOK, 3_000_000)
+    assert [row.cells[1].text for row in rows] == ["hang 2", "kill 1"]
+    assert rows[1].cells[4].text == "105 ms"
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (Counts(acknowledged=120_000, read=120_000), "✓ all is there:  lost 0  duplicated 0  reordered 0  moved 0"),
+        (Counts(acknowledged=5, read=4, lost=1), "✗ 1 WRONG:  lost 1  duplicated 0"),
+        (Counts(acknowledged=5, waiting=5, oldest_waiting_ms=7_000), "▲ unread for 7.0 s:"),
+    ],
+)
+def test_the_verdict(counts: Counts, said: str) -> None:
+    demo = DemoState(counts=counts, counted_ms=1_000)
+    text = words(verdict_lines(demo, Look(), 1_000))
+    assert said in text
+    assert all(len(line) <= 76 for line in text.splitlines())
+
+
+def test_counts_that_are_old_and_topics_that_are_gone_are_told() -> None:
+    demo = DemoState(counts=Counts(acknowledged=5, failed=2), counted_ms=1_000, gone=("orders",), last_error="gone")
+    text = words(verdict_lines(demo, LOOK, 11_000))
+    assert "told 10 s ago" in text
+    assert "topic orders was deleted" in text
+    assert "2 were given up by the client: gone" in text
+
+
+LED = ["orders-0", "orders-1", "my-topic-0"]
+
+
+@pytest.mark.parametrize(
+    ("what", "to", "body", "command"),
+    [
+        ("", "any in sync", {"from": 1}, "yak failover --from 1"),
+        ("", "2", {"from": 1, "to": 2}, "yak failover --from 1 --to 2"),
+        ("my-topic", "any in sync", {"topic": "my-topic", "from": 1}, "yak failover my-topic --from 1"),
+        (
+            "orders:1",
+            "3",
+            {"topic": "orders", "partition": 1, "from": 1, "to": 3},
+            "yak failover orders:1 --from 1 --to 3",
+        ),
+    ],
+)
+def test_a_move_is_asked_as_the_command_line_would(what: str, to: str, body: dict[str, object], command: str) -> None:
+    values = {"what": what, "to": to}
+    assert move_body(1, values, LED, [1, 2, 3]) == body
+    assert move_command(1, values, LED, [1, 2, 3]) == command
+
+
+@pytest.mark.parametrize(
+    ("what", "to"), [("payments", "any in sync"), ("orders:7", "any in sync"), ("orders:x", "2"), ("", "9")]
+)
+def test_a_move_of_what_is_not_led_or_to_who_is_not_there_is_refused(what: str, to: str) -> None:
+    with pytest.raises(UsageError):
+        move_body(1, {"what": what, "to": to}, LED, [1, 2, 3])
+
+
+class Control:
+    """What would be done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def command(self, words: str) -> str:
+        return f"yak up {words}"
+
+    def start_redis(self) -> None:
+        self.done.append("redis")
+
+    def resume(self, node: int) -> None:
+        self.done.append(f"resume {node}")
+
+    def restart(self, node: int) -> None:
+        self.done.append(f"restart {node}")
+
+
+BROKEN = Processes({1: Process("dead", None), 2: Process("paused", 12), 3: Process("running", 13)}, False)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "done"),
+    [
+        ("3", ["redis", "restart 1", "resume 2"]),
+        (None, ["redis", "restart 1", "resume 2"]),
+        ("2", ["redis", "resume 2"]),
+        ("redis", ["redis"]),
+    ],
+)
+def test_what_is_chosen_is_healed_or_else_all_and_redis_first(chosen: str | None, done: list[str]) -> None:
+    control = Control()
+    for _command, action in heal_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
+        action()
+    assert control.done == done
+
+
+def test_nothing_is_healed_where_all_runs() -> None:
+    assert heal_plan("1", Processes({1: Process("running", 1)}, True), Control()) == []  # type: ignore[arg-type]

@@ -1,0 +1,134 @@
+"""How a reading goes, in words."""
+
+import pytest
+
+from yak.client.offset_spec import END, START
+from yak.errors import YakError
+from yak.tui.look import Look
+from yak.tui.messages.reader import Status
+from yak.tui.messages.store import Counts
+from yak.tui.messages.subscription import Choice, Seek, Subscription
+from yak.tui.rows.reading import (
+    empty_words,
+    fitting,
+    status_cells,
+    tile_title,
+    tile_words,
+    topic_choice_rows,
+)
+from yak.tui.state.picture import Picture
+
+LOOK = Look(is_ascii=True)
+TAIL = Subscription((Choice("orders"),), Seek(END, None, 100))
+BROWSE = Subscription((Choice("orders"),), Seek(START))
+GROUP = Subscription((Choice("orders"),), group="audit")
+
+
+def counts(**given):
+    fields = {
+        "shown": 0,
+        "hidden": 0,
+        "held_bytes": 0,
+        "dropped": 0,
+        "left_out": 0,
+        "is_full": False,
+        "filtering": None,
+        "version": 1,
+    }
+    return Counts(**(fields | given))
+
+
+def line(status, kept=None, wanted=TAIL, filter_text=""):
+    return [cell.text for cell in status_cells(status, kept or counts(), wanted, filter_text, LOOK)]
+
+
+def test_a_tail_that_samples_says_so_first():
+    status = Status("reading", read=98_420, rate=9842.4, every=20, behind=12)
+    assert line(status, counts(shown=4921)) == ["[up] following", "showing 1 of 20, 9 842/s", "98 420 read"]
+
+
+def test_what_is_behind_dropped_and_not_kept_is_said():
+    status = Status("reading", read=5000, rate=10.0, behind=1204, uncommitted=7)
+    words = line(status, counts(shown=10, dropped=3, left_out=4))
+    assert words[3:] == ["behind 1 204", "7 uncommitted", "3 older dropped", "4 hidden not kept"]
+
+
+def test_a_lag_of_less_than_a_second_is_none():
+    assert not any("behind" in word for word in line(Status("reading", rate=10_000.0, behind=900)))
+
+
+@pytest.mark.parametrize(
+    ("phase", "behind", "wanted", "words"),
+    [
+        ("reading", 0, BROWSE, "[up] at the end"),
+        ("reading", 9, BROWSE, "[up] reading"),
+        ("reading", 0, TAIL, "[up] following"),
+        ("paused", 0, TAIL, "[||] paused"),
+        ("full", 0, BROWSE, "[!] full"),
+        ("done", 0, BROWSE, "[ok] all read"),
+        ("joining", None, GROUP, "[?] joining the group"),
+        ("failed", None, TAIL, "[x] stopped"),
+    ],
+)
+def test_every_phase_has_a_sign_and_a_word(phase, behind, wanted, words):
+    assert line(Status(phase, behind=behind), wanted=wanted)[0] == words
+
+
+def test_a_full_list_names_the_key_that_helps():
+    assert line(Status("full"), wanted=BROWSE)[1] == "m reads on, without the older half"
+
+
+def test_a_filter_says_what_it_found_of_how_many():
+    status = Status("reading", read=20_000, scanned=18_204)
+    assert line(status, counts(shown=3), filter_text="k:u1")[-2:] == ["/k:u1", "3 match, 18 204 scanned"]
+    assert line(status, counts(filtering=0.43), filter_text="k:u1")[-1] == "filtering 43%"
+
+
+def empty(status, wanted=TAIL, filter_text="", **kept):
+    return empty_words(status, counts(**kept), wanted, filter_text, LOOK)
+
+
+def test_an_empty_list_says_what_why_and_which_key():
+    assert (
+        empty(Status("reading", scanned=18_204), filter_text="v:error")
+        == "No message matches v:error. 18 204 scanned. esc clears the filter."
+    )
+    assert "p sends one" in empty(Status("reading"))
+    assert "last 100 of each partition" in empty(Status("done"), Subscription((Choice("orders"),), Seek(END, END, 100)))
+    assert empty(Status("opening")) == "Opening orders ..."
+    assert empty(Status("joining"), GROUP).startswith("Waiting for group audit")
+    assert "group audit" in empty(Status("reading"), GROUP)
+    assert empty(Status("reading"), BROWSE) == "Reading orders ..."
+    assert empty(Status("reading", notes=("orders-0 starts at offset 5; 0 was asked for",))).endswith("was asked for")
+
+
+def test_an_error_says_what_why_and_what_to_try():
+    error = YakError("unknown-topic", 'topic "x" does not exist', why='closest: "xy"', try_=("yak topics list",))
+    assert empty(Status("failed", error)) == (
+        'topic "x" does not exist: closest: "xy"\nTry yak topics list\no reads something else.'
+    )
+    assert empty(Status("waiting", error)).endswith("It is tried again every second.")
+
+
+def test_a_tile_says_whole_words_and_as_many_as_fit():
+    status = Status("reading", read=2000, rate=12.0, behind=0, uncommitted=2000)
+    wide = tile_words(status, counts(shown=2000), GROUP, "", LOOK, 80)
+    assert wide == "[up] following  lag 0  2 000 uncommitted  12/s  2 000 read"
+    assert tile_words(status, counts(), GROUP, "", LOOK, 30) == "[up] following  lag 0  12/s"
+    assert tile_title("A", GROUP, 40) == "A orders  group audit"
+    assert tile_title("C", TAIL, 40) == "C orders  no group  last 100"
+    assert tile_title("C", TAIL, 18) == "C orders  no group"
+    assert fitting(["longer than there is room"], 4) == "longer than there is room"
+
+
+def test_topics_to_choose_from_with_those_of_the_cluster_last():
+    picture = Picture()
+    for topic in ("__consumer_offsets", "b", "a"):
+        partition = {
+            "topic": topic, "partition": 0, "leader": 1, "leader_epoch": 0, "partition_epoch": 0, "replicas": [1], "isr": [1],
+            "high_watermark": 1200, "log_end_offsets": {"1": 1200},
+        }  # fmt: skip
+        picture._partition(partition, 0)
+    rows = topic_choice_rows(picture, LOOK)
+    assert [row.key for row in rows] == ["a", "b", "__consumer_offsets"]
+    assert [cell.text for cell in rows[0].cells] == ["a", "1", "1 200", "0/s"]

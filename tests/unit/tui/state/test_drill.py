@@ -1,0 +1,151 @@
+"""The time line of a failover, from events as brokers tell them."""
+
+from typing import Any
+
+from yak.tui.demo.state import Pause
+from yak.tui.state.drill import Drill, Timeline, timeline
+from yak.tui.state.drills import Drills
+from yak.tui.state.picture import Partition, Picture
+
+T0 = 1_000_000
+
+
+def event(kind: str, after_ms: int, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "time_ms": T0 + after_ms, "node_id": 2, "message": kind, **fields}
+
+
+def leader(partition: int, after_ms: int, came: int | None, to: int | None, epoch: int = 5) -> dict[str, Any]:
+    fields = {"leader": to, "leader_epoch": epoch, "partition_epoch": epoch, "from": came, "to": to}
+    return event("leader-changed", after_ms, topic="orders", partition=partition, **fields)
+
+
+KILLED = (
+    event("broker-dead", 12, broker=1),
+    event("broker-dead", 14, broker=1, detected_ms=3),
+    event("controller-changed", 20, controller_epoch=7, to=2, **{"from": 1}),
+    event("broker-fenced", 21, broker=1, broker_epoch=4, state="FENCED"),
+    leader(0, 30, 1, 2),
+    leader(1, 34, 1, 3),
+)
+DRILL = Drill("kill", 1, T0, "kill -9 of broker 1", "yak up kill 1", frozenset({"orders-0", "orders-1"}), True)
+
+
+def fold(*events: dict[str, Any], drill: Drill = DRILL, pauses: tuple[Pause, ...] = ()) -> Timeline:
+    picture = Picture()
+    for each in events:
+        picture.take(each)
+    return timeline(drill, picture.activity.lines, pauses, picture.partitions)
+
+
+def test_a_kill_is_detected_fenced_elected_and_the_first_sign_of_each_counts() -> None:
+    found = fold(*KILLED)
+    assert [(step.name, step.after_ms) for step in found.steps()] == [
+        ("kill -9", 0),
+        ("detected", 12),
+        ("new controller", 20),
+        ("fenced", 21),
+        ("elected", 34),
+    ]
+    assert found.moved["orders-1"].to_node == 3
+
+
+def test_nothing_is_elected_while_one_partition_has_no_leader() -> None:
+    found = fold(*KILLED[:4], leader(0, 30, 1, 2), leader(1, 34, 1, None))
+    assert found.elected_ms is None
+    assert found.leaderless == ["orders-1"]
+    found = fold(*KILLED[:4], leader(0, 30, 1, 2), leader(1, 34, 1, None), leader(1, 90, None, 3, epoch=6))
+    assert found.elected_ms == 90
+    assert (found.moved["orders-1"].from_node, found.moved["orders-1"].to_node) == (1, 3)
+
+
+def test_what_happened_before_and_what_is_of_other_brokers_is_left_out() -> None:
+    found = fold(event("broker-dead", -500, broker=1), event("broker-dead", 5, broker=3), leader(7, 6, 3, 2))
+    assert [step.name for step in found.steps()] == ["kill -9"]
+    assert found.moved == {}
+
+
+def test_the_leadership_that_is_handed_back_later_is_no_part_of_it() -> None:
+    found = fold(*KILLED, leader(0, 5_000, 2, 1, epoch=6))
+    assert found.elected_ms == 34
+    assert found.moved["orders-0"].to_node == 2
+
+
+def test_the_first_write_and_the_longest_wait_are_what_the_clients_noted() -> None:
+    pauses = (
+        Pause("orders-0", T0 - 8, T0 + 61),
+        Pause("orders-1", T0 - 2, T0 + 75),
+        Pause("other-0", T0, T0 + 900),
+        Pause("orders-0", T0 - 700, T0 - 600),
+        Pause("orders-0", T0 + 4_000, T0 + 4_050),
+    )
+    found = fold(*KILLED, pauses=pauses)
+    assert found.first_write_ms == 61
+    assert found.longest == pauses[1]
+
+
+def test_without_clients_the_first_write_is_seen_in_the_high_watermark() -> None:
+    picture = Picture()
+    for each in KILLED:
+        picture.take(each)
+    partition = Partition("orders", 0, 2, 5, 5, (1, 2, 3), (2, 3))
+    partition.seen_high_watermarks.extend([(T0 - 100, 10), (T0 + 20, 10), (T0 + 90, 10), (T0 + 190, 14)])
+    partitions = {("orders", 0): partition}
+    assert timeline(DRILL, picture.activity.lines, (), partitions).first_write_ms == 190
+    partition.seen_high_watermarks.clear()
+    assert timeline(DRILL, picture.activity.lines, (), partitions).first_write_ms is None
+
+
+def test_a_planned_move_counts_only_what_was_asked_for() -> None:
+    drill = Drill("failover", 1, T0, "planned", "", frozenset({"orders-0"}))
+    found = fold(event("broker-stopping", 3, broker=1, state="STOPPING"), leader(0, 40, 1, 2), drill=drill)
+    assert [step.name for step in found.steps()] == ["asked", "moved"]
+
+
+def test_drills_end_where_the_next_one_begins() -> None:
+    picture, drills = Picture(), Drills()
+    for each in (*KILLED, event("broker-dead", 3_010, broker=2), leader(0, 3_050, 2, 3, epoch=6)):
+        picture.take(each)
+    drills.add(DRILL)
+    drills.add(Drill("kill", 2, T0 + 3_000, "kill -9 of broker 2", "", frozenset({"orders-0"})))
+    first, second = drills.timelines(picture, (), T0 + 4_000)
+    assert (first.elected_ms, second.detected_ms, second.elected_ms) == (34, 10, 50)
+
+
+def test_a_broker_that_was_lost_by_itself_is_a_failover_too_and_one_that_was_killed_here_is_not_told_twice() -> None:
+    picture, drills = Picture(), Drills()
+    for each in KILLED:
+        picture.take(each)
+    (seen,) = drills.timelines(picture, (), T0 + 100)
+    assert (seen.drill.action, seen.drill.node_id, seen.drill.words) == ("seen", 1, "broker 1 was lost")
+    assert seen.elected_ms is not None
+    drills.add(DRILL)
+    (done,) = drills.timelines(picture, (), T0 + 100)
+    assert done.drill is DRILL
+
+
+def test_a_pause_that_is_found_out_late_is_not_told_twice() -> None:
+    picture, drills = Picture(), Drills()
+    drills.add(Drill("pause", 1, T0, "SIGSTOP of broker 1", "", frozenset({"orders-0"})))
+    picture.take(event("broker-fenced", 9_000, broker=1, broker_epoch=4, state="FENCED"))
+    picture.take(leader(0, 9_010, 1, 2))
+    (found,) = drills.timelines(picture, (), T0 + 10_000)
+    assert (found.drill.action, found.fenced_ms, found.elected_ms) == ("pause", 9_000, 9_010)
+
+
+def test_what_is_over_stays_as_it_was_when_its_events_are_forgotten() -> None:
+    picture, drills = Picture(), Drills()
+    for each in KILLED:
+        picture.take(each)
+    drills.add(DRILL)
+    (before,) = drills.timelines(picture, (), T0 + 61_000)
+    picture.activity.lines.clear()
+    (after,) = drills.timelines(picture, (), T0 + 62_000)
+    assert after is before
+
+
+def test_one_that_was_refused_is_forgotten() -> None:
+    drills = Drills()
+    drills.add(DRILL)
+    drills.forget(DRILL)
+    assert drills.last is None
+    assert drills.timelines(Picture(), (), T0) == []
