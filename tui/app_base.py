@@ -5,34 +5,25 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from textual.app import App
 from textual.color import Color, ColorParseError
 
 from yak.errors import YakError
-from yak.tui.keys import KEYS
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell
 from yak.tui.screens.base import YakScreen
-from yak.tui.screens.table import BY_NAME, SCREENS
+from yak.tui.screens.table import SCREENS
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
-from yak.tui.themes import NAMES, THEMES, textual_name
+from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
 from yak.tui.widgets.chrome import KeyBar
 
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
-STALE_FPS = 0.2
-"""While the terminal has not the focus."""
-COMPLETED_MAX = 20
-"""New topics asked about in one go."""
-COMPLETE_TRIES = 8
-_KEY_IDS = (
-    *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
-    *(key.id for key in KEYS.values() if key.scope == "app"),
-)
 
 
 class AppBase(App[int]):
@@ -113,7 +104,10 @@ class AppBase(App[int]):
         while len(self.screen_stack) > 1 and not isinstance(self.screen, YakScreen):
             self.pop_screen()
         root = self.screen_stack[0]
-        if isinstance(root, YakScreen):
+        if not root.is_mounted:
+            # It was gone to for the first time, and is still being made.
+            self.set_timer(0.01, partial(self._open, name, what))
+        elif isinstance(root, YakScreen):
             root.opened(what)
 
     def action_go(self, name: str) -> None:
@@ -235,7 +229,7 @@ class AppBase(App[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080", "frame": "#606060"}
+        return VARIABLES_OF_OTHERS
 
 
 def _clock() -> int:

@@ -66,7 +66,7 @@ class DemoRun:
         code = self._child.wait()
         if not self._is_closed:
             self.state.error = self.state.error or self._why_it_ended(code)
-        self.state.take_end(code)
+        self.state.take_end(code, is_asked=self._is_closed)
         self.on_change()
 
     def _why_it_ended(self, code: int) -> YakError | None:

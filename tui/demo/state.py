@@ -69,10 +69,12 @@ class DemoState:
                 self.phase = "failed"
                 self.error = YakError(line["code"], line["message"], why=line["why"], try_=tuple(line["try_"]))
 
-    def take_end(self, code: int | None) -> None:
+    def take_end(self, code: int | None, *, is_asked: bool = False) -> None:
         """The keeper's output is at its end."""
         self.version += 1
-        if self.phase in ("starting", "running"):
+        if is_asked:
+            self.phase = "ended"
+        elif self.phase in ("starting", "running"):
             words = "the demo's cluster and its clients are gone"
             how = "" if code is None else f"the process that kept them ended with code {code}"
             self.error = self.error or YakError("demo-ended", words, why=how, try_=("yak ui --demo",))

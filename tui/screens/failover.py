@@ -58,9 +58,9 @@ class FailoverScreen(YakScreen):
         """Brokers above, the time line below, the verdict at the bottom."""
         yield Panel("Brokers", Grid(id="brokers"), id="failover-brokers")
         with Horizontal(id="failover-middle"):
-            yield Panel("Last failover", Lines(id="timeline"), id="failover-timeline")
-            yield Panel("Failovers so far", Grid(id="history", has_cursor=False), id="failover-history")
-        yield Panel("Acknowledged against read", Lines(id="verdict"), id="failover-verdict")
+            yield Panel("Last failover", Lines(id="failover-lines"), id="failover-timeline")
+            yield Panel("Failovers so far", Grid(id="failover-drills", has_cursor=False), id="failover-history")
+        yield Panel("Acknowledged against read", Lines(id="verdict-lines"), id="failover-verdict")
 
     def on_mount(self) -> None:
         """Look at the processes now and then."""
@@ -101,8 +101,10 @@ class FailoverScreen(YakScreen):
         self.query_one("#failover-brokers", Panel).entitle("Brokers", self._what_works())
         found = self._timelines(now_ms)
         self._paint_timeline(found, now_ms)
-        self.query_one("#history", Grid).show(rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet.")
-        source, verdict = self.app.source, self.query_one("#verdict", Lines)
+        self.query_one("#failover-drills", Grid).show(
+            rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet."
+        )
+        source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
         if isinstance(source, DemoSource):
             verdict.show(rows.verdict_lines(source.demo, look, now_ms))
         else:
@@ -121,7 +123,7 @@ class FailoverScreen(YakScreen):
         return self.drills.timelines(self.picture, pauses, now_ms)
 
     def _paint_timeline(self, found: list[Timeline], now_ms: int) -> None:
-        lines = self.query_one("#timeline", Lines)
+        lines = self.query_one("#failover-lines", Lines)
         panel = self.query_one("#failover-timeline", Panel)
         if found:
             width, height = lines.size.width or 76, lines.size.height or 8

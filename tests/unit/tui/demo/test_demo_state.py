@@ -35,7 +35,14 @@ def test_pauses_are_kept_and_the_longest_since_a_moment_is_found() -> None:
     state = DemoState()
     for partition, start, end in ((0, 1000.0, 1100.0), (1, 2000.0, 2300.0), (0, 3000.0, 3050.0)):
         state.take(
-            {"kind": "pause", "time_ms": 1, "topic": "orders", "partition": partition, "from_ms": start, "until_ms": end}
+            {
+                "kind": "pause",
+                "time_ms": 1,
+                "topic": "orders",
+                "partition": partition,
+                "from_ms": start,
+                "until_ms": end,
+            }
         )
     longest = state.longest_pause(0.0)
     assert longest is not None

@@ -12,6 +12,7 @@ from yak.tui.rows.failover import (
     Processes,
     broker_rows,
     history_rows,
+    nothing_yet_lines,
     stake_of,
     timeline_lines,
     verdict_lines,
@@ -52,7 +53,7 @@ def test_brokers_have_their_process_beside_what_the_cluster_says() -> None:
     rows = {row.key: [cell.text for cell in row.cells] for row in broker_rows(cluster(), processes, LOOK)}
     assert rows["1"][:7] == ["1", "leader ◆", "● up", "2", "0", "● running", "11"]
     assert rows["2"][4:7] == ["1", "‖ paused", "12"]
-    assert rows["3"][5:7] == ["✗ dead", "–"]
+    assert rows["3"][5:7] == ["✗ dead", LOOK.sign("none")]
     assert rows["redis"][5:7] == ["● running", "99"]
 
 
@@ -120,6 +121,13 @@ def test_what_is_missing_is_said_in_words() -> None:
     assert "led nothing" in words(timeline_lines(idle, LOOK, 80, 9, 10))
 
 
+def test_before_the_first_failover_it_says_how_to_see_one_and_what_does_not_work_elsewhere() -> None:
+    assert "K kills it" in words(nothing_yet_lines(is_local=True))
+    elsewhere = words(nothing_yet_lines(is_local=False))
+    assert "K, P and U work on clusters that yak up started on this machine" in elsewhere
+    assert "F moves what it leads" in elsewhere
+
+
 def test_the_history_has_the_newest_first() -> None:
     older, newer = killed(), killed()
     newer.drill = Drill("pause", 2, 2_000_000, "SIGSTOP", "")
@@ -160,7 +168,12 @@ LED = ["orders-0", "orders-1", "my-topic-0"]
         ("", "any in sync", {"from": 1}, "yak failover --from 1"),
         ("", "2", {"from": 1, "to": 2}, "yak failover --from 1 --to 2"),
         ("my-topic", "any in sync", {"topic": "my-topic", "from": 1}, "yak failover my-topic --from 1"),
-        ("orders:1", "3", {"topic": "orders", "partition": 1, "from": 1, "to": 3}, "yak failover orders:1 --from 1 --to 3"),
+        (
+            "orders:1",
+            "3",
+            {"topic": "orders", "partition": 1, "from": 1, "to": 3},
+            "yak failover orders:1 --from 1 --to 3",
+        ),
     ],
 )
 def test_a_move_is_asked_as_the_command_line_would(what: str, to: str, body: dict[str, object], command: str) -> None:
@@ -169,7 +182,9 @@ def test_a_move_is_asked_as_the_command_line_would(what: str, to: str, body: dic
     assert move_command(1, values, LED, [1, 2, 3]) == command
 
 
-@pytest.mark.parametrize(("what", "to"), [("payments", "any in sync"), ("orders:7", "any in sync"), ("orders:x", "2"), ("", "9")])
+@pytest.mark.parametrize(
+    ("what", "to"), [("payments", "any in sync"), ("orders:7", "any in sync"), ("orders:x", "2"), ("", "9")]
+)
 def test_a_move_of_what_is_not_led_or_to_who_is_not_there_is_refused(what: str, to: str) -> None:
     with pytest.raises(UsageError):
         move_body(1, {"what": what, "to": to}, LED, [1, 2, 3])

@@ -25,7 +25,9 @@ def alive() -> ProcessId:
     return found
 
 
-@pytest.mark.parametrize("bootstrap", ["127.0.0.1:7001", "localhost:7001", "elsewhere:9092,127.0.0.1:7001", "[::1]:7001"])
+@pytest.mark.parametrize(
+    "bootstrap", ["127.0.0.1:7001", "localhost:7001", "elsewhere:9092,127.0.0.1:7001", "[::1]:7001"]
+)
 def test_brokers_that_run_at_an_address_of_ours_are_ours(tmp_path: Path, alive: ProcessId, bootstrap: str) -> None:
     other = remember(tmp_path / "other", 7002, alive)
     ours = remember(tmp_path / "ours", 7001, alive)

@@ -1,0 +1,158 @@
+"""The demo's cluster and clients: they begin, they count, they survive a kill, and nothing of them is left, however it ends."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.waiting import wait_until
+
+from yak.local.cluster import LocalCluster
+from yak.local.leftovers import end_processes_of, processes_of
+from yak.tui.app import YakApp
+from yak.tui.demo.run import DemoRun
+from yak.tui.demo.source import DemoSource
+from yak.tui.settings import UiSettings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[str]:
+    """Where the demo is; whatever a test that failed left there is ended."""
+    path = os.path.realpath(tmp_path / "demo")
+    os.mkdir(path)
+    yield path
+    end_processes_of(path)
+
+
+@pytest.fixture
+def demo(folder: str) -> Iterator[DemoRun]:
+    run = DemoRun(data_dir=folder)
+    yield run
+    run.keep = False
+    run.close()
+
+
+def counted(run: DemoRun, records: int) -> Callable[[], bool]:
+    return lambda: run.state.counts.acknowledged >= records
+
+
+def nothing_is_left(folder: str) -> bool:
+    return not processes_of(folder) and not os.path.exists(folder)
+
+
+def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, folder: str):
+    told: list[str] = []
+    demo.on_change = lambda: told.append(demo.state.words)
+    demo.start()
+    wait_until(counted(demo, 500), "the first records")
+    assert "starting broker 1 of 3" in told
+    assert told.index("starting broker 1 of 3") < told.index("running")
+    local = LocalCluster(folder)
+    local.kill(1)
+    at_the_kill = demo.state.counts.acknowledged
+    wait_until(counted(demo, at_the_kill + 1_000), "records after the kill")
+    local.restart(1)
+    demo.close()
+    counts = demo.state.counts
+    assert demo.state.phase == "ended"
+    assert (counts.wrong, counts.failed, counts.strange) == (0, 0, 0)
+    assert counts.read == counts.acknowledged > at_the_kill
+    assert nothing_is_left(folder)
+
+
+def test_an_end_in_the_middle_of_the_start_leaves_nothing(demo: DemoRun, folder: str):
+    demo.start()
+    wait_until(lambda: demo.state.words.startswith("starting broker"), "brokers on their way")
+    demo.close()
+    assert demo.state.error is None
+    assert nothing_is_left(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_when_the_screen_is_killed_its_demo_goes_too(folder: str, number: int):
+    program = (
+        "import sys, time; from yak.tui.demo.run import DemoRun; run = DemoRun(data_dir=sys.argv[1]); run.start()\n"
+        "while run.state.counts.acknowledged < 10: time.sleep(0.05)\n"
+        "print('up', flush=True); time.sleep(60)"
+    )
+    screen = subprocess.Popen([sys.executable, "-c", program, folder], stdout=subprocess.PIPE)
+    assert screen.stdout is not None
+    assert screen.stdout.readline() == b"up\n"
+    assert len(processes_of(folder)) >= 4
+    os.kill(screen.pid, number)
+    screen.wait()
+    screen.stdout.close()
+    wait_until(lambda: nothing_is_left(folder), "everything to be gone")
+
+
+def test_when_the_keeper_is_killed_the_screen_says_so_and_cleans_up(demo: DemoRun, folder: str):
+    demo.start()
+    wait_until(counted(demo, 10), "the first records")
+    assert demo.pid is not None
+    os.kill(demo.pid, signal.SIGKILL)
+    wait_until(lambda: demo.state.phase == "failed", "the end to be noticed")
+    assert demo.state.error is not None
+    assert demo.state.error.code == "demo-ended"
+    assert "-9" in demo.state.error.why
+    demo.close()
+    assert nothing_is_left(folder)
+
+
+def test_what_keeps_it_from_starting_is_told_as_yak_up_would(
+    demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("YAK_REDIS_SERVER", "/nowhere/redis-server")
+
+    async def scenario() -> None:
+        app = YakApp(DemoSource(demo), UiSettings())
+        async with app.run_test(size=(80, 24)) as pilot:
+            async with asyncio.timeout(30):
+                while demo.state.phase != "failed":
+                    await pilot.pause(0.1)
+            await pilot.pause(1.2)
+            banner = app.screen.query_one("#banner")
+            assert banner.display
+            assert "/nowhere/redis-server cannot be run" in str(banner.render())
+
+    demo.start()
+    asyncio.run(scenario())
+    assert demo.state.error is not None
+    assert demo.state.error.code == "no-redis-server"
+    demo.close()
+    assert nothing_is_left(folder)
+
+
+def test_what_is_kept_stays_and_can_be_stopped_by_yak_up(demo: DemoRun, folder: str):
+    demo.keep = True
+    demo.start()
+    wait_until(counted(demo, 10), "the first records")
+    demo.close()
+    local = LocalCluster(folder)
+    assert local.status().all_running
+    assert demo.state.counts.wrong == 0
+    local.down(purge=True)
+    assert processes_of(folder) == []
+
+
+def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: DemoRun):
+    async def scenario() -> None:
+        app = YakApp(DemoSource(demo), UiSettings(start="failover", fps=8.0))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.2)
+            assert "The demo begins" in str(app.screen.query_one("#banner").render())
+            assert not app.picture.is_loaded
+            async with asyncio.timeout(30):
+                while not (app.picture.is_loaded and demo.state.counts.acknowledged):
+                    await pilot.pause(0.1)
+            await pilot.pause(1.2)
+            assert not app.screen.query_one("#banner").display
+            verdict = app.screen.query_one("#verdict-lines")._lines
+            assert verdict[0][0].text.startswith("acked")
+            assert await app.source.kafka(lambda servers: servers)
+
+    demo.start()
+    asyncio.run(scenario())

@@ -1,0 +1,281 @@
+"""The failover screen without processes: what it shows and asks, on the recorded cluster."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pictures import recorded_app, recorded_source
+
+from yak.errors import YakError
+from yak.local.status import BrokerStatus, ClusterStatus
+from yak.tui.screens.failover import FailoverScreen
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+
+
+class FakeControl:
+    """Three processes that can be broken."""
+
+    def __init__(self) -> None:
+        self.data_dir = "/data"
+        self.states = {1: "running", 2: "running", 3: "running"}
+        self.redis: bool = True
+        self.done: list[str] = []
+        self.refuse: YakError | None = None
+
+    def look(self) -> ClusterStatus:
+        brokers = tuple(
+            BrokerStatus(node, "leader", None if state == "dead" else 100 + node, f"127.0.0.1:{9091 + node}", state)  # type: ignore[arg-type]
+            for node, state in self.states.items()
+        )
+        return ClusterStatus("id", self.data_dir, "redis://x", self.redis, "", brokers)
+
+    def redis_pid(self) -> int | None:
+        return 99 if self.redis else None
+
+    def status(self) -> dict[int, str]:
+        return self.states
+
+    def command(self, words: str) -> str:
+        return f"yak up {words}"
+
+    def _do(self, what: str, node: int, state: str) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.done.append(f"{what} {node}")
+        self.states[node] = state
+
+    def kill(self, node: int) -> None:
+        self._do("kill", node, "dead")
+
+    def pause(self, node: int) -> None:
+        self._do("pause", node, "paused")
+
+    def resume(self, node: int) -> None:
+        self._do("resume", node, "running")
+
+    def restart(self, node: int) -> None:
+        self._do("restart", node, "running")
+
+    def add(self) -> int:
+        self._do("add", 4, "running")
+        return 4
+
+    def stop_redis(self) -> None:
+        self.redis = False
+        self.done.append("stop redis")
+
+    def start_redis(self) -> None:
+        self.redis = True
+        self.done.append("start redis")
+
+
+def drive(scenario: Any, control: FakeControl | None = None, size: tuple[int, int] = (100, 30), **settings: Any) -> Any:
+    """Run a scenario with the app on this screen; gives the source, with what was asked of it."""
+    source = recorded_source(local=control)
+    app = recorded_app(source=source, start="failover", **settings)
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause(0.4)
+            await scenario(app, pilot)
+
+    asyncio.run(run())
+    return source
+
+
+def lines_of(app: Any, name: str) -> str:
+    lines = app.screen_below().query_one(name, Lines)._lines
+    return "\n".join(" ".join(cell.text for cell in line) for line in lines)
+
+
+async def answer(app: Any, pilot: Any, key: str) -> None:
+    await pilot.press(key)
+    await pilot.pause(0.2)
+
+
+def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why():
+    async def scenario(app, pilot):
+        said = str(app.screen.query_one("#failover-brokers").border_subtitle)
+        assert said == "only F: no yak up of this machine started these brokers"
+        bound = {active.binding.id for active in app.screen.active_bindings.values() if active.enabled}
+        assert "failover.move" in bound
+        assert not bound & {"failover.kill", "failover.pause", "failover.heal", "failover.restart", "failover.add"}
+        for key in "KPUTAR":
+            await pilot.press(key)
+        await pilot.pause()
+        assert isinstance(app.screen, FailoverScreen)
+        assert "No clients of ours write here" in lines_of(app, "#verdict-lines")
+
+    drive(scenario)
+
+
+def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
+    control = FakeControl()
+
+    async def scenario(app, pilot):
+        await answer(app, pilot, "K")
+        assert isinstance(app.screen, ConfirmDialog)
+        assert app.screen._title == "Kill broker 1"
+        assert app.screen._command == "yak up kill 1"
+        assert "process 101" in app.screen._words
+        await answer(app, pilot, "n")
+        assert control.done == []
+        await answer(app, pilot, "K")
+        await answer(app, pilot, "y")
+        assert control.done == ["kill 1"]
+        assert app.picture.activity.lines[-1].message == "yak up kill 1"
+        assert "kill -9 of broker 1" in lines_of(app, "#failover-lines")
+
+    drive(scenario, control)
+
+
+@pytest.mark.parametrize(
+    ("key", "done", "title"), [("P", "pause 2", "Hang broker 2"), ("T", "restart 2", "Restart broker 2")]
+)
+def test_the_broker_under_the_cursor_is_meant(key, done, title):
+    control = FakeControl()
+
+    async def scenario(app, pilot):
+        await pilot.press("j")
+        await answer(app, pilot, key)
+        assert app.screen._title == title
+        await answer(app, pilot, "y")
+        assert control.done == [done]
+
+    drive(scenario, control)
+
+
+def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
+    control = FakeControl()
+
+    async def scenario(app, pilot):
+        await answer(app, pilot, "U")
+        assert isinstance(app.screen, FailoverScreen), "there is nothing to heal"
+        for key in ("P", "y"):
+            await answer(app, pilot, key)
+        await pilot.pause(0.8)
+        for key in ("U", "y"):
+            await answer(app, pilot, key)
+        assert control.done == ["pause 1", "resume 1"]
+        await answer(app, pilot, "R")
+        assert app.screen._title == "Hang broker 1"
+        await answer(app, pilot, "y")
+        assert control.done[-1] == "pause 1"
+
+    drive(scenario, control)
+
+
+def test_the_metadata_store_can_be_killed_and_healed():
+    control = FakeControl()
+
+    async def scenario(app, pilot):
+        await pilot.press("G")
+        for key in ("K", "y"):
+            await answer(app, pilot, key)
+        assert control.done == ["stop redis"]
+        await pilot.pause(0.8)
+        rows = app.screen.query_one("#brokers", Grid)
+        assert rows.cursor_row.cells[5].text.endswith("dead")
+        for key in ("U", "y"):
+            await answer(app, pilot, key)
+        assert control.done == ["stop redis", "start redis"]
+
+    drive(scenario, control)
+
+
+def test_one_more_broker_can_be_added():
+    control = FakeControl()
+
+    async def scenario(app, pilot):
+        for key in ("A", "y"):
+            await answer(app, pilot, key)
+        assert control.done == ["add 4"]
+
+    drive(scenario, control)
+
+
+def test_what_is_refused_is_told_and_is_no_failover():
+    control = FakeControl()
+    control.refuse = YakError("node-paused", "node 1 is paused already", why="it was stopped before")
+
+    async def scenario(app, pilot):
+        for key in ("P", "y"):
+            await answer(app, pilot, key)
+        assert app.notices[-1][1] is control.refuse
+        assert app.screen_below().drills.last is None
+        assert "SIGSTOP" not in lines_of(app, "#failover-lines")
+
+    drive(scenario, control)
+
+
+def test_a_planned_failover_shows_the_command_as_it_is_chosen_and_asks_the_broker():
+    async def scenario(app, pilot):
+        grid = app.screen.query_one("#brokers", Grid)
+        leaders = {each.leader for each in app.picture.partitions.values()}
+        grid.move_to(str(min(node for node in leaders if node is not None)))
+        node = int(grid.cursor_key)
+        mine = next(each for each in app.picture.partitions.values() if each.leader == node)
+        app.source.answers["POST /api/failover"] = {"moved": [{}], "stayed": [], "failed": [], "took_ms": 45.4}
+        await answer(app, pilot, "F")
+        form = app.screen
+        assert isinstance(form, FormDialog)
+        form.query_one("#field-what").value = "no-such-topic"
+        await pilot.pause()
+        assert "leads nothing of no-such-topic" in str(form.query_one("#form-error").render())
+        assert form.query_one("#yes").disabled
+        form.query_one("#field-what").value = f"{mine.topic}:{mine.partition}"
+        await pilot.pause()
+        command = f"yak failover {mine.topic}:{mine.partition} --from {node}"
+        assert str(form.query_one("#form-command").render()) == f"$ {command}"
+        await answer(app, pilot, "ctrl+s")
+        body = {"topic": mine.topic, "partition": mine.partition, "from": node}
+        assert app.source.asked[-1] == ("POST", "/api/failover", body)
+        assert app.picture.activity.lines[-1].message == f"{command}  moved 1 in 45 ms"
+        assert app.screen_below().drills.last.led == {mine.name}
+        await answer(app, pilot, "R")
+        await answer(app, pilot, "y")
+        assert app.source.asked[-1] == ("POST", "/api/failover", body)
+        assert len(app.screen_below().drills._done) == 2
+
+    drive(scenario)
+
+
+def test_partitions_that_stay_are_told_with_the_reason():
+    async def scenario(app, pilot):
+        grid = app.screen.query_one("#brokers", Grid)
+        leader = min(each.leader for each in app.picture.partitions.values() if each.leader is not None)
+        grid.move_to(str(leader))
+        stayed = {"topic": "orders", "partition": 0, "reason": "nobody else is in sync"}
+        app.source.answers["POST /api/failover"] = {"moved": [], "stayed": [stayed], "failed": [], "took_ms": 1.0}
+        await answer(app, pilot, "F")
+        await answer(app, pilot, "ctrl+s")
+        assert app.notices[-1][1] == "1 stayed: orders-0: nobody else is in sync"
+
+    drive(scenario)
+
+
+def test_with_only_looking_allowed_nothing_can_be_broken():
+    control = FakeControl()
+
+    async def scenario(app, pilot):
+        assert "read-only" in str(app.screen.query_one("#failover-brokers").border_subtitle)
+        for key in "FKPUTARX":
+            await pilot.press(key)
+        await pilot.pause()
+        assert isinstance(app.screen, FailoverScreen)
+        assert control.done == []
+
+    drive(scenario, control, is_readonly=True)
+
+
+def test_the_history_needs_a_wide_window():
+    async def narrow(app, _pilot):
+        assert not app.screen.query_one("#failover-history").display
+
+    async def wide(app, _pilot):
+        assert app.screen.query_one("#failover-history").display
+
+    drive(narrow, size=(80, 24))
+    drive(wide, size=(140, 40))

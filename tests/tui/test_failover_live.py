@@ -1,0 +1,118 @@
+"""The failover screen on a real cluster: what it breaks is broken, and what the cluster does then is seen."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from yak.client.admin import Admin
+from yak.ids import TopicPartition
+from yak.local.write_probe import WriteProbe
+from yak.tui.rows.failover import broker_rows
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+
+PATIENCE_S = 30.0
+
+
+async def until(pilot: Any, what: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not what():
+            await pilot.pause(0.1)
+
+
+def cells(app: Any, key: str) -> list[str]:
+    rows = broker_rows(app.picture, app.screen_below()._processes, app.look)
+    return next(([cell.text for cell in row.cells] for row in rows if row.key == key), [])
+
+
+def lines(app: Any) -> str:
+    found = app.screen_below().query_one("#failover-lines", Lines)._lines
+    return "\n".join(" ".join(cell.text for cell in line) for line in found)
+
+
+async def press(pilot: Any, *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause(0.2)
+
+
+def drive(live: Any, topic: str, scenario: Any) -> None:
+    """With a topic of one partition on all three, and somebody who writes to it."""
+    Admin(live.bootstrap).create_topic(topic, partitions=1, replication_factor=3, configs={"min.insync.replicas": "2"})
+    probe = WriteProbe(live.bootstrap, TopicPartition(topic, 0))
+    app = live.app(start="failover", fps=8.0)
+
+    async def run() -> None:
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: (topic, 0) in app.picture.partitions and cells(app, "redis"))
+            await scenario(app, pilot, app.picture.partitions[topic, 0])
+
+    probe.start()
+    try:
+        asyncio.run(run())
+    finally:
+        probe.stop()
+
+
+def test_a_leader_is_killed_another_one_elected_and_the_dead_one_brought_back(live, new_topic):
+    topic = new_topic()
+
+    async def scenario(app, pilot, partition):
+        leader = partition.leader
+        app.screen.query_one("#brokers", Grid).move_to(str(leader))
+        assert cells(app, str(leader))[5].endswith("running")
+        await press(pilot, "K", "y")
+        await until(pilot, lambda: cells(app, str(leader))[5].endswith("dead"))
+        await until(pilot, lambda: partition.leader not in (leader, None))
+        await until(pilot, lambda: "first write" in lines(app))
+        said = lines(app)
+        for word in (f"kill -9 of broker {leader}", "detected", "fenced", "elected", f"{topic}-0  {leader} →"):
+            assert word in said
+        assert app.screen.drills.last.led >= {f"{topic}-0"}
+        (found,) = app.screen._timelines(app.now_ms())
+        times = [step.after_ms for step in found.steps()]
+        assert times == sorted(times)
+        assert found.first_write_ms < PATIENCE_S * 1000
+        await press(pilot, "U", "y")
+        await until(pilot, lambda: cells(app, str(leader))[5].endswith("running"))
+        await until(pilot, lambda: leader in partition.isr)
+        done = [line.message for line in app.picture.activity.lines if line.kind == "you"]
+        where = f"--data-dir {live.local.data_dir}"
+        assert done == [f"yak up kill {leader} {where}", f"yak up restart {leader} {where}"]
+
+    drive(live, topic, scenario)
+
+
+def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_topic):
+    topic = new_topic()
+
+    async def scenario(app, pilot, partition):
+        leader, to = partition.leader, next(node for node in partition.isr if node != partition.leader)
+        app.screen.query_one("#brokers", Grid).move_to(str(leader))
+        await press(pilot, "F")
+        form = app.screen
+        form.query_one("#field-what").value = f"{topic}:0"
+        form.query_one("#field-to").value = str(to)
+        await pilot.pause()
+        await press(pilot, "ctrl+s")
+        await until(pilot, lambda: partition.leader == to)
+        await until(pilot, lambda: "first write" in lines(app))
+        assert f"planned failover of 1 from broker {leader}" in lines(app)
+        assert "moved" in lines(app)
+        command = app.picture.activity.lines[-1].message
+        assert any(
+            line.message.startswith(f"yak failover {topic}:0 --from {leader} --to {to}  moved 1 in")
+            for line in app.picture.activity.lines
+        ), command
+
+    drive(live, topic, scenario)
+
+
+def test_a_broker_hangs_and_goes_on(live, new_topic):
+    async def scenario(app, pilot, _partition):
+        await press(pilot, "j", "P", "y")
+        await until(pilot, lambda: cells(app, "2")[5].endswith("paused"))
+        await press(pilot, "U", "y")
+        await until(pilot, lambda: cells(app, "2")[5].endswith("running"))
+
+    drive(live, new_topic(), scenario)
