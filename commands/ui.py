@@ -171,5 +171,5 @@ def _other(g: Globals, settings: "UiSettings", name: str) -> "ClusterSource":
     context = contexts[name]
     directory = str(context.get("data_dir") or g.settings.value("data_dir"))
     token = str(context.get("http_token") or "")
-    settings = replace(settings, context=name, token="")  # noqa: S106 - what one cluster asks for is not shown to another
+    settings = replace(settings, context=name, token="")  # what one cluster asks for is not shown to another
     return live_source(str(context["bootstrap_servers"]), settings, title=name, token=token, data_dirs=(directory,))

@@ -10,7 +10,7 @@ from yak.tui.screens.table import SCREENS
 from yak.tui.themes import NAMES as THEMES
 
 if TYPE_CHECKING:
-    from yak.tui.app import YakApp
+    from yak.tui.app_actions import Actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def completion(typed: str) -> str:
     return next((name for name in names if name.startswith(word)), "")
 
 
-async def run(app: "YakApp", typed: str) -> None:
+async def run(app: "Actions", typed: str) -> None:
     """Do what was typed. Raises UsageError `unknown-command` for what there is not."""
     word, _, argument = typed.strip().partition(" ")
     argument = argument.strip()

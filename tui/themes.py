@@ -85,3 +85,7 @@ NAMES = (*(theme.name for theme in THEMES), "ansi")
 def textual_name(name: str) -> str:
     """What Textual calls it."""
     return "ansi-dark" if name == "ansi" else name
+
+
+VARIABLES_OF_OTHERS = {"dim": "#808080", "frame": "#606060"}
+"""What themes that are not ours do not name."""

@@ -24,7 +24,7 @@ async def settle(pilot):
         if asked:  # of an empty list all would be waited for
             await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
         await pilot.pause(0.05)
-    pilot.app._paint()
+    pilot.app.paint_now()
     await pilot.pause()
 
 

@@ -75,6 +75,17 @@ class RowList:
         return self._places.get(key)
 
 
+def changed_cells(columns: Sequence[Column], before: object, after: object) -> set[tuple[str, int]]:
+    """Cells of columns that flash, by row key and place, that one drawing of a row has otherwise than the one before."""
+    if not isinstance(before, Row) or not isinstance(after, Row) or before.key != after.key:
+        return set()
+    return {
+        (after.key, number)
+        for number, column in enumerate(columns)
+        if column.flash and before.cells[number].text != after.cells[number].text
+    }
+
+
 def text(value: object, tone: Tone = "", order: float | str | None = None) -> Cell:
     """A cell of anything that can be written."""
     return Cell(str(value), tone, order)

@@ -14,8 +14,8 @@ COLUMNS: Final = (
     Column("", 1),
     Column("CONTEXT", 10, most=40),
     Column("MARKS", 6, most=24),
-    Column("ADDRESSES", 16, most=60),
-    Column("ANSWERS", 14, most=200, flex=1),
+    Column("ANSWERS", 10, most=44),
+    Column("ADDRESSES", 16, most=400, flex=1),
 )
 NO_ACCENT: Final = "none"
 
@@ -42,8 +42,8 @@ def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, l
             Cell(look.sign("here") if is_used else "", "accent"),
             Cell(name, "strong"),
             Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
-            Cell(str(values.get("bootstrap_servers", ""))),
             answer,
+            Cell(str(values.get("bootstrap_servers", ""))),
         ),
     )
 

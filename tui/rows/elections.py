@@ -1,6 +1,7 @@
 """Failovers as lines: what was seen of each, with the milliseconds between. Pure."""
 
 from collections.abc import Iterable
+
 from yak.tui.look import Look, ago, span
 from yak.tui.rows.cells import Cell
 from yak.tui.state.elections import Failover

@@ -118,7 +118,7 @@ def upload_lines(
         share, left = 1.0, 0
     words = f"{look.number(done)}" + ("" if total_rows is None else f"/{look.number(max(total_rows, done))}") + " rows"
     speed = f"{short(account.rate)}/s"
-    eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {span(left / account.rate * 1000)}"
+    eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {_whole(left / account.rate)}"
     right = f"{words}  {share:.0%}  {speed}{eta}"
     lines = [[Cell(look.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]
     counts = _counts(account, look)[:3]
@@ -134,3 +134,8 @@ def upload_lines(
     else:
         lines += _latency(account, look, width)
     return lines[:height]
+
+
+def _whole(seconds: float) -> str:
+    """`3 s`, `2 min`: no more exact than anybody knows."""
+    return span(max(round(seconds), 1) * 1000).replace(".0 s", " s")

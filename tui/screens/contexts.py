@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from textual import on, work
 from textual.app import ComposeResult
 
 from yak.client.contexts import ACCENTS, add_context, read_contexts, remove_context
-from yak.client.reach import BUDGET_S, require_kafka
+from yak.client.reach import BUDGET_S, probe
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
@@ -36,7 +37,7 @@ class ContextsScreen(AskingScreen):
     TITLE_WORDS = "contexts"
     CLI_TWIN = "yak context list, yak context use NAME"
     EVERY_S = 10.0
-    BINDINGS = keys("contexts.add", "contexts.forget", "contexts.again", "contexts.copy")
+    BINDINGS = keys("contexts.add", "contexts.remove", "contexts.again", "contexts.copy")
     EXPLAINED = (
         ("Context", "A name for a cluster: where its brokers are, and what else is set for it. They are in the config file, which yak context changes too."),
         ("Answers", "Whether a broker at one of the addresses answers a request of Kafka's (ApiVersions) within 3 s."),
@@ -120,7 +121,7 @@ class ContextsScreen(AskingScreen):
         )
 
     @work(exclusive=True, group="change")
-    async def action_forget(self) -> None:
+    async def action_remove(self) -> None:
         """Out of the config file; the cluster is not touched."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is None:
@@ -150,12 +151,21 @@ class ContextsScreen(AskingScreen):
 
 
 def why_silent(servers: str) -> str:
-    """Empty where a broker answers, else why none does. Blocks for at most 3 s."""
-    try:
-        require_kafka(servers, budget_s=BUDGET_S)
-    except (YakError, ValueError) as error:
-        return error.why if isinstance(error, YakError) and error.why else str(error)
-    return ""
+    """Empty where a broker answers, else why none does. Blocks for at most 3 s; nothing is tried twice, it is asked again soon."""
+    deadline = time.monotonic() + BUDGET_S
+    addresses = servers.split(",")
+    details: list[str] = []
+    for number, address in enumerate(addresses):
+        share_s = (deadline - time.monotonic()) / (len(addresses) - number)
+        try:
+            found = probe(address, max(share_s, 0.05))
+        except ValueError:
+            details.append(f"{address} is no HOST:PORT")
+            continue
+        if found.outcome == "kafka":
+            return ""
+        details.append(found.detail)
+    return "; ".join(dict.fromkeys(details))
 
 
 def _changed(path: str, change: Any, arguments: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:

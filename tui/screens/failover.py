@@ -101,7 +101,9 @@ class FailoverScreen(YakScreen):
         self.query_one("#failover-brokers", Panel).entitle("Brokers", self._what_works())
         found = self._timelines(now_ms)
         self._paint_timeline(found, now_ms)
-        self.query_one("#failover-drills", Grid).show(rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet.")
+        self.query_one("#failover-drills", Grid).show(
+            rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet."
+        )
         source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
         if isinstance(source, DemoSource):
             verdict.show(rows.verdict_lines(source.demo, look, now_ms))

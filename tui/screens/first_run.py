@@ -10,7 +10,7 @@ from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from yak.tui.themes import THEMES, textual_name
+from yak.tui.themes import THEMES, VARIABLES_OF_OTHERS, textual_name
 
 Choice = Literal["up", "demo", "add", "quit"]
 CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
@@ -83,7 +83,7 @@ class FirstRunApp(App[Choice]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """What themes of others do not name."""
-        return {"dim": "#808080"}
+        return VARIABLES_OF_OTHERS
 
     def on_mount(self) -> None:
         """Ask."""

@@ -256,9 +256,8 @@ class MetadataScreen(AskingScreen):
         """Of the log: what was read; more is read meanwhile."""
         grid = self.find_grid()
         if grid is not None and grid.id == "log":
-            grid.filter_text = grid.filter_text or text  # so that rows are given as a list, which can be filtered
             self._drawn = ()
-            if text:
+            if text:  # rows that are given as a list can be filtered
                 grid.show(COLUMNS, known_rows(self.log_, self.look, self.app.now_ms()), is_wide=self.look.is_wide)
             grid.set_filter(text)
             self._show_log(self.app.now_ms())

@@ -27,6 +27,7 @@ from yak.tui.produce.saved import TemplateFolder, templates_directory, with_mess
 from yak.tui.rows.sending import account_lines, account_title
 from yak.tui.screens.base import YakScreen
 from yak.tui.screens.producer_csv import CsvPane
+from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.create_topic import ask_to_create
 from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.lines import Lines
@@ -145,6 +146,13 @@ class ProducerScreen(YakScreen):
         elif isinstance(what, str):
             self.query_one("#form-topic", Input).value = what
             self.query_one("#csv-topic", Input).value = what
+
+    @on(FileUploaded)
+    def take_uploaded(self, event: FileUploaded) -> None:
+        """The browser has sent a file: it is the one to be sent, unless another was chosen already."""
+        if not self.csv.form.path:
+            self.query_one("#producer-tabs", TabbedContent).active = CSV
+            self.csv.form.choose(str(event.path))
 
     def go_back(self) -> bool:
         """Escape leaves a field first."""

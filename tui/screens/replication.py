@@ -129,6 +129,9 @@ class ReplicationScreen(ChangesTopics):
 
     def opened(self, what: object) -> None:
         """A partition, `orders-0`, or the partitions of a topic."""
+        if not self.query("#replication"):
+            self.call_after_refresh(self.opened, what)
+            return
         grid = self.query_one("#replication", Grid)
         self.paint(self.app.now_ms())
         if str(what) in self.picture.topics:

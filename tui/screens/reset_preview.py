@@ -98,7 +98,7 @@ class ResetPreview(ModalScreen[bool]):
             words += " There is no such group yet: it will be made."
         refused = ""
         if plan.refused is not None:
-            refused = f"{look.sign('bad')} This cannot be done now: {plan.refused.why}. Stop them, then press r."
+            refused = f"{look.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
         elif self.app.is_readonly:
             refused = f"{look.sign('warn')} Only looking is allowed here (--readonly)."
         self._say(words, refused)

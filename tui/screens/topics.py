@@ -119,8 +119,8 @@ class TopicsScreen(ChangesTopics):
 
     def opened(self, what: object) -> None:
         """A topic, or one of its partitions, `orders-0`."""
-        if not self.picture.is_loaded:
-            self._wanted = str(what)
+        if not self.picture.is_loaded or not self.query("#topics"):
+            self._wanted = str(what)  # once there is something to open
             return
         topic, partition = str(what), None
         if topic not in self.picture.topics:

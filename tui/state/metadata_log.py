@@ -1,8 +1,4 @@
-"""The metadata log as far as it was read: pages of records by offset, and what is missing. Pure.
-
-log.take(page)               # an answer of /metadata/log
-log.missing(first, last)     # where pages must be asked from, to know these records
-"""
+"""The metadata log as far as it was read: records by offset, page by page, and what is missing. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final

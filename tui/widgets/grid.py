@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from yak.tui.keys import keys
-from yak.tui.rows.cells import Column, Row, Rows
+from yak.tui.rows.cells import Column, Row, Rows, changed_cells
 from yak.tui.widgets.columns import cut, fit
 from yak.tui.widgets.grid_rows import GridRows
 from yak.tui.widgets.plain import plain
@@ -77,7 +77,7 @@ class Grid(ScrollView, can_focus=True):
         self._widths: list[int] = []
         self._is_wide = False
         self._drawn: dict[int, tuple[object, ...]] = {}
-        self._flashing: dict[tuple[str, int], None] = {}
+        self._flashing: set[tuple[str, int]] = set()
         self._flash_timer: Timer | None = None
 
     # what it shows
@@ -139,8 +139,12 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def filter_text(self) -> str:
-        """The filter in force."""
+        """The filter in force. Set, it counts for the next rows that are shown; `set_filter` shows it at once."""
         return self._rows.filter_text
+
+    @filter_text.setter
+    def filter_text(self, text: str) -> None:
+        self._rows.filter_text = text
 
     @property
     def is_following(self) -> bool:
@@ -150,10 +154,6 @@ class Grid(ScrollView, can_focus=True):
     @is_following.setter
     def is_following(self, is_following: bool) -> None:
         self._rows.is_following = is_following
-
-    def keys_in_sight(self) -> list[str]:
-        """Of the rows that are drawn now."""
-        return [row.key for row in self._in_sight()]
 
     def move_to(self, place: int | str) -> None:
         """Put the cursor on a row, by place or by key; nothing happens when that is gone."""
@@ -230,14 +230,9 @@ class Grid(ScrollView, can_focus=True):
         )
 
     def _note_flash(self, drawn: tuple[object, ...], now: tuple[object, ...]) -> None:
-        before, after = drawn[0], now[0]
-        if not isinstance(before, Row) or not isinstance(after, Row) or before.key != after.key:
-            return
         if self.app.animation_level == "none":
             return
-        for number, column in enumerate(self.columns):
-            if column.flash and before.cells[number].text != after.cells[number].text:
-                self._flashing[after.key, number] = None
+        self._flashing |= changed_cells(self.columns, drawn[0], now[0])
         if self._flashing and self._flash_timer is None:
             self._flash_timer = self.set_timer(FLASH_S, self._end_flash)
 
@@ -392,23 +387,15 @@ class Grid(ScrollView, can_focus=True):
             widths = self._fit()
             self._widths = widths
 
-    def watch_is_stale(self) -> None:
-        """Dim, or not."""
-        self._drawn.clear()
-        self.refresh()
-
     @on(events.Resize)
     def fit_again(self) -> None:
         """Another width: columns come or go."""
         self._widths = []
         self._lay_out(is_new_head=True)
 
-    def on_focus(self) -> None:
-        """The cursor is drawn stronger."""
-        self._drawn.clear()
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """The cursor is drawn weaker."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def watch_is_stale(self) -> None:
+        """Every line is drawn otherwise: the cursor stronger or weaker, or all dim."""
         self._drawn.clear()
         self.refresh()

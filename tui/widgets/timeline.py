@@ -44,15 +44,13 @@ class Timeline(Widget):
         if y or self._shown is None:
             return Strip.blank(width, self.rich_style)
         first, last, place, mark, left, right, look = self._shown
-        start, room = self._bar()
+        room = self._bar()[1]
         label = self.get_component_rich_style("timeline--label", partial=True)
         parts = [Segment(" "), Segment(cut(left, cell_len(left)), label), Segment(" " * _LABEL_GAP)]
         here = place_of(place, first, last, room)
         marked = None if mark is None else place_of(mark, first, last, room)
-        for cell in range(room):
-            parts.append(self._cell(cell, here, marked, look))
+        parts += [self._cell(cell, here, marked, look) for cell in range(room)]
         parts += [Segment(" " * _LABEL_GAP), Segment(cut(right, cell_len(right)), label)]
-        assert start >= 0
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
 
     def _cell(self, cell: int, here: int, marked: int | None, look: Look) -> Segment:

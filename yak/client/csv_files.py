@@ -13,7 +13,7 @@ from yak.errors import YakError
 
 SNIFFED_BYTES: Final = 65_536
 LINE_CHARACTERS_MAX: Final = 1 << 20
-"""A longer line is cut, and its pieces are rows of too few columns: said, and not sent. A file without line ends is no CSV."""
+"""A longer line is a row that is not sent: no broker takes such a record as it comes, and a file may have no line end at all."""
 COUNT_CHUNK_BYTES: Final = 1 << 20
 ENCODINGS: Final = ("utf-8", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be")
 """What is offered; any other that Python knows can be named."""
@@ -47,8 +47,18 @@ def check_encoding(name: str) -> str:
         ) from None
 
 
+class LineTooLong(Exception):
+    """A line of more than `LINE_CHARACTERS_MAX`; the next one can be read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a line of more than {LINE_CHARACTERS_MAX} characters")
+
+
 class TextLines:
-    """The lines of an open file, with their ends. Bytes that are no text come as surrogates, to be found in their row."""
+    """The lines of an open file, with their ends. Bytes that are no text come as surrogates, to be found in their row.
+
+    `next` raises LineTooLong, and goes on after that line; YakError (`not-text`) ends it.
+    """
 
     def __init__(self, file: BinaryIO, encoding: str, name: str) -> None:
         self._file = file
@@ -65,20 +75,33 @@ class TextLines:
         return self._bytes_read
 
     def __iter__(self) -> Iterator[str]:
-        while True:
-            try:
-                line = self._text.readline(LINE_CHARACTERS_MAX)
-            except UnicodeDecodeError as error:
-                raise YakError(
-                    "not-text",
-                    f"{self._name} is not {self._encoding}",
-                    why=f"{error.reason}, before byte {self.bytes_read}",
-                    try_=("choose another encoding",),
-                ) from None
-            if not line:
-                self._bytes_read = self._file.tell()
-                return
-            yield line
+        return self
+
+    def __next__(self) -> str:
+        line = self._piece()
+        if not line:
+            self._bytes_read = self._file.tell()
+            raise StopIteration
+        if _is_whole(line):
+            return line
+        while (more := self._piece()) and not _is_whole(more):
+            pass
+        raise LineTooLong
+
+    def _piece(self) -> str:
+        try:
+            return self._text.readline(LINE_CHARACTERS_MAX)
+        except UnicodeDecodeError as error:
+            raise YakError(
+                "not-text",
+                f"{self._name} is not {self._encoding}",
+                why=f"{error.reason}, before byte {self.bytes_read}",
+                try_=("choose another encoding",),
+            ) from None
+
+
+def _is_whole(piece: str) -> bool:
+    return len(piece) < LINE_CHARACTERS_MAX or piece.endswith(("\n", "\r"))
 
 
 def open_binary(path: str) -> BinaryIO:

@@ -2,9 +2,11 @@
 
 import csv
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from yak.client.csv_files import LINE_CHARACTERS_MAX, LineTooLong
 from yak.client.produce import Outgoing
 from yak.client.record_json import BadRecord, parse_record
 from yak.errors import UsageError
@@ -115,6 +117,35 @@ def sniff_delimiter(sample: Sequence[str]) -> str:
     return best
 
 
+class _Ahead:
+    """Lines, of which the first few were looked at already. What reading one of those raised is raised in its turn."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self._seen: deque[str | LineTooLong] = deque()
+        while len(self._seen) < SNIFFED_LINES:
+            try:
+                line = next(self._lines)
+            except StopIteration:
+                break
+            except LineTooLong as error:
+                self._seen.append(error)
+            else:
+                self._seen.append(line if self._seen else line.removeprefix("\ufeff"))
+        self.sample = [line for line in self._seen if isinstance(line, str)]
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if not self._seen:
+            return next(self._lines)
+        line = self._seen.popleft()
+        if isinstance(line, LineTooLong):
+            raise line
+        return line
+
+
 class CsvSource:
     """A CSV file being read: its delimiter and columns are known before the first row.
 
@@ -122,17 +153,12 @@ class CsvSource:
     """
 
     def __init__(self, lines: Iterable[str], mapping: CsvMapping, name: str) -> None:
-        self._lines = iter(lines)
         self._mapping = mapping
-        head: list[str] = []
-        for line in self._lines:
-            head.append(line)
-            if len(head) >= SNIFFED_LINES:
-                break
-        if head:
-            head[0] = head[0].removeprefix("\ufeff")
-        self.delimiter = mapping.delimiter or sniff_delimiter(head)
-        self._reader = csv.reader(self._chain(head), delimiter=self.delimiter, strict=True)
+        self._lost_lines = 0
+        ahead = _Ahead(lines)
+        self.delimiter = mapping.delimiter or sniff_delimiter(ahead.sample)
+        csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS_MAX))  # its default is an eighth of a record
+        self._reader = csv.reader(ahead, delimiter=self.delimiter, strict=True)
         if mapping.columns:
             self.columns: tuple[str, ...] = mapping.columns
         else:
@@ -142,14 +168,10 @@ class CsvSource:
                 raise UsageError(
                     "csv-empty", f"{name} has no header row", why="the file is empty", try_=("--csv-columns a,b,c",)
                 ) from None
-            except csv.Error as error:
+            except (csv.Error, LineTooLong) as error:
                 raise UsageError("csv-empty", f"{name} has no header row", why=str(error)) from None
         self._check(name)
         self._in_json = mapping.chosen(self.columns) if mapping.is_json else None
-
-    def _chain(self, head: list[str]) -> Iterator[str]:
-        yield from head
-        yield from self._lines
 
     def _check(self, name: str) -> None:
         mapping = self._mapping
@@ -176,12 +198,13 @@ class CsvSource:
         """The rows; a bad one carries its problem and its cells."""
         number = 0
         while True:
-            line = self._reader.line_num + 1
+            line = self._reader.line_num + self._lost_lines + 1
             try:
                 cells = next(self._reader)
             except StopIteration:
                 return
-            except csv.Error as error:
+            except (csv.Error, LineTooLong) as error:
+                self._lost_lines += isinstance(error, LineTooLong)
                 yield Row(number, None, f"not CSV: {error}", line=line)
                 number += 1
                 continue

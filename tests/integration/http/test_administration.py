@@ -116,6 +116,7 @@ def test_one_partition_is_told_by_its_leader_whoever_is_asked(cluster, new_name)
         assert found["size_bytes"] > 0
         assert {each["node_id"] for each in found["isr_members"]} == {1, 2}
         assert [(each["node_id"], each["in_sync"]) for each in found["followers"]] == [(1, True)]
+        assert 0 <= found["followers"][0]["last_fetched_ms_ago"] < 60_000
     own = cluster.get(1, f"/api/partitions/{topic}/0?local=true").json()
     assert (own["told_by"], own["high_watermark"], own["followers"]) == (1, None, [])
     assert own["size_bytes"] > 0

@@ -5,12 +5,40 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from yak.client.admin import ConfigValue
+from yak.client.groups.reset import Step
+from yak.client.groups.resetting import ResetPlan
+from yak.config.definitions import ConfigSource
+from yak.config.describe import describe_topic
+from yak.ids import TopicPartition
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.recorded import RecordedSource
+from yak.tui.state.groups import Unread
 
 RECORDED = Path(__file__).parent / "cluster.json"
-CALLS: dict[str, Any] = {}
+
+
+def recorded_configs(topic: str) -> list[ConfigValue]:
+    """All configs of a topic, as a broker with the defaults tells them."""
+    set_ = _read()["answers"][f"GET /topics/{topic}"]["configs"]
+    sources = {ConfigSource.DYNAMIC_TOPIC: "topic", ConfigSource.DEFAULT: "default"}
+    return [
+        ConfigValue(row.name, row.value, sources[row.source], row.is_default, row.read_only, row.is_sensitive)
+        for row in describe_topic(set_, {}, {}, {})
+    ]
+
+
+_ORDERS = [TopicPartition("orders", number) for number in range(3)]
+CALLS: dict[str, Any] = {
+    "topic_configs": recorded_configs,
+    "find_group_unread": lambda group: {
+        each: Unread(_committed(group, each), _now_ms() - 1_000 * (each.partition + 1), _now_ms()) for each in _ORDERS
+    },
+    "plan_group_reset": lambda *_arguments: ResetPlan(
+        None, [Step(each, before, 0) for each, before in zip(_ORDERS, (4_798, 4_650, 0), strict=True)], None
+    ),
+}
 """By function name: what `source.kafka(function)` gives."""
 
 
@@ -18,6 +46,16 @@ CALLS: dict[str, Any] = {}
 def _read() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return found
+
+
+def _now_ms() -> int:
+    return int(_read()["now_ms"])
+
+
+def _committed(group: str, place: TopicPartition) -> int:
+    said = _read()["answers"][f"GET /api/groups/{group}"]
+    found = {(each["topic"], each["partition"]): each["committed"] for each in said["partitions"]}
+    return int(found.get(tuple(place), 0))
 
 
 def recorded_source(**more: Any) -> RecordedSource:

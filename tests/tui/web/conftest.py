@@ -200,6 +200,10 @@ class Page:
         """Wait until the terminal shows these words."""
         self.page.locator(SCREEN).filter(has_text=words).wait_for()
 
+    def miss(self, words: str | re.Pattern[str]) -> None:
+        """Wait until the terminal does not show these words any more."""
+        self.page.locator(SCREEN).filter(has_text=words).wait_for(state="hidden")
+
     def click(self, words: str) -> None:
         """Click on the middle of the first place in the terminal where these words stand."""
         self.see(words)

@@ -82,8 +82,9 @@ def test_a_csv_that_is_uploaded_is_chosen_in_the_producer(ui, visit):
     visited.page.keyboard.press("f")
     visited.see("Choose a CSV file")
     visited.page.set_input_files("#file", files=[{**rows, "name": "second.csv"}])
-    visited.see("second.csv")
+    visited.see(re.compile(r"second\.csv\s+25 B"))
     visited.page.keyboard.press("Enter")  # the cursor stands on what came last
+    visited.miss("Choose a CSV file")
     visited.see("u-2")
     assert "second.csv" in visited.page.locator("#terminal").inner_text()
     assert "orders.csv" not in visited.page.locator("#terminal").inner_text()

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.client import csv_files
-from yak.client.csv_files import TextLines, check_encoding, count_lines, open_binary, sniff_encoding
+from yak.client.csv_files import LineTooLong, TextLines, check_encoding, count_lines, open_binary, sniff_encoding
+from yak.client.inputs import CsvMapping, CsvSource
 from yak.errors import YakError
 
 
@@ -33,11 +34,29 @@ def test_lines_are_the_text_again(text, encoding):
     assert "".join(lines) == text
 
 
-def test_a_line_without_an_end_is_cut(monkeypatch):
+def test_a_line_that_is_too_long_is_passed_over_and_the_next_one_is_read(monkeypatch):
     monkeypatch.setattr(csv_files, "LINE_CHARACTERS_MAX", 10)
-    lines = TextLines(io.BufferedReader(io.BytesIO(b"x" * 25 + b"\nab\n")), "utf-8", "f")
-    assert [len(line) for line in lines] == [10, 10, 6, 3]
-    assert lines.bytes_read == 29
+    lines = TextLines(io.BufferedReader(io.BytesIO(b"x" * 25 + b"\nab\n" + b"y" * 9 + b"\n" + b"z" * 10)), "utf-8", "f")
+    with pytest.raises(LineTooLong):
+        next(lines)
+    assert next(lines) == "ab\n"
+    assert next(lines) == "y" * 9 + "\n"
+    with pytest.raises(LineTooLong):
+        next(lines)
+    assert list(lines) == []
+    assert lines.bytes_read == 49
+
+
+def test_a_row_that_is_too_long_is_bad_and_keeps_the_lines_counted(monkeypatch):
+    monkeypatch.setattr(csv_files, "LINE_CHARACTERS_MAX", 10)
+    text = "a,b\n1,2\n" + "x" * 30 + "\n" + "3,4\n" * 30 + '"' + "y" * 30 + '\n"5",6\n'
+    lines = TextLines(io.BufferedReader(io.BytesIO(text.encode())), "utf-8", "f")
+    rows = list(CsvSource(lines, CsvMapping(), "f").rows())
+    assert [(row.line, row.problem[:26]) for row in rows if row.record is None] == [
+        (3, "not CSV: a line of more th"),
+        (34, "not CSV: a line of more th"),
+    ]
+    assert (rows[-1].line, rows[-1].cells) == (35, ("5", "6"))
 
 
 def test_bytes_that_are_no_text_are_found_in_their_row_or_end_the_file():

@@ -158,7 +158,7 @@ FIELDS: Final[dict[str, FieldKind]] = {
         ),
         FieldKind("choice", '{{choice a b "c d"}}', "one of these", _choice),
         FieldKind("uuid", "{{uuid}}", "a random UUID (version 4)", _uuid),
-        FieldKind("now", "{{now}}  {{now ms}}  {{now s}}", "the time: ISO 8601 in UTC, or an epoch", _now),
+        FieldKind("now", "{{now}}  {{now ms}}  {{now s}}", "the time: ISO in UTC, or an epoch", _now),
         FieldKind("name", "{{name}}", "a first name", _name),
         FieldKind("text", "{{text 20}}", "words, this many characters in all", _text),
         FieldKind("hex", "{{hex 16}}", "this many hexadecimal digits", _hex),

@@ -30,7 +30,7 @@ def test_the_first_rows_are_shown_as_they_would_be_sent_with_what_is_odd_about_t
     first = look.rows[0]
     assert (first.line, first.key, first.value, first.partition) == (2, "u1", '{"total":"12"}', 0)
     assert first.headers == (("source", "web"),)
-    assert [(row.verdict, row.why) for row in look.rows] == [
+    assert [(row.verdict, row.why) for row in look.rows[:5]] == [
         ("ok", ""),
         ("warn", "no key: any partition"),
         ("warn", "no key"),

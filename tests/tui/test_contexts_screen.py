@@ -1,0 +1,181 @@
+"""Contexts: which answer, using another one, adding one; and the first run."""
+
+import asyncio
+import socket
+import threading
+
+import pytest
+from pictures import recorded_app, recorded_source
+from textual.widgets import Checkbox, Input, Select, Static
+
+from yak.client.contexts import add_context, read_contexts
+from yak.tui.screens.contexts import why_silent
+from yak.tui.screens.first_run import CHOICES, FirstRunApp
+from yak.tui.widgets.grid import Grid
+
+
+def run(scenario):
+    asyncio.run(scenario)
+
+
+@pytest.fixture
+def broker():
+    """What answers ApiVersions as a Kafka broker does: a correlation id is all that is looked at."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(512)
+                connection.sendall(b"\x00\x00\x00\x06\x00\x00\x00\x07\x00\x00")
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{listener.getsockname()[1]}"
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(5)
+
+
+@pytest.fixture
+def closed():
+    """An address where nobody is."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def config(tmp_path, broker, closed):
+    path = str(tmp_path / "config.toml")
+    add_context(path, "here", {"bootstrap_servers": broker})
+    add_context(path, "prod", {"bootstrap_servers": broker, "production": "true", "accent": "red"})
+    add_context(path, "gone", {"bootstrap_servers": closed})
+    return path
+
+
+def app_with(config, **more):
+    settings = {"contexts": read_contexts(config), "config_file": config, "context": "here"}
+    app = recorded_app(start="contexts", **settings, **more)
+    app._other_source = lambda name: recorded_source(title=name)
+    return app
+
+
+def rows_of(app):
+    grid = app.screen.query_one("#contexts", Grid)
+    return {
+        grid._rows.shown.at(n).key: [cell.text for cell in grid._rows.shown.at(n).cells] for n in range(grid.row_count)
+    }
+
+
+def test_only_what_speaks_kafka_answers(broker, closed):
+    assert why_silent(broker) == ""
+    assert "connection refused" in why_silent(closed)
+
+
+def test_each_context_is_tried(config):
+    async def scenario():
+        app = app_with(config)
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.pause(0.6)
+            rows = rows_of(app)
+            assert rows["here"][:4] == ["▶", "here", "", "● answers"]
+            assert rows["prod"][2] == "PROD red"
+            assert "connection refused" in rows_of(app)["gone"][3]
+
+    run(scenario())
+
+
+def test_another_one_is_used_and_marked_in_the_header(config):
+    async def scenario():
+        app = app_with(config)
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.pause(0.4)
+            accent = app.theme_variables["accent"]
+            await pilot.press("colon", *"ctx", "space", *"prod", "enter")
+            await pilot.pause(0.6)
+            assert (app.context_name, app.is_production, app.current_mode) == ("prod", True, "dashboard")
+            assert app.has_class("-production")
+            assert app.source.title == "prod"
+            assert app.get_css_variables()["accent"] != accent
+            await pilot.press("colon", *"ctx", "space", *"nosuch", "enter")
+            await pilot.pause(0.4)
+            assert app.notices[-1][1].code == "unknown-context"
+
+    run(scenario())
+
+
+def test_one_is_added_to_the_file_and_forgotten_again(config):
+    async def scenario():
+        app = app_with(config)
+        async with app.run_test(size=(100, 40)) as pilot:
+            await pilot.pause(0.4)
+            await pilot.press("a")
+            await pilot.pause(0.3)
+            form = app.screen
+            form.query_one("#field-name", Input).value = "new"
+            form.query_one("#field-servers", Input).value = "a.example, b.example:1"
+            form.query_one("#field-accent", Select).value = "blue"
+            form.query_one("#field-token", Input).value = "hush"
+            form.query_one("#field-production", Checkbox).value = True
+            await pilot.pause(0.2)
+            command = str(form.query_one("#form-command", Static).render())
+            assert command.startswith("$ yak context add new -b a.example:9092,b.example:1 --set production=true")
+            assert "hush" not in command
+            await pilot.press("ctrl+s")
+            await pilot.pause(0.4)
+            assert read_contexts(config)["new"] == {
+                "bootstrap_servers": "a.example:9092,b.example:1", "production": True, "accent": "blue", "http_token": "hush",
+            }  # fmt: skip
+            assert "new" in rows_of(app)
+            app.screen.query_one("#contexts", Grid).move_to("new")
+            await pilot.press("X")
+            await pilot.pause(0.2)
+            await pilot.press("y")
+            await pilot.pause(0.4)
+            assert "new" not in read_contexts(config)
+            assert "new" not in rows_of(app)
+
+    run(scenario())
+
+
+def test_a_file_that_cannot_be_written_is_told(config, tmp_path):
+    async def scenario():
+        app = app_with(config)
+        (tmp_path / "config.toml").write_text("= broken")
+        async with app.run_test(size=(100, 40)) as pilot:
+            await pilot.pause(0.4)
+            await pilot.press("X", "y")
+            await pilot.pause(0.4)
+            assert app.notices[-1][1].code == "config-file"
+            assert len(rows_of(app)) == 3
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("choice", "key"), [(choice, key) for choice, key, *_ in CHOICES] + [("quit", "escape")])
+def test_the_first_run_gives_what_was_chosen(choice, key):
+    async def scenario():
+        app = FirstRunApp(why="connection refused")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.2)
+            await pilot.press(key)
+            await pilot.pause(0.2)
+        assert app.return_value == choice
+
+    run(scenario())
+
+
+def test_the_first_run_can_be_gone_through():
+    async def scenario():
+        app = FirstRunApp()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.2)
+            await pilot.press("j", "j", "k", "enter")
+            await pilot.pause(0.2)
+        assert app.return_value == CHOICES[1][0]
+
+    run(scenario())

@@ -1,0 +1,289 @@
+"""Groups on the recorded cluster: what is asked and when, the wizard, what is refused."""
+
+import asyncio
+
+from pictures import recorded_app, recorded_source
+from textual.widgets import Button, Input, Static
+
+from yak.client.groups.describing import Group, Member, active_group
+from yak.client.groups.reset import Step
+from yak.client.groups.resetting import ResetPlan
+from yak.client.metadata import Broker
+from yak.errors import YakError
+from yak.ids import TopicPartition
+from yak.tui.screens.group_detail import GroupScreen
+from yak.tui.screens.reset_preview import ResetPreview
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.grid import Grid
+
+O0, O1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+EMPTY = {
+    "group": "billing", "coordinator": 1, "type": "classic", "state": "Empty", "protocol_type": "consumer", "assignor": None,
+    "epoch": None, "members": [], "lag": 5,
+    "partitions": [{"topic": "orders", "partition": 0, "committed": 5, "metadata": "", "log_start_offset": 0,
+                    "high_watermark": 10, "lag": 5, "member_id": None}],
+}  # fmt: skip
+LIVE = Group(
+    "billing", "classic", "Stable", "consumer", Broker(1, "h", 1), (Member("m", "worker-1", "/10.0.0.1"),), "range"
+)
+PLAN = ResetPlan(None, [Step(O0, 5, 0), Step(O1, 3, 3)], None)
+
+
+def run(scenario):
+    asyncio.run(scenario)
+
+
+def empty_group(**calls):
+    """The recorded cluster, its group billing without members."""
+    source = recorded_source()
+    source.answers["GET /api/groups/billing"] = EMPTY
+    source.calls = {**source.calls, "plan_group_reset": PLAN, **calls}
+    return source
+
+
+async def at_group(pilot):
+    """In billing's own screen."""
+    await pilot.pause(0.4)
+    pilot.app.go("groups", "billing")
+    await pilot.pause(0.4)
+    assert isinstance(pilot.app.screen, GroupScreen)
+
+
+def test_groups_in_sight_are_asked_and_no_others():
+    async def scenario():
+        source = recorded_source()
+        names = [f"g{number:04}" for number in range(500)]
+        listed = [{"group": name, "type": "classic", "state": "Empty", "coordinator": 1} for name in names]
+        source.answers["GET /api/groups"] = {"groups": listed, "silent": []}
+        for name in names:
+            source.answers[f"GET /api/groups/{name}"] = {**EMPTY, "group": name}
+        app = recorded_app(source=source, start="groups")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.5)
+            asked = {path for _method, path, _body in source.asked if path.startswith("/api/groups/")}
+            assert "/api/groups/g0000" in asked
+            assert 10 < len(asked) < 30
+            await pilot.press("G")
+            app.screen.ask_again()
+            await pilot.pause(0.5)
+            assert "/api/groups/g0499" in {path for _method, path, _body in source.asked}
+            assert app.screen.query_one("#groups", Grid).row_count == 500
+
+    run(scenario())
+
+
+def test_a_screen_that_is_not_seen_asks_nothing(monkeypatch):
+    monkeypatch.setattr("yak.tui.screens.groups.GroupsScreen.EVERY_S", 0.05)
+
+    async def scenario():
+        source = recorded_source()
+        app = recorded_app(source=source, start="groups")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.4)
+            asked = len([each for each in source.asked if each[1] == "/api/groups"])
+            assert asked > 2
+            await pilot.press("0")
+            await pilot.pause(0.2)
+            source.asked.clear()
+            await pilot.pause(0.4)
+            assert source.asked == []
+
+    run(scenario())
+
+
+def test_enter_opens_a_group_and_escape_comes_back():
+    async def scenario():
+        app = recorded_app(start="groups")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.4)
+            await pilot.press("j", "enter")
+            await pilot.pause(0.4)
+            screen = app.screen
+            assert isinstance(screen, GroupScreen)
+            assert screen.crumbs() == ["groups", "billing"]
+            assert screen.query_one("#members", Grid).row_count == 2
+            row = screen.query_one("#partitions", Grid).cursor_row
+            assert [cell.text for cell in row.cells[:2]] == ["orders", "0"]
+            assert row.cells[5].text == "1.0 s"
+            await pilot.press("escape")
+            await pilot.pause()
+            assert app.screen.TITLE_WORDS == "groups"
+
+    run(scenario())
+
+
+def test_a_plan_is_shown_and_moves_what_it_says():
+    moved = []
+
+    def move(group, changes):
+        moved.append((group, dict(changes)))
+        return dict.fromkeys(changes)
+
+    async def scenario():
+        app = recorded_app(source=empty_group(move_group_offsets=move))
+        async with app.run_test(size=(100, 40)) as pilot:
+            await at_group(pilot)
+            await pilot.press("r")
+            await pilot.pause(0.2)
+            assert isinstance(app.screen, FormDialog)
+            assert app.screen.query_one("#field-topics", Input).value == "orders"
+            command = str(app.screen.query_one("#form-command", Static).render())
+            assert command == "$ yak groups reset billing --topic orders --to-earliest"
+            await pilot.press("ctrl+s")
+            await pilot.pause(0.4)
+            preview = app.screen
+            assert isinstance(preview, ResetPreview)
+            rows = [
+                [cell.text for cell in preview.query_one("#steps", Grid)._rows.shown.at(n).cells[2:5]] for n in range(2)
+            ]
+            assert rows == [["5", "→", "0"], ["3", "→", "3"]]
+            assert moved == []
+            await pilot.press("R")
+            await pilot.pause(0.4)
+            assert isinstance(app.screen, GroupScreen)
+            assert moved == [("billing", {O0: 0})]
+            assert app.picture.activity.lines[-1].message.endswith(
+                "yak groups reset billing --topic orders --to-earliest --execute"
+            )
+
+    run(scenario())
+
+
+def test_a_group_with_members_is_refused_with_who_they_are():
+    refused = active_group(LIVE, "no")
+
+    async def scenario():
+        source = empty_group(plan_group_reset=ResetPlan(LIVE, [Step(O0, 5, 0)], refused))
+        app = recorded_app(source=source)
+        async with app.run_test(size=(100, 40)) as pilot:
+            await at_group(pilot)
+            await pilot.press("r")
+            await pilot.pause(0.2)
+            await pilot.press("ctrl+s")
+            await pilot.pause(0.4)
+            words = str(app.screen.query_one("#preview-refused", Static).render())
+            assert "1 member is connected: worker-1 at 10.0.0.1" in words
+            assert app.screen.query_one("#yes", Button).disabled
+            await pilot.press("R", "ctrl+s")
+            await pilot.pause(0.2)
+            assert isinstance(app.screen, ResetPreview)
+            source.calls["plan_group_reset"] = PLAN
+            await pilot.press("r")
+            await pilot.pause(0.3)
+            assert not app.screen.query_one("#yes", Button).disabled
+            await pilot.press("escape")
+            await pilot.pause(0.2)
+            assert isinstance(app.screen, GroupScreen)
+
+    run(scenario())
+
+
+def test_where_only_looking_is_allowed_a_plan_is_shown_and_nothing_is_moved():
+    async def scenario():
+        app = recorded_app(source=empty_group(), is_readonly=True)
+        async with app.run_test(size=(100, 40)) as pilot:
+            await at_group(pilot)
+            await pilot.press("X", "D")
+            await pilot.pause(0.2)
+            assert isinstance(app.screen, GroupScreen)
+            await pilot.press("r")
+            await pilot.pause(0.2)
+            await pilot.press("ctrl+s")
+            await pilot.pause(0.4)
+            assert "Only looking" in str(app.screen.query_one("#preview-refused", Static).render())
+            await pilot.press("R", "ctrl+s")  # move_group_offsets is not recorded: it would be an error
+            await pilot.pause(0.3)
+            assert isinstance(app.screen, ResetPreview)
+            assert not app.notices
+
+    run(scenario())
+
+
+def test_a_plan_that_cannot_be_made_says_why():
+    async def scenario():
+        app = recorded_app(source=empty_group(plan_group_reset=YakError("x", "no such topic", why="it was deleted")))
+        async with app.run_test(size=(100, 40)) as pilot:
+            await at_group(pilot)
+            await pilot.press("r")
+            await pilot.pause(0.2)
+            await pilot.press("ctrl+s")
+            await pilot.pause(0.4)
+            assert str(app.screen.query_one("#preview-words", Static).render()) == "no such topic"
+            assert str(app.screen.query_one("#preview-refused", Static).render()) == "it was deleted"
+            assert app.screen.query_one("#yes", Button).disabled
+
+    run(scenario())
+
+
+def test_a_group_is_deleted_once_its_name_is_typed():
+    deleted = []
+
+    async def scenario():
+        app = recorded_app(source=empty_group(delete_group=deleted.append))
+        async with app.run_test(size=(100, 40)) as pilot:
+            await at_group(pilot)
+            await pilot.press("X")
+            await pilot.pause(0.2)
+            assert isinstance(app.screen, ConfirmDialog)
+            await pilot.press(*"billin", "enter")
+            await pilot.pause(0.2)
+            assert deleted == []
+            await pilot.press("g", "enter")
+            await pilot.pause(0.4)
+            assert deleted == ["billing"]
+            assert app.screen.TITLE_WORDS == "groups"
+            assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
+
+    run(scenario())
+
+
+def test_one_with_members_is_not_even_asked_about():
+    async def scenario():
+        app = recorded_app(start="groups")
+        async with app.run_test(size=(100, 40)) as pilot:
+            await pilot.pause(0.4)
+            await pilot.press("X")
+            await pilot.pause(0.2)
+            error = app.notices[-1][1]
+            assert error.code == "group-active"
+            assert "1 member is connected: audit-" in error.why
+            assert app.screen.TITLE_WORDS == "groups"
+
+    run(scenario())
+
+
+def test_offsets_of_a_topic_are_forgotten_once_its_name_is_typed():
+    forgotten = []
+
+    def forget(group, topic):
+        forgotten.append((group, topic))
+        return 1
+
+    async def scenario():
+        app = recorded_app(source=empty_group(forget_group_topic=forget))
+        async with app.run_test(size=(100, 40)) as pilot:
+            await at_group(pilot)
+            await pilot.press("D")
+            await pilot.pause(0.2)
+            await pilot.press(*"orders", "enter")
+            await pilot.pause(0.4)
+            assert forgotten == [("billing", "orders")]
+            assert app.picture.activity.lines[-1].message == "yak groups delete billing --topic orders --yes"
+
+    run(scenario())
+
+
+def test_a_cluster_that_does_not_answer_leaves_the_old_picture_and_says_why():
+    async def scenario():
+        source = recorded_source()
+        app = recorded_app(source=source, start="groups")
+        async with app.run_test(size=(100, 40)) as pilot:
+            await pilot.pause(0.4)
+            source.answers["GET /api/groups"] = YakError("no-broker", "no broker answered", why="it is dead")
+            app.screen.ask_again()
+            await pilot.pause(0.3)
+            assert app.screen.query_one("#groups", Grid).row_count == 2
+            assert "no broker answered: it is dead" in str(app.screen.query_one("#groups-panel").border_subtitle)
+            assert not app.notices
+
+    run(scenario())

@@ -1,0 +1,258 @@
+"""The metadata log on the recorded cluster, and on one with 100,000 records: pages, places, images, marks."""
+
+import asyncio
+
+from pictures import recorded_app, recorded_source
+
+from yak.tui.source.recorded import RecordedSource
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.timeline import Timeline
+
+NOTHING = {
+    "timestamp": 0.0, "clusterId": "c", "incarnation": 1, "controllerId": -1, "brokers": [], "topics": [], "partitions": [],
+    "producers": [], "brokerConfigs": {"": {}},
+}  # fmt: skip
+
+
+def run(scenario):
+    asyncio.run(scenario)
+
+
+class LongSource(RecordedSource):
+    """A log of many records, of which each makes the controller's epoch its offset."""
+
+    def __init__(self, end, **more):
+        super().__init__({}, recorded_source().events, **more)
+        self.end = end
+        self.history = "a"
+        self.images = []
+        self.slow = None
+
+    def record(self, offset):
+        said = {"controllerId": 1, "controllerEpoch": offset, "brokerEpoch": 1}
+        hash_ = f"{self.history}{offset}"
+        return {
+            "offset": offset,
+            "timestamp": 1_795_000_000 + offset,
+            "kind": "ControllerChange",
+            "hash": hash_,
+            "record": said,
+        }
+
+    async def ask(self, method, path, *, params=None, body=None, node_id=None):
+        self.asked.append((method, path, dict(params or {})))
+        if path == "/metadata/log":
+            last = min(self.end, params["from"] + params["limit"] - 1)
+            records = [self.record(offset) for offset in range(params["from"], last + 1)]
+            is_more = bool(records) and last < self.end
+            return {
+                "begin": 1,
+                "end": self.end,
+                "next": last + 1 if is_more else None,
+                "source": "store",
+                "records": records,
+            }
+        if path == "/metadata/image":
+            if self.slow is not None:
+                await self.slow.wait()
+            at = str(params["at"])
+            offset = int(at) if at.isdigit() and len(at) < 10 else int(float(at)) - 1_795_000_000
+            self.images.append(offset)
+            return {**NOTHING, "offset": offset, "controllerEpoch": offset}
+        return await super().ask(method, path, params=params, body=body, node_id=node_id)
+
+
+def long_app(source):
+    app = recorded_app(source=source, start="metadata")
+    app.now_ms = lambda: (1_795_000_000 + source.end + 5) * 1_000
+    return app
+
+
+def log_of(app):
+    return app.screen_below().query_one("#log", Grid)
+
+
+def image_texts(app):
+    grid = app.screen_below().query_one("#image", Grid)
+    return [[cell.text for cell in grid._rows.shown.at(index).cells] for index in range(grid.row_count)]
+
+
+def test_it_begins_at_the_end_with_the_cluster_as_it_is():
+    async def scenario():
+        app = recorded_app(start="metadata")
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.8)
+            assert (log_of(app).row_count, log_of(app).cursor_key) == (34, "34")
+            assert "record 34 of 34, live" in str(app.screen.query_one("#metadata-log").border_title)
+            assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
+            assert any(name.startswith("◆") for name, _words in image_texts(app))
+            assert "PartitionChange" in str(app.screen.query_one("#record-json").render())
+
+    run(scenario())
+
+
+def test_a_long_log_is_read_page_by_page_where_one_looks():
+    async def scenario():
+        source = LongSource(100_000)
+        app = long_app(source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.8)
+            assert (log_of(app).row_count, log_of(app).cursor_key) == (100_000, "100000")
+            await pilot.press("g")
+            await pilot.pause(0.5)
+            assert log_of(app).cursor_row.cells[1].text != "…"
+            app.screen.query_one(Timeline).post_message(Timeline.Moved(50_000))
+            await pilot.pause(0.8)
+            assert log_of(app).cursor_key == "50000"
+            assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
+            asked = [each[2] for each in source.asked if each[1] == "/metadata/log"]
+            assert len(asked) < 15
+            assert all(each["limit"] <= 100 for each in asked)
+
+    run(scenario())
+
+
+def test_new_records_come_in_and_are_followed_only_from_the_end():
+    async def scenario():
+        source = LongSource(50)
+        app = long_app(source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            source.end = 53
+            app.screen.ask_again()
+            await pilot.pause(0.6)
+            assert log_of(app).cursor_key == "53"
+            assert 53 in source.images
+            await pilot.press("left_square_bracket", "left_square_bracket")
+            source.end = 60
+            app.screen.ask_again()
+            await pilot.pause(0.4)
+            assert log_of(app).cursor_key == "51"
+            assert "9 newer" in str(app.screen.query_one("#metadata-log").border_title)
+            await pilot.press("G")
+            source.end = 61
+            app.screen.ask_again()
+            await pilot.pause(0.4)
+            assert log_of(app).cursor_key == "61"
+
+    run(scenario())
+
+
+def test_the_cluster_is_asked_for_where_the_cursor_rests_once():
+    async def scenario():
+        source = LongSource(500)
+        app = long_app(source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            source.images.clear()
+            for _ in range(12):
+                app.screen.action_step(-1)
+            await pilot.pause(0.6)
+            assert source.images == [488]
+            assert ["  controller", "▲ none, epoch 488"] in [
+                *image_texts(app),
+                *[[n.replace("◆", " "), w] for n, w in image_texts(app)],
+            ]
+            await pilot.press("right_square_bracket")
+            await pilot.pause(0.4)
+            await pilot.press("left_square_bracket")
+            await pilot.pause(0.4)
+            assert source.images == [488, 489]  # the first was kept
+
+    run(scenario())
+
+
+def test_the_latest_place_wins_when_answers_are_slow():
+    async def scenario():
+        source = LongSource(500)
+        app = long_app(source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            source.slow = asyncio.Event()
+            for place in (100, 200, 300):
+                log_of(app).move_to(str(place))
+                await pilot.pause(0.25)
+            source.slow.set()
+            await pilot.pause(0.4)
+            assert any("epoch 300" in words for _name, words in image_texts(app))
+
+    run(scenario())
+
+
+def test_two_places_are_compared_from_the_mark_on():
+    async def scenario():
+        app = long_app(LongSource(500))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            await pilot.press("equals_sign")
+            log_of(app).move_to("100")
+            await pilot.pause(0.5)
+            assert image_texts(app) == [["~ controller", "epoch 100 → 500"]]
+            assert str(app.screen.query_one("#metadata-image").border_title) == "What changed from record 100 to 500"
+            await pilot.press("escape")
+            await pilot.pause(0.4)
+            assert app.screen.mark is None
+            assert any("epoch 100" in words for _name, words in image_texts(app))
+
+    run(scenario())
+
+
+def test_one_goes_to_a_time_or_to_a_record():
+    async def scenario():
+        app = long_app(LongSource(500))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            await pilot.press("T", *"123", "enter")
+            await pilot.pause(0.4)
+            assert log_of(app).cursor_key == "123"
+            await pilot.press("T", "minus", *"1m", "enter")
+            await pilot.pause(0.4)
+            assert log_of(app).cursor_key == "445"
+            await pilot.press("T", *"noon", "enter")
+            await pilot.pause(0.3)
+            assert app.notices[-1][1].code == "bad-time"
+            assert log_of(app).cursor_key == "445"
+            await pilot.press("T", *"2099", "minus", *"01", "minus", *"01", "enter")
+            await pilot.pause(0.3)
+            assert "future" in app.notices[-1][1].message
+            await pilot.press("T", "0", "enter")
+            await pilot.pause(0.4)
+            assert log_of(app).cursor_key == "1"
+
+    run(scenario())
+
+
+def test_a_filter_looks_through_what_was_read_and_more_is_read():
+    async def scenario():
+        source = LongSource(700)
+        app = long_app(source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            await pilot.press("slash", *"epoch", "space", *"25", "enter")
+            for _ in range(8):
+                app.screen.ask_again()
+                await pilot.pause(0.2)
+            keys = [log_of(app)._rows.shown.at(index).key for index in range(log_of(app).row_count)]
+            assert keys == ["25", *(str(number) for number in range(250, 260))]
+            await pilot.press("escape")
+            await pilot.pause(0.3)
+            assert log_of(app).row_count == 700
+
+    run(scenario())
+
+
+def test_another_history_takes_the_place_of_the_old_one():
+    async def scenario():
+        source = LongSource(50)
+        app = long_app(source)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.6)
+            source.history, source.end = "b", 20
+            app.screen.ask_again()
+            await pilot.pause(0.5)
+            app.screen.ask_again()
+            await pilot.pause(0.5)
+            assert log_of(app).row_count == 20
+            assert app.screen.log_.records[20]["hash"] == "b20"
+
+    run(scenario())

@@ -1,0 +1,377 @@
+"""The producer on the recorded cluster: what is typed, judged, kept and asked; nothing is sent anywhere."""
+
+import asyncio
+import os
+
+import pytest
+from pictures import recorded_app, recorded_source
+from textual.widgets import Button, Input, Select, Static, TextArea
+
+from yak.client.produce import Acknowledged
+from yak.errors import YakError
+from yak.tui.produce.account import Account
+from yak.tui.produce.draft import Draft
+from yak.tui.produce.upload import checkpoint_path
+from yak.tui.uploads import FileUploaded
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.file_picker import FilePicker
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.message_form import MessageForm
+from yak.tui.widgets.template_dialog import TemplateDialog
+
+SIZE = (140, 40)
+
+
+@pytest.fixture(autouse=True)
+def own_config(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("YAK_CONFIG", raising=False)
+    monkeypatch.delenv("YAK_UI_UPLOADS", raising=False)
+
+
+class Sends:
+    """Stands for the thread that sends: keeps what it was given, and says that it is done."""
+
+    def __init__(self, error=None):
+        self.runs = []
+        self.error = error
+
+    def __call__(self, run):
+        self.runs.append(run)
+        if self.error is not None:
+            raise self.error
+        acknowledged = (Acknowledged(0, run.plan.topic, 1, 41),)
+        run._account = Account("done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0)
+        return run._account
+
+
+def drive(scenario, *, error=None, **settings):
+    """Run a scenario with the app, its pilot and what was sent."""
+
+    async def whole():
+        source, sends = recorded_source(), Sends(error)
+        source.calls["send"] = sends
+        app = recorded_app(source=source, start="producer", **settings)
+        async with app.run_test(size=SIZE) as pilot:
+            await pilot.pause()
+            await scenario(app, pilot, sends)
+
+    asyncio.run(whole())
+
+
+async def until(pilot, condition, what="it"):
+    for _ in range(200):
+        if condition():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(f"not in time: {what}")
+
+
+async def typed(app, pilot, **fields):
+    """Put texts into fields by name, and wait until they are judged."""
+    for name, text in fields.items():
+        field = app.screen.query_one(f"#{name.replace('_', '-')}")
+        if isinstance(field, TextArea):
+            field.text = text
+        else:
+            field.value = text
+    await pilot.pause(0.3)
+
+
+def command(app):
+    return str(app.screen.query_one("#one-command", Static).content)
+
+
+def test_s_sends_what_the_form_says_and_the_activity_has_it_as_a_command():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_topic="orders", form_key="u1", form_value='{"a":1}', form_headers="s=web")
+        assert command(app) == """$ yak produce orders -k u1 -m '{"a":1}' -H s=web"""
+        await pilot.press("S")
+        await until(pilot, lambda: sends.runs and app.screen.running is None)
+        (run,) = sends.runs
+        record = next(run.feed.messages(None))[1]
+        assert (run.plan.topic, run.plan.count, record.key, record.value) == ("orders", 1, b"u1", b'{"a":1}')
+        assert record.headers == [("s", b"web")]
+        assert "yak produce orders" in app.picture.activity.lines[-1].message
+        assert "written to orders-1 at offset 41 in 3 ms" in app.notices[-1][1]
+
+    drive(scenario)
+
+
+def test_letters_are_text_in_a_field_ctrl_s_sends_from_there_and_escape_leaves_it():
+    async def scenario(app, pilot, sends):
+        await pilot.press("e")
+        assert isinstance(app.focused, TextArea)
+        await pilot.press("tab", "shift+tab")
+        await typed(app, pilot, form_topic="orders", form_value="")
+        await pilot.press(*"5RSXq")
+        assert app.screen.query_one("#form-value", TextArea).text == "5RSXq"
+        await typed(app, pilot, form_value="5")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: sends.runs)
+        await pilot.press("escape")
+        assert app.focused is None
+        assert app.current_mode == "producer"
+        await pilot.press("escape")
+        assert app.current_mode == "dashboard"
+
+    drive(scenario)
+
+
+def test_json_is_judged_as_it_is_typed_and_what_is_wrong_is_not_sent():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_topic="orders", form_value='{"a": 1,\n "b" 2}')
+        problem = app.screen.query_one(MessageForm).problem
+        assert (problem.line, problem.column) == (2, 6)
+        assert app.screen.query_one("#send", Button).disabled
+        await pilot.press("S")
+        await pilot.pause()
+        assert not sends.runs
+        value = app.screen.query_one("#form-value", TextArea)
+        assert app.focused is value
+        assert value.cursor_location == (1, 5)
+        assert "line 2, column 6" in app.notices[-1][1]
+        await typed(app, pilot, form_value='{"a": 1,\n "b": 2}')
+        assert not app.screen.query_one("#send", Button).disabled
+
+    drive(scenario)
+
+
+def test_without_a_topic_nothing_is_sent_and_the_field_is_gone_to():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_value="1")
+        await pilot.press("S")
+        await pilot.pause()
+        assert not sends.runs
+        assert app.focused.id == "form-topic"
+        await pilot.press("o", "r")
+        await pilot.pause(0.1)
+        await pilot.press("right")
+        assert app.focused.value == "orders"
+
+    drive(scenario)
+
+
+def test_where_only_looking_is_allowed_nothing_is_sent():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_topic="orders", form_value="1")
+        await pilot.press("S", "R", "ctrl+s")
+        await pilot.pause(0.1)
+        assert not sends.runs
+        assert not isinstance(app.screen, FormDialog)
+        assert app.screen.query_one("#send", Button).disabled
+
+    drive(scenario, is_readonly=True)
+
+
+def test_r_asks_how_often_and_how_fast_and_shows_the_command():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_topic="orders", form_value="{{i}}")
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        await typed(app, pilot, field_count="20", field_rate="x")
+        assert "is not a rate" in str(app.screen.query_one("#form-error", Static).content)
+        await typed(app, pilot, field_rate="50")
+        shown = str(app.screen.query_one("#form-command", Static).content)
+        assert shown == "$ yak produce orders -m '{{i}}' --template --repeat 20 --rate 50"
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: sends.runs)
+        assert (sends.runs[0].plan.count, sends.runs[0].plan.rate) == (20, 50.0)
+
+    drive(scenario)
+
+
+def test_a_draft_from_elsewhere_is_in_the_form_to_be_edited():
+    async def scenario(app, pilot, sends):
+        app.go("dashboard")
+        app.go("producer", Draft("orders", 2, b"k", b"\xff\x00", (("a", b"b"), ("n", None))))
+        await pilot.pause(0.3)
+        form = app.screen.query_one(MessageForm).form()
+        assert (form.topic, form.partition, form.key, form.value_kind, form.value) == (
+            "orders",
+            "2",
+            "k",
+            "base64",
+            "/wA=",
+        )
+        assert form.headers == "a=b\nn"
+        assert app.focused.id == "form-value"
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: sends.runs)
+        assert next(sends.runs[0].feed.messages(None))[1].value == b"\xff\x00"
+
+    drive(scenario)
+
+
+def test_kinds_of_value_change_what_can_be_typed():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_topic="orders", form_value="no json")
+        app.screen.query_one("#form-value-kind", Select).value = "text"
+        await pilot.pause(0.3)
+        assert app.screen.query_one(MessageForm).problem is None
+        app.screen.query_one("#form-value-kind", Select).value = "null"
+        await pilot.pause(0.3)
+        assert app.screen.query_one("#form-value", TextArea).disabled
+        assert "--null-value" in command(app)
+
+    drive(scenario)
+
+
+def test_templates_are_used_kept_and_removed():
+    async def scenario(app, pilot, sends):
+        await pilot.press("t")
+        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and app.screen._saved)
+        await pilot.press("j", "enter")
+        await pilot.pause(0.3)
+        form = app.screen.query_one(MessageForm)
+        assert "celsius" in form.form().value
+        await pilot.press("t")
+        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and app.screen._saved)
+        await pilot.press("X")
+        await pilot.pause(0.1)
+        assert "comes with YAK and stays" in app.notices[-1][1]
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        await typed(app, pilot, field_name="mine", field_about="my own")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and "mine" in app.screen._saved)
+        assert app.screen._saved["mine"].form.value == form.form().value
+        assert app.screen.query_one("#template-list", Grid).cursor_row is not None
+        await pilot.press("g", "X")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("y")
+        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and "mine" not in app.screen._saved)
+
+    drive(scenario)
+
+
+def test_a_topic_that_is_not_there_is_created_only_when_that_is_wanted():
+    async def scenario(app, pilot, sends):
+        await typed(app, pilot, form_topic="nosuch", form_value="1")
+        assert "no topic nosuch" in app.screen.query_one(MessageForm).border_title
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        assert "yak topics create nosuch --partitions 3" in str(app.screen.query_one("#form-command", Static).content)
+        await pilot.press("escape")
+        await pilot.pause(0.2)
+        assert len(sends.runs) == 1
+        assert ("POST", "/topics") not in [each[:2] for each in app.source.asked]
+
+    drive(scenario, error=YakError("unknown-topic", 'topic "nosuch" does not exist'))
+
+
+@pytest.fixture
+def file(tmp_path):
+    directory = tmp_path / "uploads"
+    directory.mkdir()
+    path = directory / "o.csv"
+    path.write_text("id;total;src\nu1;12;web\n;13;web\nu3;14\n")
+    return path
+
+
+def test_a_file_is_chosen_from_the_uploads_first(file, monkeypatch):
+    monkeypatch.setenv("YAK_UI_UPLOADS", str(file.parent))
+
+    async def scenario(app, pilot, sends):
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, FilePicker) and app.screen._entries)
+        assert app.screen.query_one("#place-0", Button).label.plain == "uploads"
+        assert app.screen.query_one("#picker-path", Input).value == f"{file.parent}{os.sep}"
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.screen.query_one("#picker-path", Input).value == f"{file.parent.parent}{os.sep}")
+        app.screen.query_one("#place-0", Button).press()
+        await until(pilot, lambda: str(file) in app.screen._entries)
+        await pilot.press("j", "enter")
+        await until(pilot, lambda: app.screen.query_one("#csv-path", Input).value == str(file))
+
+    drive(scenario, start_with=None)
+
+
+def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_another_was_chosen(file, tmp_path):
+    async def scenario(app, pilot, sends):
+        app.post_message(FileUploaded(file))
+        await until(pilot, lambda: app.screen.query_one("#csv-path", Input).value == str(file))
+        assert app.screen.is_csv
+        app.post_message(FileUploaded(tmp_path / "other.csv"))
+        await pilot.pause(0.2)
+        assert app.screen.query_one("#csv-path", Input).value == str(file)
+
+    drive(scenario)
+
+
+def rows(app):
+    grid = app.screen.query_one("#preview", Grid)
+    return [[cell.text for cell in row.cells] for row in grid._in_sight()]
+
+
+async def with_file(app, pilot, file):
+    app.screen.query_one("TabbedContent").active = "producer-csv"
+    await typed(app, pilot, csv_path=str(file), csv_topic="orders")
+    await until(pilot, lambda: rows(app), "the file's rows")
+
+
+def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file):
+    async def scenario(app, pilot, sends):
+        await with_file(app, pilot, file)
+        app.screen.query_one("#csv-key", Select).value = "id"
+        await typed(app, pilot, csv_headers="src=source")
+        await until(pilot, lambda: rows(app)[0][1] == "u1")
+        first, second, third = rows(app)
+        assert first == ["2", "u1", '{"total":"12"}', "source=web", app.look.sign("none"), "✓ yes"]
+        assert second[5] == "▲ no key: any partition"
+        assert third[5] == "✗ 2 columns, not 3"
+        assert '3 rows, 37 B, delimiter ";", utf-8' in app.screen.query_one("#csv-form").border_subtitle.replace(
+            " ", " "
+        )
+        app.screen.query_one("#csv-value", Select).value = "json:"
+        await typed(app, pilot, csv_columns="src,id")
+        await until(pilot, lambda: rows(app) and rows(app)[0][2] == '{"src":"web","id":"u1"}')
+        app.screen.query_one("#csv-value", Select).value = "=total"
+        await until(pilot, lambda: rows(app) and rows(app)[0][2] == "12")
+        await typed(app, pilot, csv_headers="nosuch")
+        await until(pilot, lambda: not rows(app))
+        assert 'column "nosuch"' in str(app.screen.query_one("#csv-error", Static).content)
+        assert app.screen.query_one("#csv-send", Button).disabled
+
+    drive(scenario)
+
+
+def test_a_file_is_sent_after_a_question_and_goes_on_where_an_earlier_upload_was_stopped(file):
+    from yak.client.checkpoint import Checkpoint
+
+    Checkpoint(checkpoint_path(str(file), "orders"), str(file), "orders").write(1)
+
+    async def scenario(app, pilot, sends):
+        await with_file(app, pilot, file)
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        assert app.screen.query_one("#field-start", Select).value == "the first row that is not sent"
+        assert "--resume" in str(app.screen.query_one("#form-command", Static).content)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: sends.runs)
+        assert sends.runs[0].feed._skip == 1
+        assert sends.runs[0].plan.count is None
+        await until(pilot, lambda: app.screen.running is None)
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        app.screen.query_one("#field-start", Select).value = "the first row"
+        await pilot.pause(0.1)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: len(sends.runs) == 2)
+        assert sends.runs[1].feed._skip == 0
+
+    drive(scenario)
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path):
+    async def scenario(app, pilot, sends):
+        app.screen.query_one("TabbedContent").active = "producer-csv"
+        await typed(app, pilot, csv_path=str(tmp_path / "none.csv"), csv_topic="orders")
+        error = app.screen.query_one("#csv-error", Static)
+        await until(pilot, lambda: "cannot be read" in str(error.content))
+        await pilot.press("S")
+        await pilot.pause(0.1)
+        assert not sends.runs
+        assert "choose a file" in app.notices[-1][1]
+
+    drive(scenario)

@@ -1,0 +1,302 @@
+"""The producer against three brokers: what it says was written is what can be read."""
+
+import asyncio
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from textual.widgets import Select, TextArea
+
+from yak.client.admin import Admin
+from yak.tui.produce.upload import checkpoint_path
+from yak.tui.widgets.dialogs import FormDialog
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60
+
+
+@pytest.fixture(autouse=True)
+def own_config(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def run(scenario):
+    asyncio.run(asyncio.wait_for(scenario, 110))
+
+
+async def until(pilot, condition, what):
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"not in {PATIENCE_S} s: {what}"
+        await pilot.pause(0.05)
+
+
+async def typed(app, pilot, **fields):
+    for name, text in fields.items():
+        field = app.screen.query_one(f"#{name.replace('_', '-')}")
+        if isinstance(field, TextArea):
+            field.text = text
+        else:
+            field.value = text
+    await pilot.pause(0.4)
+
+
+def make_topic(live, name, partitions=3):
+    Admin(live.bootstrap).create_topic(
+        name, partitions=partitions, replication_factor=3, configs={"min.insync.replicas": "2"}
+    )
+
+
+def read_all(live, topic):
+    """Every record of a topic, as (partition, key, value, headers), to the ends as they are now."""
+    admin = Admin(live.bootstrap)
+    partitions = [TopicPartition(topic, each.number, 0) for each in admin.metadata().topics[topic].partitions]
+    consumer = Consumer(
+        {"bootstrap.servers": live.bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
+    )
+    try:
+        left = {}
+        for each in partitions:
+            low, high = consumer.get_watermark_offsets(each, timeout=30)
+            if high > low:
+                left[each.partition] = high
+        consumer.assign(partitions)
+        found = []
+        while left:
+            message = consumer.poll(30)
+            assert message is not None, "records are there and cannot be read"
+            assert message.error() is None
+            found.append((message.partition(), message.key(), message.value(), message.headers()))
+            if message.offset() + 1 >= left.get(message.partition(), -1):
+                left.pop(message.partition(), None)
+        return found
+    finally:
+        consumer.close()
+
+
+def screen(app):
+    return app.screen_stack[0]
+
+
+def account(app):
+    return screen(app)._run.account
+
+
+def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(live, new_topic):
+    topic = new_topic()
+    make_topic(live, topic)
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(140, 40)) as pilot:
+            await until(pilot, lambda: app.picture.is_loaded, "the picture")
+            await typed(
+                app,
+                pilot,
+                form_topic=topic,
+                form_key="u'1",
+                form_value='{"a": "$HOME",\n "b": [1]}',
+                form_headers="h=w\nn",
+            )
+            await pilot.press("S")
+            await until(pilot, lambda: screen(app)._run and account(app).is_over, "the message")
+            assert (account(app).acknowledged, account(app).failed) == (1, 0)
+            assert account(app).few[0].topic == topic
+            return app.screen.copied()
+
+    command = asyncio.run(scenario())
+    shell = command.replace("yak produce", f"{sys.executable} -m yak.commands produce -b {live.bootstrap}", 1)
+    subprocess.run(shell, shell=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    first, second = read_all(live, topic)
+    assert first == second
+    assert first[1:] == (b"u'1", b'{"a": "$HOME",\n "b": [1]}', [("h", b"w"), ("n", None)])
+
+
+def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(live, new_topic):
+    topic = new_topic()
+    make_topic(live, topic)
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await typed(app, pilot, form_topic=topic, form_key="{{u=int 1 5}}", form_value='{"i":{{i}},"u":{{u}}}')
+            await pilot.press("R")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await typed(app, pilot, field_rate="100")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: screen(app)._run and account(app).acknowledged >= 50, "fifty")
+            assert "sending" in app.screen.query_one("#account-panel").border_title
+            await pilot.press("X")
+            await until(pilot, lambda: account(app).is_over, "the end")
+            ended = account(app)
+            assert ended.state == "stopped"
+            assert ended.sent == ended.acknowledged
+            assert ended.p50_ms is not None
+            return ended
+
+    ended = asyncio.run(scenario())
+    found = read_all(live, topic)
+    assert sorted(json.loads(value)["i"] for _, _, value, _ in found) == list(range(ended.sent))
+    assert all(json.loads(value)["u"] == int(key) for _, key, value, _ in found)
+
+
+def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(live, new_topic):
+    topic = new_topic()
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await typed(app, pilot, form_topic=topic, form_value="1")
+            await pilot.press("S")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await typed(app, pilot, field_partitions="2")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: account(app).state == "done", "the message")
+            assert account(app).acknowledged == 1
+
+    run(scenario())
+    assert len(Admin(live.bootstrap).metadata().topics[topic].partitions) == 2
+    assert [value for _, _, value, _ in read_all(live, topic)] == [b"1"]
+
+
+def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_topic):
+    topic = new_topic()
+    make_topic(live, topic)
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await typed(app, pilot, form_topic=topic, form_value="{{i}}")
+            await pilot.press("R")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await typed(app, pilot, field_rate="300")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: screen(app)._run and account(app).acknowledged >= 200, "the first ones")
+            leader = app.picture.partitions[topic, 0].leader
+            await asyncio.to_thread(live.local.kill, leader)
+            at_kill = account(app).acknowledged
+            await until(
+                pilot,
+                lambda: (
+                    app.picture.partitions[topic, 0].leader not in (None, leader)
+                    and account(app).acknowledged >= at_kill + 600
+                    and account(app).waiting < 200
+                ),
+                "going on behind another leader",
+            )
+            await pilot.press("X")
+            await until(pilot, lambda: account(app).is_over, "the end")
+            return account(app)
+
+    ended = asyncio.run(scenario())
+    assert (ended.sent, ended.failed) == (ended.acknowledged, 0)
+    assert sorted(int(value) for _, _, value, _ in read_all(live, topic)) == list(range(ended.sent))
+
+
+def csv_file(tmp_path, rows, bad=()):
+    path = tmp_path / "o.csv"
+    lines = ["id,total,part"] + [f"u{n},{n},{n % 3}" if n not in bad else bad[n] for n in range(rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+async def upload(app, pilot, path, topic, rate=""):
+    screen(app).query_one("TabbedContent").active = "producer-csv"
+    await typed(app, pilot, csv_path=str(path), csv_topic=topic)
+    await until(pilot, lambda: screen(app).csv.form.columns and screen(app).csv._plan, "the columns")
+    app.screen.query_one("#csv-key", Select).value = "id"
+    app.screen.query_one("#csv-partition", Select).value = "part"
+    await until(
+        pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.mapping.partition == "part", "the mapping"
+    )
+    await pilot.press("S")
+    await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+    await typed(app, pilot, field_rate=rate)
+    await pilot.press("ctrl+s")
+    await until(pilot, lambda: screen(app).csv.run is not None, "the upload")
+
+
+def test_a_file_is_written_and_its_bad_rows_are_set_aside(live, new_topic, tmp_path):
+    topic = new_topic()
+    make_topic(live, topic)
+    path = csv_file(
+        tmp_path,
+        5000,
+        {3: "u3", 70: "u70,x,9", 900: 'u900,"x' + "y" * 1_100_000 + '",1', 1200: f"u1200,{'z' * 1_048_560},1"},
+    )
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(140, 40)) as pilot:
+            await until(pilot, lambda: (topic, 2) in app.picture.partitions, "the topic")
+            await upload(app, pilot, path, topic)
+            await until(pilot, lambda: screen(app).csv.run.account.is_over, "the end")
+            ended, progress = screen(app).csv.run.account, screen(app).csv._feed.progress
+            assert (ended.state, ended.acknowledged) == ("done", 4996)
+            assert (progress.settled, progress.rejected) == (5000, 4)
+
+    run(scenario())
+    with open(f"{path}.rejected.csv", newline="") as file:
+        rejected = {int(row["line"]): row["reason"] for row in csv.DictReader(file)}
+    assert sorted(rejected) == [5, 72, 902, 1202]
+    assert rejected[5] == "1 columns, not 3"
+    assert "no partition 9" in rejected[72]
+    assert "a line of more than" in rejected[902]
+    assert "MSG_SIZE_TOO_LARGE" in rejected[1202]
+    assert not os.path.exists(checkpoint_path(str(path), topic))
+    found = read_all(live, topic)
+    assert len(found) == 4996
+    assert all(json.loads(value) == {"total": key.decode()[1:]} for _, key, value, _ in found)
+    assert all(int(key[1:]) % 3 == partition for partition, key, _, _ in found)
+
+
+def test_an_upload_that_was_stopped_goes_on_where_it_was(live, new_topic, tmp_path):
+    topic = new_topic()
+    make_topic(live, topic)
+    path = csv_file(tmp_path, 1000)
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await upload(app, pilot, path, topic, rate="200")
+            await until(pilot, lambda: screen(app).csv.run.account.acknowledged >= 100, "a hundred")
+            await pilot.press("X")
+            await until(pilot, lambda: screen(app).csv.run.account.is_over, "the stop")
+            first = screen(app).csv.run
+            assert first.account.state == "stopped"
+            assert 100 <= first.account.acknowledged < 1000
+            await until(pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.settled, "the checkpoint")
+            assert screen(app).csv._plan.settled == first.account.acknowledged
+            await pilot.press("S")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: screen(app).csv.run is not first, "going on")
+            await until(pilot, lambda: screen(app).csv.run.account.is_over, "the end")
+            assert screen(app).csv.run.account.state == "done"
+
+    run(scenario())
+    assert sorted(int(key[1:]) for _, key, _, _ in read_all(live, topic)) == list(range(1000))
+
+
+def test_a_form_that_is_left_while_it_sends_ends_its_thread(live, new_topic):
+    topic = new_topic()
+    make_topic(live, topic)
+
+    async def scenario():
+        app = live.app(start="producer")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await typed(app, pilot, form_topic=topic, form_value="{{i}}")
+            await pilot.press("R")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await typed(app, pilot, field_rate="50")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: screen(app)._run and account(app).acknowledged >= 5, "the first ones")
+            return screen(app)._run
+
+    sending = asyncio.run(scenario())  # would not end before the thread does
+    assert sending.account.is_over

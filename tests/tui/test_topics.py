@@ -1,0 +1,520 @@
+"""Topics, one topic, and replication, on the recorded cluster: what they show, and what they send."""
+
+import asyncio
+
+import pytest
+from pictures import recorded_app, recorded_source
+from textual.widgets import Button, Input, Select, TabbedContent
+
+from yak.errors import YakError
+from yak.tui.screens.replication import ReplicationScreen
+from yak.tui.screens.topic import TopicScreen
+from yak.tui.screens.topics import TopicsScreen
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog, TextDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+from yak.tui.widgets.panel import Panel
+
+
+def run(scenario, size=(80, 24), source=None, **settings):
+    """The scenario with the pilot of an app on recorded data."""
+
+    async def whole():
+        app = recorded_app(source=source, **settings)
+        async with app.run_test(size=size) as pilot:
+            await answered(pilot)
+            await scenario(app, pilot)
+            assert app._exception is None
+
+    asyncio.run(whole())
+
+
+async def answered(pilot):
+    """Until what is asked was answered, and drawn."""
+    await pilot.pause()
+    for _ in range(3):
+        asked = [each for each in pilot.app.workers if each.group in ("facts", "topic") and not each.is_finished]
+        if asked:
+            await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
+        await pilot.pause()
+    pilot.app._paint()
+    await pilot.pause()
+
+
+async def press(pilot, *keys):
+    await pilot.press(*keys)
+    await answered(pilot)
+
+
+def shown(grid):
+    """Rows as dicts by heading."""
+    return [
+        dict(
+            zip(
+                (column.label for column in grid.columns),
+                (cell.text for cell in grid._rows.at(index).cells),
+                strict=True,
+            )
+        )
+        for index in range(grid.row_count)
+    ]
+
+
+def words(lines):
+    return " ".join(cell.text for line in lines._lines for cell in line)
+
+
+def recorded(**answers):
+    source = recorded_source()
+    source.answers |= {name.replace("_to_", " "): answer for name, answer in answers.items()}
+    return source
+
+
+# the list
+
+
+def test_the_list_says_how_much_is_in_each_topic():
+    async def scenario(app, pilot):
+        app.screen.ask_facts()
+        await answered(pilot)
+        rows = {row["TOPIC"]: row for row in shown(app.screen.query_one("#topics", Grid))}
+        assert list(rows) == ["audit-log", "orders", "payments"]
+        orders = rows["orders"]
+        assert (orders["PARTS"], orders["RF"], orders["STATE"]) == ("3", "3", "▲ 3 under-repl")
+        assert orders["MESSAGES"].startswith("15")
+        assert orders["SIZE"] == "1.5 MiB"
+        assert orders["CONFIGS SET"] == "min.insync.replicas=2 retention.ms=86400000"
+
+    run(scenario, start="topics")
+
+
+def test_internal_topics_are_shown_when_asked_for():
+    async def scenario(app, pilot):
+        grid = app.screen.query_one("#topics", Grid)
+        assert "__consumer_offsets" not in [row["TOPIC"] for row in shown(grid)]
+        assert "internal" in app.screen.query_one(Panel).border_title
+        await press(pilot, "I")
+        assert "__consumer_offsets" in [row["TOPIC"] for row in shown(grid)]
+
+    run(scenario, start="topics")
+
+
+def test_a_filter_without_a_match_says_so():
+    async def scenario(app, pilot):
+        await press(pilot, "slash", *"nosuch", "enter")
+        grid = app.screen.query_one("#topics", Grid)
+        assert grid.row_count == 0
+        assert grid._empty.startswith("No topic matches nosuch: 3 looked at")
+        await press(pilot, "escape")
+        assert grid.row_count == 3
+
+    run(scenario, start="topics")
+
+
+def test_a_cluster_without_topics_says_how_to_make_one():
+    source = recorded_source()
+    snapshot = next(each for each in source.events if each["kind"] == "snapshot")
+    source.events = [{**snapshot, "partitions": []}]
+
+    async def scenario(app, _pilot):
+        assert "Press a to create one" in app.screen.query_one("#topics", Grid)._empty
+
+    run(scenario, source=source, start="topics")
+
+
+def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
+    source = recorded(POST_to_=None)
+    source.answers["POST /topics"] = {"name": "invoices"}
+
+    async def scenario(app, pilot):
+        await press(pilot, "a")
+        form = app.screen
+        assert isinstance(form, FormDialog)
+        assert form.query_one("#yes", Button).disabled
+        await press(pilot, *"invoices")
+        form.query_one("#field-retention-ms", Input).value = "soon"
+        await answered(pilot)
+        assert form.query_one("#yes", Button).disabled
+        assert "retention.ms" in str(form.query_one("#form-error").render())
+        form.query_one("#field-retention-ms", Input).value = "60000"
+        await answered(pilot)
+        assert (
+            str(form.query_one("#form-command").render())
+            == "$ yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
+        )
+        await press(pilot, "ctrl+s")
+        assert isinstance(app.screen, TopicsScreen)
+        body = {"name": "invoices", "partitions": 3, "replication_factor": 3, "configs": {"retention.ms": "60000"}}
+        assert ("POST", "/topics", body) in source.asked
+        assert app.picture.activity.lines[-1].message == "yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
+
+    run(scenario, source=source, start="topics")
+
+
+def test_what_the_cluster_refuses_is_told_and_noted():
+    source = recorded_source()
+    source.answers["POST /topics"] = YakError("topic-already-exists", "topic 'orders' exists", why="HTTP 409")
+
+    async def scenario(app, pilot):
+        await press(pilot, "a", *"orders", "ctrl+s")
+        assert app.notices[-1][1].message == "topic 'orders' exists"
+        assert app.picture.activity.lines[-1].message.endswith("failed")
+
+    run(scenario, source=source, start="topics")
+
+
+def test_a_topic_is_deleted_only_once_its_name_was_typed():
+    source = recorded_source()
+    source.answers["DELETE /topics/orders"] = {"deleted": True}
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#topics", Grid).move_to("orders")
+        await press(pilot, "X", *"order", "enter")
+        assert isinstance(app.screen, ConfirmDialog)
+        assert not [each for each in source.asked if each[0] == "DELETE"]
+        await press(pilot, "s", "enter")
+        assert ("DELETE", "/topics/orders", None) in source.asked
+        assert app.picture.activity.lines[-1].message == "yak topics delete orders --yes"
+
+    run(scenario, source=source, start="topics")
+
+
+def test_a_change_is_shown_as_a_difference_before_it_is_done():
+    source, done = recorded_source(), []
+    source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#topics", Grid).move_to("orders")
+        await press(pilot, "E")
+        form = app.screen
+        assert form.query_one("#field-retention-ms", Input).value == "86400000"
+        assert form.query_one("#yes", Button).disabled  # nothing is changed yet
+        form.query_one("#field-retention-ms", Input).value = ""
+        form.query_one("#field-partitions", Input).value = "5"
+        await press(pilot, "ctrl+s")
+        assert isinstance(app.screen, ConfirmDialog)
+        assert "3 -> 5" in app.screen._words
+        assert "86400000 -> as the cluster has it" in app.screen._words
+        assert done == []
+        await press(pilot, "y")
+        assert done == [("orders", {}, ("retention.ms",), 5)]
+        assert app.picture.activity.lines[-1].message == "yak topics alter orders -p 5 --delete-config retention.ms"
+
+    run(scenario, source=source, start="topics")
+
+
+@pytest.mark.parametrize("key", ["a", "E", "X"])
+def test_where_only_looking_is_allowed_no_topic_is_changed(key):
+    async def scenario(app, pilot):
+        await press(pilot, key)
+        assert isinstance(app.screen, TopicsScreen)
+
+    run(scenario, start="topics", is_readonly=True)
+
+
+@pytest.mark.parametrize(("key", "screen"), [("m", "messages"), ("p", "producer")])
+def test_messages_and_producer_are_opened_with_the_topic(key, screen, monkeypatch):
+    async def scenario(app, pilot):
+        gone = []
+        monkeypatch.setattr(app, "go", lambda name, what=None: gone.append((name, what)))
+        app.screen.query_one("#topics", Grid).move_to("payments")
+        await press(pilot, key)
+        assert gone == [(screen, "payments")]
+
+    run(scenario, start="topics")
+
+
+# one topic
+
+
+def test_in_a_wide_window_the_replicas_stand_below_the_partitions():
+    async def scenario(app, pilot):
+        await press(pilot, "d")
+        app.go("topics", "orders-1")
+        await answered(pilot)
+        screen = app.screen
+        assert isinstance(screen, TopicScreen)
+        partitions = screen.query_one("#partitions", Grid)
+        assert partitions.cursor_key == "1"
+        row = shown(partitions)[1]
+        assert (row["LEADER"], row["EPOCH"], row["ISR"], row["STATE"]) == ("2", "2", "1 2 ·", "▲ under-replicated")
+        replicas = shown(screen.query_one("#replicas-beside", Grid))
+        assert [each["NODE"] for each in replicas] == ["2", "1", "3"]
+        assert replicas[2]["WHY"] == "✗ OUT: broker is fenced"
+        meaning = words(screen.query_one("#meaning-beside", Lines))
+        assert "acks=all: accepted (ISR 2 ≥ min 2)." in meaning
+        assert "If node 1 also fails: rejected." in meaning
+        await press(pilot, "right_square_bracket")
+        assert "orders-2" in screen.query_one("#topic-replicas-beside", Panel).border_title
+        await press(pilot, "enter")
+        assert isinstance(app.screen, TextDialog)
+        assert "orders-2 is led by" in str(app.screen._content)
+
+    run(scenario, size=(140, 40), start="topics")
+
+
+def test_in_a_narrow_window_enter_goes_to_the_replicas():
+    async def scenario(app, pilot):
+        screen = app.screen
+        assert isinstance(screen, TopicScreen)
+        assert not screen.query_one("#topic-beside").display
+        await press(pilot, "j", "enter")
+        assert screen.query_one(TabbedContent).active == "tab-replicas"
+        grid = screen.query_one("#replicas", Grid)
+        assert screen.focused is grid
+        assert grid.cursor_key == "1/2"
+        assert len(shown(grid)) == 9
+        await press(pilot, "G")
+        assert "orders-2" in screen.query_one("#topic-replicas", Panel).border_title
+
+    run(scenario, start="topics", start_with="orders")
+
+
+def test_only_what_is_seen_is_asked_for():
+    source = recorded_source()
+
+    async def scenario(app, pilot):
+        asked = [path for _, path, _ in source.asked]
+        assert "/api/partitions/orders/0" in asked
+        assert "/api/groups" not in asked
+        assert "/consume" not in asked
+        app.screen.query_one(TabbedContent).active = "tab-groups"
+        await answered(pilot)
+        assert "/api/groups/billing" in [path for _, path, _ in source.asked]
+        (row,) = shown(app.screen.query_one("#groups", Grid))
+        assert (row["GROUP"], row["MEMBERS"], row["PARTITIONS"]) == ("billing", "2", "3")
+
+    run(scenario, source=source, start="topics", start_with="orders")
+
+
+def test_the_last_messages_are_told_newest_first():
+    source = recorded_source()
+    record = {"timestamp_ms": 1_000, "key": "u1", "headers": []}
+    source.answers["GET /consume"] = {"records": [{**record, "offset": 7, "payload": {"total": 12}}]}
+
+    async def scenario(app, pilot):
+        app.screen.query_one(TabbedContent).active = "tab-messages"
+        await answered(pilot)
+        rows = shown(app.screen.query_one("#tail", Grid))
+        assert {(row["KEY"], row["VALUE"]) for row in rows} == {("u1", '{"total":12}')}
+        assert len(rows) == 3
+
+    run(scenario, source=source, start="topics", start_with="orders")
+
+
+def test_messages_that_cannot_be_read_say_why():
+    source = recorded_source()
+    source.answers["GET /consume"] = YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead")
+
+    async def scenario(app, pilot):
+        app.screen.query_one(TabbedContent).active = "tab-messages"
+        await answered(pilot)
+        assert app.screen.query_one("#tail", Grid)._empty == "orders-0 has no leader. broker 3 is dead"
+
+    run(scenario, source=source, start="topics", start_with="orders")
+
+
+def test_a_config_is_told_with_its_source_and_changed_from_its_row():
+    source, done = recorded_source(), []
+    source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
+
+    async def scenario(app, pilot):
+        app.screen.query_one(TabbedContent).active = "tab-config"
+        await answered(pilot)
+        rows = shown(app.screen.query_one("#configs", Grid))
+        assert rows[0]["CONFIG"] == "min.insync.replicas"
+        assert (rows[1]["VALUE"], rows[1]["FROM"], rows[1]["DEFAULT"]) == (
+            "86400000 (24 h)",
+            "topic",
+            "604800000 (7 d)",
+        )
+        assert {row["FROM"] for row in rows[2:]} == {"default"}
+        await press(pilot, "j", "E")
+        app.screen.query_one("#field-value", Input).value = "5000"
+        await press(pilot, "ctrl+s", "y")
+        assert done == [("orders", {"retention.ms": "5000"}, (), None)]
+
+    run(scenario, source=source, start="topics", start_with="orders")
+
+
+def test_the_timeline_is_of_this_topic_alone():
+    async def scenario(app, pilot):
+        app.note_done = app.note_command("yak topics alter orders -p 5")
+        app.note_command("yak topics alter orders2 -p 5")
+        app.screen.query_one(TabbedContent).active = "tab-timeline"
+        await answered(pilot)
+        events = [row["EVENT"] for row in shown(app.screen.query_one("#timeline", Grid))]
+        assert events[0] == "$ yak topics alter orders -p 5"
+        assert len(events) > 5
+        assert all("orders-" in each for each in events[1:])
+
+    run(scenario, start="topics", start_with="orders")
+
+
+def test_tabs_turn_by_their_keys_and_each_has_the_focus():
+    async def scenario(app, pilot):
+        tabs = app.screen.query_one(TabbedContent)
+        for name in ("replicas", "messages", "groups", "config", "timeline", "partitions"):
+            await press(pilot, "L")
+            assert tabs.active == f"tab-{name}"
+            assert app.screen.focused is tabs.active_pane.query(Grid).first()
+        await press(pilot, "H")
+        assert tabs.active == "tab-timeline"
+
+    run(scenario, start="topics", start_with="orders")
+
+
+def test_a_topic_that_is_deleted_meanwhile_says_so():
+    async def scenario(app, pilot):
+        event = {
+            "kind": "topic-deleted",
+            "time_ms": app.now_ms(),
+            "node_id": 1,
+            "message": "m",
+            "topic": "orders",
+            "topic_id": "x",
+        }
+        app.picture.take(event)
+        await answered(pilot)
+        assert "Topic orders is gone" in app.screen.query_one("#partitions", Grid)._empty
+        for key in ("E", "F", "X"):
+            await press(pilot, key)
+            assert isinstance(app.screen, TopicScreen)
+
+    run(scenario, start="topics", start_with="orders")
+
+
+def test_a_topic_that_there_is_not_is_named():
+    async def scenario(app, _pilot):
+        assert isinstance(app.screen, TopicsScreen)
+        assert app.notices[-1][1] == "there is no topic nosuch"
+
+    run(scenario, start="topics", start_with="nosuch")
+
+
+# replication
+
+
+class Broken:
+    """A local control that notes what it is told."""
+
+    data_dir = "/data"
+
+    def __init__(self):
+        self.done = []
+        self.states = {1: "running", 2: "running", 3: "dead"}
+
+    def status(self):
+        return self.states
+
+    def __getattr__(self, action):
+        return lambda node: self.done.append((action, node))
+
+
+def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went():
+    async def scenario(app, pilot):
+        rows = shown(app.screen.query_one("#replication", Grid))
+        assert [row["PARTITION"] for row in rows][-1] in ("audit-log-0", "payments-1")
+        assert rows[0]["STATE"].startswith("▲ 1 out")
+        assert words(app.screen.query_one("#failovers", Lines)).count("broker 3 lost") == 1
+        assert "detected" in words(app.screen.query_one("#failovers", Lines))
+        await press(pilot, "o")
+        problems = shown(app.screen.query_one("#replication", Grid))
+        assert {row["STATE"][0] for row in problems} == {"▲"}
+        await press(pilot, "o", "I")
+        assert len(shown(app.screen.query_one("#replication", Grid))) == len(app.picture.partitions)
+
+    run(scenario, start="replication")
+
+
+def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
+    source = recorded_source()
+    source.answers["POST /api/failover"] = {"moved": [{}], "failed": [], "stayed": [], "took_ms": 41.0}
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-0")
+        await press(pilot, "F")
+        form = app.screen
+        assert isinstance(form, FormDialog)
+        assert form.query_one("#field-to", Select).value == "2"  # 3 is out of sync
+        assert str(form.query_one("#form-command").render()) == "$ yak failover orders:0 --to 2"
+        await press(pilot, "ctrl+s")
+        assert ("POST", "/api/failover", {"topic": "orders", "partition": 0, "to": 2}) in source.asked
+        assert app.picture.activity.lines[-1].message == "yak failover orders:0 --to 2  moved in 41 ms"
+
+    run(scenario, source=source, start="replication")
+
+
+@pytest.mark.parametrize(("key", "action"), [("K", "kill"), ("P", "pause"), ("T", "restart")])
+def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
+    source = recorded_source()
+    source.local = Broken()
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-1")
+        await press(pilot, key)
+        dialog = app.screen
+        assert isinstance(dialog, ConfirmDialog)
+        assert "broker 2" in dialog._title
+        assert dialog._command == f"yak up {action} 2 --data-dir /data"
+        await press(pilot, "n", key)
+        assert source.local.done == []
+        await press(pilot, "y")
+        await app.workers.wait_for_complete([each for each in app.workers if each.group == "break"])
+        assert source.local.done == [(action, 2)]
+        assert app.picture.activity.lines[-1].message == f"yak up {action} 2 --data-dir /data"
+
+    run(scenario, source=source, start="replication")
+
+
+def test_healing_wakes_and_starts_what_does_not_run():
+    source = recorded_source()
+    source.local = Broken()
+    source.local.states = {1: "paused", 2: "running", 3: "dead"}
+
+    async def scenario(app, pilot):
+        await press(pilot, "U")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, ConfirmDialog)
+        await press(pilot, "y")
+        await app.workers.wait_for_complete([each for each in app.workers if each.group == "break"])
+        assert source.local.done == [("resume", 1), ("restart", 3)]
+
+    run(scenario, source=source, start="replication")
+
+
+@pytest.mark.parametrize("settings", [{}, {"is_readonly": True}], ids=["not ours", "read-only"])
+def test_what_is_not_ours_to_break_is_not_bound(settings):
+    source = recorded_source()
+    source.local = Broken() if settings else None
+
+    async def scenario(app, pilot):
+        for key in ("K", "P", "U", "T"):
+            await press(pilot, key)
+            assert isinstance(app.screen, ReplicationScreen)
+
+    run(scenario, source=source, start="replication", **settings)
+
+
+def test_enter_opens_the_topic_with_the_cursor_on_the_partition():
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-2")
+        await press(pilot, "enter")
+        await answered(pilot)
+        assert isinstance(app.screen, TopicScreen)
+        assert app.screen.query_one("#partitions", Grid).cursor_key == "2"
+        await press(pilot, "escape")
+        assert isinstance(app.screen, TopicsScreen)
+
+    run(scenario, start="replication")
+
+
+def test_signs_are_letters_where_they_must_be():
+    async def scenario(app, pilot):
+        assert all(text.isascii() for row in shown(app.screen.query_one("#replication", Grid)) for text in row.values())
+        app.go("topics", "orders")
+        await answered(pilot)
+        for grid in ("#partitions", "#replicas-beside"):
+            assert all(text.isascii() for row in shown(app.screen.query_one(grid, Grid)) for text in row.values())
+
+    run(scenario, size=(140, 40), start="replication", is_ascii=True)

@@ -1,0 +1,155 @@
+"""Groups, their members and their partitions as rows."""
+
+import pytest
+
+from yak.ids import TopicPartition
+from yak.tui.look import Look
+from yak.tui.rows.group_detail import (
+    MEMBER_COLUMNS,
+    PARTITION_COLUMNS,
+    member_rows,
+    members_words,
+    partition_rows,
+    summary,
+)
+from yak.tui.rows.groups import COLUMNS, group_rows, list_title, silent_words, state_cell
+from yak.tui.state.groups import Group, Groups, Unread
+
+LOOK, ASCII = Look(), Look(is_ascii=True)
+MEMBERS = [
+    {
+        "member_id": "w-2-uuid", "client_id": "w-2", "host": "/10.0.0.2", "instance_id": "static", "epoch": 3,
+        "topics": ["orders"], "assignment": [{"topic": "orders", "partition": 2}],
+        "target": [{"topic": "orders", "partition": 1}, {"topic": "orders", "partition": 2}],
+    },
+    {
+        "member_id": "w-1-uuid", "client_id": "w-1", "host": "/10.0.0.1", "instance_id": None, "epoch": None,
+        "topics": ["orders"], "assignment": [{"topic": "orders", "partition": n} for n in (0, 1)], "target": None,
+    },
+    {
+        "member_id": "w-3-uuid", "client_id": "w-3", "host": "/10.0.0.3", "instance_id": None, "epoch": None,
+        "topics": None, "assignment": None, "target": None,
+    },
+]  # fmt: skip
+
+
+def partition(number, committed, start, end, member=None):
+    lag = None if committed is None or end is None else max(0, end - committed)
+    return {
+        "topic": "orders", "partition": number, "committed": committed, "metadata": "", "log_start_offset": start,
+        "high_watermark": end, "lag": lag, "member_id": member,
+    }  # fmt: skip
+
+
+SAID = {
+    "group": "audit", "coordinator": 2, "type": "classic", "state": "Stable", "protocol_type": "consumer",
+    "assignor": "range", "epoch": None, "members": MEMBERS, "lag": 1_204,
+    "partitions": [
+        partition(0, 1_000, 0, 2_204, "w-1-uuid"), partition(1, 7, 0, 7, "w-1-uuid"), partition(2, None, 0, 5),
+        partition(3, 9, 20, 30), partition(4, 9, None, None), partition(5, 50, 0, 30),
+    ],
+}  # fmt: skip
+
+
+def texts(row):
+    return [cell.text for cell in row.cells]
+
+
+def test_a_group_shows_state_lag_and_where_it_goes():
+    groups = Groups()
+    groups.listed(
+        {
+            "groups": [
+                {"group": name, "type": "classic", "state": state, "coordinator": 2}
+                for name, state in (
+                    ("audit", "Stable"),
+                    ("new", "PreparingRebalance"),
+                    ("read", "Empty"),
+                    ("none", "Dead"),
+                )
+            ],
+            "silent": [{"node_id": 3, "reason": "no"}],
+        }
+    )
+    groups.told("audit", SAID, 0)
+    groups.told("read", {**SAID, "state": "Empty", "members": [], "lag": 0}, 0)
+    groups.told("none", {**SAID, "state": "Dead", "members": [], "lag": None}, 0)
+    rows = {row.key: texts(row) for row in group_rows(groups, LOOK, 0)}
+    assert rows["audit"] == ["audit", "● Stable", "classic", "3", "2", LOOK.number(1204), "█", "–"]
+    assert rows["read"][-3:] == ["0", "▁", "caught up"]
+    assert rows["none"][-3:] == ["–", "", "–"]
+    assert rows["new"] == ["new", "▲ joining", "classic", "", "2", "", "", ""]
+    assert list_title(groups, LOOK) == f"Groups: 4, lag {LOOK.number(1204)}"
+    assert silent_words(groups) == "broker 3 did not answer: its groups are missing"
+    assert all(len(row) == len(COLUMNS) for row in rows.values())
+
+
+def test_a_group_that_could_not_be_asked_is_marked():
+    groups = Groups()
+    groups.listed({"groups": [{"group": "a", "type": "classic", "state": "Empty", "coordinator": 1}], "silent": []})
+    groups.failed("a", "no coordinator")
+    assert texts(group_rows(groups, LOOK, 0)[0])[3:6] == ["?", "1", "?"]
+    assert silent_words(groups) == ""
+    assert list_title(Groups(), LOOK) == "Groups"
+
+
+def test_a_lag_that_grows_says_so_and_one_that_falls_says_when():
+    groups = Groups()
+    groups.listed({"groups": [{"group": n, "type": "c", "state": "S", "coordinator": 1} for n in "ab"], "silent": []})
+    for second in range(0, 12, 2):
+        groups.told("a", {**SAID, "lag": 100 + second * 10}, second * 1_000)
+        groups.told("b", {**SAID, "lag": 1_000 - second * 10}, second * 1_000)
+    assert [texts(row)[-1] for row in group_rows(groups, LOOK, 10_000)] == ["growing", "2 min"]
+
+
+@pytest.mark.parametrize(
+    "state", ["Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "New"]
+)
+def test_every_state_has_a_sign_and_a_word_in_letters_too(state):
+    for look in (LOOK, ASCII):
+        sign, _, word = state_cell(state, look).text.partition(" ")
+        assert sign
+        assert word
+    assert state_cell(state, ASCII).text.isascii()
+    assert state_cell(state, LOOK, is_short=False).text.endswith(state)
+
+
+def test_members_are_shown_with_what_they_read_and_where_they_go():
+    rows = [texts(row) for row in member_rows(SAID, LOOK)]
+    assert rows[0] == ["w-1", "10.0.0.1", "2", "orders:0-1", "–", "w-1-uuid"]
+    assert rows[1] == ["w-2", "10.0.0.2", "1", "orders:2 → orders:1-2", "static", "w-2-uuid"]
+    assert rows[2][2:4] == ["–", "not told while the group rebalances"]
+    assert all(len(row) == len(MEMBER_COLUMNS) for row in rows)
+    assert members_words(SAID) == "w-2 at 10.0.0.2, w-1 at 10.0.0.1, w-3 at 10.0.0.3"
+    assert members_words({"members": MEMBERS + MEMBERS[:1]}).endswith(" and 1 more")
+
+
+def test_partitions_are_shown_with_lag_age_and_what_is_wrong():
+    unread = {TopicPartition("orders", 0): Unread(1_000, 5_000, 9_000)}
+    rows = {row.key: row for row in partition_rows(SAID, unread, LOOK, 9_800)}
+    assert texts(rows["orders:0"])[1:] == [
+        "0",
+        LOOK.number(1000),
+        LOOK.number(2204),
+        LOOK.number(1204),
+        "4.8 s",
+        "w-1",
+        "0",
+    ]
+    assert texts(rows["orders:1"])[4:7] == ["0", "0 s", "w-1"]
+    assert texts(rows["orders:2"])[2:7] == ["–", "5", "–", "–", "– nobody"]
+    assert "11 of them are deleted" in texts(rows["orders:3"])[6]
+    assert "the topic is gone" in texts(rows["orders:4"])[6]
+    assert "the log ends at 30" in texts(rows["orders:5"])[6]
+    assert all(len(row.cells) == len(PARTITION_COLUMNS) for row in rows.values())
+
+
+def test_the_head_says_what_it_is_and_how_far():
+    group = Group("audit")
+    assert summary(group, LOOK, 0)[0][0].text == "asking its coordinator ..."
+    group.why = "no coordinator"
+    assert summary(group, LOOK, 0)[0][0].text == "no coordinator"
+    group.told(SAID, 0)
+    first, second = (" ".join(cell.text for cell in line) for line in summary(group, LOOK, 0))
+    assert first == "● Stable · classic, consumer, assignor range · coordinator 2"
+    assert second == f"lag {LOOK.number(1204)} █ in 6 partitions · ETA –"

@@ -1,0 +1,108 @@
+from yak.tui.look import Look
+from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, topic_row, total_words
+from yak.tui.state.picture import Partition, Picture, Rates
+
+LOOK = Look()
+
+
+def partition(number=0, leader=1, isr=(1, 2, 3), high=100, topic="orders"):
+    ends = dict.fromkeys((1, 2, 3), high)
+    return Partition(topic, number, leader, 4, 7, (1, 2, 3), isr, high, ends)
+
+
+def picture_of(names, partitions=2):
+    made = Picture()
+    for name in names:
+        made.topics[name] = [partition(number, topic=name) for number in range(partitions)]
+        made.partitions |= {(name, each.partition): each for each in made.topics[name]}
+    made.topics_version += 1
+    made.is_loaded = True
+    return made
+
+
+def facts(told_ms=0, starts=(10, 0), sizes=(1024, 2048), **configs):
+    return TopicFacts(told_ms, dict(enumerate(starts)), dict(enumerate(sizes)), configs)
+
+
+def texts(row):
+    return dict(zip((column.label for column in COLUMNS), (cell.text for cell in row.cells), strict=True))
+
+
+def test_a_row_says_how_much_is_in_a_topic_and_what_is_set_for_it():
+    rates = Rates(messages_in=840.0, bytes_in=2048.0)
+    row = topic_row("orders", [partition(0), partition(1)], rates, facts(**{"retention.ms": "60000"}), LOOK)
+    assert row.key == "orders"
+    assert texts(row) == {
+        "TOPIC": "orders", "STATE": "✓ in sync", "PARTS": "2", "RF": "3", "MESSAGES": "190", "SIZE": "3.0 KiB",
+        "IN": "840/s", "OUT": "0/s", "BYTES IN": "2.0 KiB/s", "CONFIGS SET": "retention.ms=60000",
+    }  # fmt: skip
+
+
+def test_what_a_leader_does_not_say_is_no_number():
+    row = texts(
+        topic_row("orders", [partition(0), partition(1)], Rates(), facts(starts=(0, None), sizes=(1, None)), LOOK)
+    )
+    assert (row["MESSAGES"], row["SIZE"]) == ("–", "–")
+    assert facts(sizes=(1, None)).size_bytes is None
+    assert facts(starts=(0,)).messages([partition(0, high=None)]) is None
+
+
+def test_the_worst_of_its_partitions_is_a_topics_state_and_sorts_it():
+    def cell(*partitions):
+        return topic_row("orders", partitions, Rates(), None, LOOK).cells[1]
+
+    well, behind, offline = cell(partition()), cell(partition(), partition(1, isr=(1, 2))), cell(partition(leader=None))
+    assert (behind.text, offline.text) == ("▲ 1 under-repl", "✗ 1 offline")
+    assert (well.tone, behind.tone, offline.tone) == ("good", "warn", "bad")
+    assert well.order < behind.order < offline.order
+    both = cell(partition(leader=None), partition(1, isr=()))
+    assert both.text == "✗ 1 offline"
+
+
+def test_internal_topics_are_there_when_they_are_wanted():
+    picture, table = picture_of(["orders", "__consumer_offsets"]), TopicTable()
+    assert [row.key for row in table.rows(picture, LOOK, [])] == ["orders"]
+    assert [row.key for row in table.rows(picture, LOOK, [], with_internal=True)] == ["__consumer_offsets", "orders"]
+    assert total_words(picture, LOOK, with_internal=False) == "1 topic, 2 partitions (1 internal: I)"
+    assert total_words(picture, LOOK, with_internal=True) == "2 topics, 4 partitions"
+
+
+def test_of_thousands_of_topics_those_in_sight_are_fresh_and_the_others_in_turns():
+    names = [f"topic-{number:04}" for number in range(2_000)]
+    picture, table = picture_of(names, partitions=1), TopicTable()
+    rows = table.rows(picture, LOOK, [])
+    assert [row.key for row in rows] == names
+    made = [row.key for row in rows if row.cells[2].text == "1"]
+    assert made == names[:500]
+    rows = table.rows(picture, LOOK, names[1_900:1_910])
+    assert [row.key for row in rows if row.cells[2].text == "1"] == names[:1_000] + names[1_900:1_910]
+    for _ in range(3):
+        rows = table.rows(picture, LOOK, [])
+    assert all(row.cells[2].text == "1" for row in rows)
+    picture.topics["topic-0001"][0].isr = (1,)
+    assert "under-repl" in table.rows(picture, LOOK, ["topic-0001"])[1].cells[1].text
+
+
+def test_rows_follow_topics_that_come_and_go():
+    picture, table = picture_of(["a", "b"]), TopicTable()
+    table.facts["b"] = facts()
+    table.rows(picture, LOOK, [])
+    del picture.topics["b"]
+    picture.topics["c"] = [partition(topic="c")]
+    picture.topics_version += 1
+    assert [row.key for row in table.rows(picture, LOOK, [])] == ["a", "c"]
+    assert "b" not in table.facts
+
+
+def test_who_was_never_asked_about_is_asked_about_first():
+    table = TopicTable()
+    table.facts = {"a": facts(told_ms=9_000), "b": facts(told_ms=1_000)}
+    assert table.stale(["a", "b", "c"], 10_000, 5_000) == ["c", "b"]
+
+
+def test_another_cluster_begins_without_facts():
+    table = TopicTable()
+    table.rows(picture_of(["a"]), LOOK, [])
+    table.facts["a"] = facts()
+    table.rows(picture_of(["a"]), LOOK, [])
+    assert table.facts == {}

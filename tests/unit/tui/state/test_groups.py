@@ -1,0 +1,121 @@
+"""Groups from one question to the next: trends, and when all is read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.tui.state.groups import Group, Groups, Trend, Unread
+
+
+def trend(*lags, every_ms=2_000):
+    made = Trend()
+    for number, lag in enumerate(lags):
+        made.note(number * every_ms, lag)
+    return made, (len(lags) - 1) * every_ms
+
+
+def said(lag, members=0):
+    return {
+        "group": "g", "coordinator": 1, "type": "classic", "state": "Stable", "lag": lag,
+        "members": [{"client_id": "c", "host": "/h"}] * members, "partitions": [],
+    }  # fmt: skip
+
+
+def listed(*names, silent=()):
+    return {
+        "groups": [{"group": name, "type": "classic", "state": "Empty", "coordinator": 2} for name in names],
+        "silent": [{"node_id": node, "reason": "no"} for node in silent],
+    }
+
+
+def test_a_lag_that_falls_steadily_says_how_fast():
+    made, now_ms = trend(1_000, 900, 800, 700, 600)
+    assert made.per_second(now_ms) == pytest.approx(-50)
+
+
+def test_a_lag_that_goes_up_and_down_says_nothing():
+    made, now_ms = trend(10, 50, 12, 48, 11, 52, 9, 50)
+    assert made.per_second(now_ms) is None
+
+
+def test_one_that_stands_still_does_not_move():
+    made, now_ms = trend(7, 7, 7, 7)
+    assert made.per_second(now_ms) == 0.0
+
+
+def test_too_short_a_look_says_nothing():
+    made, now_ms = trend(100, 50)
+    assert made.per_second(now_ms) is None
+
+
+def test_what_was_more_than_a_minute_ago_counts_no_more():
+    made = Trend()
+    for second in range(0, 30, 2):
+        made.note(second * 1_000, 1_000_000)
+    for second in range(90, 100, 2):
+        made.note(second * 1_000, 100 - second)
+    assert made.per_second(98_000) == pytest.approx(-1)
+
+
+def test_a_spark_has_the_last_value_of_each_part_of_the_minute():
+    made = Trend()
+    for second, lag in ((0, 5), (31, 3), (59, 1)):
+        made.note(second * 1_000, lag)
+    assert made.values(60_000, 6) == [5, 5, 5, 3, 3, 1]
+    assert Trend().values(60_000, 6) == []
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=80), st.integers(1, 40))
+def test_a_spark_is_never_wider_than_asked_and_only_of_what_was_seen(lags, width):
+    made, now_ms = trend(*lags)
+    found = made.values(max(now_ms, 0), width)
+    assert len(found) <= width
+    assert set(found) <= set(map(float, lags))
+    assert bool(found) is bool(lags)
+
+
+def test_the_eta_is_the_lag_by_how_fast_it_falls():
+    group = Group("g")
+    for second in range(0, 12, 2):
+        group.told(said(1_000 - 50 * second), second * 1_000)
+    assert group.eta_ms(10_000) == pytest.approx(500 / 50 * 1_000)
+    assert not group.is_growing(10_000)
+    for second in range(0, 12, 2):
+        group.told(said(500 + 50 * second), 80_000 + second * 1_000)
+    assert group.eta_ms(90_000) is None
+    assert group.is_growing(90_000)
+
+
+def test_nothing_committed_is_not_the_same_as_nothing_behind():
+    group = Group("g")
+    assert (group.lag, group.members) == (None, None)
+    group.told(said(None), 0)
+    assert (group.lag, group.members) == (None, 0)
+    group.told(said(0, members=2), 2_000)
+    assert (group.lag, group.members, group.eta_ms(2_000)) == (0, 2, None)
+
+
+def test_a_group_that_is_not_listed_any_more_is_gone_unless_a_broker_was_silent():
+    groups = Groups()
+    groups.listed(listed("a", "b"))
+    groups.told("a", said(4), 0)
+    groups.listed(listed("b", silent=(3,)))
+    assert sorted(groups.by_name) == ["a", "b"]
+    groups.listed(listed("b"))
+    assert sorted(groups.by_name) == ["b"]
+
+
+def test_a_group_keeps_what_it_said_when_it_cannot_be_asked():
+    groups = Groups()
+    groups.listed(listed("a"))
+    groups.told("a", said(4), 0)
+    groups.failed("a", "no coordinator")
+    assert (groups.by_name["a"].lag, groups.by_name["a"].why) == (4, "no coordinator")
+    groups.failed("nobody", "no")
+    assert "nobody" not in groups.by_name
+
+
+def test_the_age_of_what_is_unread_stands_still_once_the_group_went_on():
+    found = Unread(committed=5, timestamp_ms=1_000, asked_ms=4_000)
+    assert found.age_ms(5, 10_000) == 9_000
+    assert found.age_ms(6, 10_000) == 3_000

@@ -1,0 +1,232 @@
+"""What keys and typed commands do on every screen."""
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from textual import work
+from textual.app import SystemCommand
+from textual.screen import Screen
+
+from yak.errors import UsageError, YakError
+from yak.tui import command_line, help_text
+from yak.tui.app_base import AppBase
+from yak.tui.keys import KEYS
+from yak.tui.look import ZONES, Look
+from yak.tui.screens.base import YakScreen
+from yak.tui.themes import NAMES, textual_name
+from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.prompt import Prompt
+
+
+class Actions(AppBase):
+    """The actions of `tui/keys/everywhere.py`, and the words after `:`."""
+
+    @work(exclusive=True, group="prompt")
+    async def action_command(self) -> None:
+        """`:`."""
+        typed = await self.push_screen_wait(Prompt(":", completion=command_line.completion))
+        if typed:
+            try:
+                await command_line.run(self, typed)
+            except YakError as error:
+                self.show_error(error)
+
+    @work(exclusive=True, group="prompt")
+    async def action_find(self) -> None:
+        """`/`: filters as it is typed."""
+        screen = self.screen
+        if not isinstance(screen, YakScreen):
+            return
+        before = screen.filter_words()
+        typed = await self.push_screen_wait(Prompt("/", value=before, changed=partial(self._filter, screen)))
+        self._filter(screen, before if typed is None else typed)
+
+    def _filter(self, screen: YakScreen, text: str) -> str:
+        """Filter; what is wrong with the filter comes back in words."""
+        try:
+            screen.set_filter(text)
+        except YakError as error:
+            return f"{error.message}: {error.why}" if error.why else error.message
+        return ""
+
+    async def run_command(self, name: str, argument: str) -> None:
+        """A word after `:` that is no screen. Raises YakError."""
+        if name == "quit":
+            self.exit(0)
+        elif name == "theme":
+            self._set_theme(argument)
+        elif name == "zone":
+            self._set_zone(argument)
+        elif name == "help":
+            self.action_help()
+        elif name == "keys":
+            self.push_screen(TextDialog("All keys", help_text.all_keys()))
+        elif name == "notices":
+            self.action_notices()
+        elif name == "explain":
+            self.action_explain()
+        elif name == "doctor":
+            self.run_doctor()
+        elif name == "sample":
+            self.make_sample()
+        elif name == "k9s-keys":
+            self.set_keymap({**self.settings.keymap, **help_text.K9S_KEYS})
+            self.notice("keys are as k9s has them: ctrl+d deletes, d describes, ctrl+b and ctrl+f page")
+
+    def _set_zone(self, name: str) -> None:
+        zones: dict[str, Any] = {zone: zone for zone in ZONES}
+        if name and name not in zones:
+            raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
+        zone = zones[name] if name else ZONES[(ZONES.index(self.look.zone) + 1) % len(ZONES)]
+        self.look = Look(zone, self.look.is_ascii, self.look.is_wide)
+        self.repaint()
+
+    def _set_theme(self, name: str) -> None:
+        if not name:
+            name = NAMES[(NAMES.index(self._theme_name()) + 1) % len(NAMES)]
+        if name not in NAMES:
+            raise UsageError("unknown-theme", f'there is no theme "{name}"', why=f"there are {', '.join(NAMES)}")
+        self.theme = textual_name(name)
+        self.notice(f"theme {name}")
+
+    # what is done everywhere
+
+    def action_zone(self) -> None:
+        """UTC, local, relative."""
+        self._set_zone("")
+        self.notice(
+            f"times are {'how long ago' if self.look.zone == 'relative' else 'in ' + self.look.zone.replace('utc', 'UTC') + (' time' if self.look.zone == 'local' else '')}"
+        )
+
+    def action_wide(self) -> None:
+        """All columns, or those that have room."""
+        self.look = Look(self.look.zone, self.look.is_ascii, not self.look.is_wide)
+        self.repaint()
+        self.paint_now()
+
+    def action_freeze(self) -> None:
+        """Stop what the screen reads, or else drawing; and go on."""
+        screen = self.screen_below()
+        if screen is None or not screen.hold():
+            self.is_frozen = not self.is_frozen
+        self.paint_now()
+
+    def action_zoom(self) -> None:
+        """The panel with the focus over the whole window."""
+        screen = self.screen
+        if screen.maximized is not None:
+            screen.minimize()
+        elif screen.focused is not None:
+            screen.maximize(screen.focused)
+
+    def action_help(self) -> None:
+        """What the keys do."""
+        screen = self.screen_below()
+        if screen is not None:
+            self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", help_text.of_screen(screen)))
+
+    def action_palette(self) -> None:
+        """All commands."""
+        self.action_command_palette()
+
+    def get_system_commands(self, screen: Screen[Any]) -> Any:
+        """What the palette lists: what `:` knows, and the actions of this screen."""
+        for command in command_line.commands():
+            words = f"{command.name} {command.argument}".strip()
+            yield SystemCommand(f":{words}", command.help, partial(self._run_typed, command.name))
+        if isinstance(screen, YakScreen):
+            for active in screen.active_bindings.values():
+                key = KEYS.get(active.binding.id or "")
+                if key is not None and key.scope not in ("go", "grid") and active.enabled:
+                    yield SystemCommand(
+                        f"{key.label} ({key.id})",
+                        key.help,
+                        partial(self.run_action, active.binding.action, active.node),
+                    )
+
+    async def _run_typed(self, typed: str) -> None:
+        try:
+            await command_line.run(self, typed)
+        except YakError as error:
+            self.show_error(error)
+
+    def action_explain(self) -> None:
+        """What the numbers mean."""
+        screen = self.screen_below()
+        if screen is not None:
+            self.push_screen(TextDialog("What these numbers mean", help_text.explained(screen)))
+
+    def action_notices(self) -> None:
+        """All that was noticed."""
+        self.push_screen(TextDialog("Notices", help_text.notices(self.notices, self.look, self.now_ms())))
+
+    def action_jump(self) -> None:
+        """Letters on panels."""
+        from yak.tui.widgets.jump import JumpDialog
+
+        screen = self.screen_below()
+        if screen is not None:
+            self.push_screen(JumpDialog(list(screen.panels())), self._jumped)
+
+    def _jumped(self, widget: Any) -> None:
+        if widget is not None:
+            widget.focus()
+
+    def action_panel_next(self) -> None:
+        """Focus on."""
+        self.screen.focus_next()
+
+    def action_panel_before(self) -> None:
+        """Focus back."""
+        self.screen.focus_previous()
+
+    def action_tab_next(self) -> None:
+        """The next tab."""
+        self._turn_tab(1)
+
+    def action_tab_before(self) -> None:
+        """The tab before."""
+        self._turn_tab(-1)
+
+    def _turn_tab(self, by: int) -> None:
+        screen = self.screen
+        tabs = screen.tabs() if isinstance(screen, YakScreen) else None
+        if tabs is None:
+            return
+        names = [pane.id for pane in tabs.query("TabPane") if pane.id]
+        if names:
+            tabs.active = names[(names.index(tabs.active) + by) % len(names)]
+
+    @work(exclusive=True, group="doctor")
+    async def run_doctor(self) -> None:
+        """`yak doctor`, and what it says."""
+        import asyncio
+        import sys
+
+        command = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "yak.commands"]
+        child = await asyncio.create_subprocess_exec(
+            *command, "doctor", "-b", self.source.bootstrap, "--no-color",
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        said, _ = await child.communicate()
+        self.note_command(f"yak doctor -b {self.source.bootstrap}")
+        self.push_screen(TextDialog("yak doctor", said.decode(errors="replace")))
+
+    @work(exclusive=True, group="sample")
+    async def make_sample(self) -> None:
+        """A topic with messages, for who has none."""
+        records = [
+            {"key": f"k{n % 7}", "payload": {"order": n, "total": n * 7 % 100, "currency": "EUR"}} for n in range(100)
+        ]
+        try:
+            if self.is_readonly:
+                raise UsageError("readonly", "nothing is changed here", why="yak ui was started with --readonly")
+            with suppress(YakError):
+                await self.source.ask("POST", "/topics", body={"name": "sample", "partitions": 3})
+            await self.source.ask("POST", "/produce", body={"topic": "sample", "records": records})
+        except YakError as error:
+            self.show_error(error)
+            return
+        self.note_command("yak topics create sample --partitions 3", "and 100 messages")
+        self.notice("topic sample has 100 messages")
