@@ -123,7 +123,9 @@ def test_records_come_in_while_one_looks_and_the_cluster_can_be_seen_before_them
             await until(pilot, lambda: image.row_count > 3, "cluster")
             end = screen.log_.end
             await pilot.press("equals_sign")
-            await asyncio.to_thread(lambda: Admin(live.bootstrap).create_topic(topic, partitions=2, replication_factor=3))
+            await asyncio.to_thread(
+                lambda: Admin(live.bootstrap).create_topic(topic, partitions=2, replication_factor=3)
+            )
             await until(pilot, lambda: cells(image, f"partition:{topic}:1") is not None, "new topic")
             assert screen.log_.end > end
             assert screen.mark == end
