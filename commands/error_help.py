@@ -1,7 +1,7 @@
 """`yak help SLUG`: every error's word, with what it means, why it comes, and what to try.
 
-A test collects the slugs that the source uses and fails when one is missing here. Six modules hold the texts: errors of
-benchmarks, of groups, of the Python API, of the UI in a browser, of other client commands, and of brokers and of clusters
+A test collects the slugs that the source uses and fails when one is missing here. Seven modules hold the texts: errors of
+benchmarks, of groups, of the Python API, of the UI, of the UI in a browser, of other client commands, and of brokers and of clusters
 on this machine.
 """
 
@@ -11,7 +11,10 @@ from yak.commands.error_help_broker import BROKER
 from yak.commands.error_help_client import CLIENT
 from yak.commands.error_help_groups import GROUPS
 from yak.commands.error_help_python import PYTHON
+from yak.commands.error_help_ui import UI
 from yak.commands.error_help_web import WEB
 
-EXPLANATIONS: dict[str, Explanation] = {**BENCH, **CLIENT, **GROUPS, **PYTHON, **WEB, **BROKER}
-assert len(EXPLANATIONS) == sum(map(len, (BENCH, CLIENT, GROUPS, PYTHON, WEB, BROKER))), "an error is explained twice"
+EXPLANATIONS: dict[str, Explanation] = {**BENCH, **CLIENT, **GROUPS, **PYTHON, **UI, **WEB, **BROKER}
+assert len(EXPLANATIONS) == sum(map(len, (BENCH, CLIENT, GROUPS, PYTHON, UI, WEB, BROKER))), (
+    "an error is explained twice"
+)

@@ -17,8 +17,6 @@ from yak.tui.state.picture import Picture
 from yak.tui.themes import textual_name
 from yak.tui.uploads import FileUploaded
 
-NOTICE_MS = 8_000
-NOTICES_MAX = 500
 STALE_FPS = 0.2
 """While the terminal has not the focus."""
 COMPLETED_MAX = 20

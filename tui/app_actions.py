@@ -14,22 +14,9 @@ from yak.tui.app_base import AppBase
 from yak.tui.keys import KEYS
 from yak.tui.look import ZONES, Look
 from yak.tui.screens.base import YakScreen
-from yak.tui.screens.table import BY_NAME
 from yak.tui.themes import NAMES, textual_name
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.prompt import Prompt
-
-NOTICE_MS = 8_000
-NOTICES_MAX = 500
-STALE_FPS = 0.2
-"""While the terminal has not the focus."""
-COMPLETED_MAX = 20
-"""New topics asked about in one go."""
-COMPLETE_TRIES = 8
-_KEY_IDS = (
-    *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
-    *(key.id for key in KEYS.values() if key.scope == "app"),
-)
 
 
 class Actions(AppBase):

@@ -12,11 +12,10 @@ from textual.app import App
 from textual.color import Color, ColorParseError
 
 from yak.errors import YakError
-from yak.tui.keys import KEYS
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell
 from yak.tui.screens.base import YakScreen
-from yak.tui.screens.table import BY_NAME, SCREENS
+from yak.tui.screens.table import SCREENS
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
@@ -25,15 +24,6 @@ from yak.tui.widgets.chrome import KeyBar
 
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
-STALE_FPS = 0.2
-"""While the terminal has not the focus."""
-COMPLETED_MAX = 20
-"""New topics asked about in one go."""
-COMPLETE_TRIES = 8
-_KEY_IDS = (
-    *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
-    *(key.id for key in KEYS.values() if key.scope == "app"),
-)
 
 
 class AppBase(App[int]):

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from yak.errors import UsageError
 from yak.tui.settings import UiSettings
@@ -30,10 +31,11 @@ def run_app(
 ) -> int:
     """The app in this terminal, until it is left; its exit code. Raises UsageError `no-terminal`.
 
-    SIGTERM, and SIGHUP of a terminal that is gone, end it in order too.
+    SIGTERM, SIGHUP, and the end of the terminal end it too.
     """
     require_terminal()
     from yak.tui.app import YakApp
+    from yak.tui.terminal_watch import EXIT_CODE, watch_terminal
 
     app = YakApp(source, settings, other_source=other_source)
 
@@ -41,10 +43,16 @@ def run_app(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, app.exit, 128 + number)
+        watch_terminal(lambda: _ask(loop, lambda: app.exit(EXIT_CODE)))
         await app.run_async()
 
     asyncio.run(run())
     return app.return_value if app.return_value is not None else app.return_code or 0
+
+
+def _ask(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: it ends already
+        loop.call_soon_threadsafe(what)
 
 
 def require_terminal() -> None:

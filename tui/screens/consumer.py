@@ -267,7 +267,7 @@ class ConsumerScreen(ReadingScreen):
         self._arrange(self.tile)
         self._show_marks()
 
-    def action_add(self) -> None:
+    def action_add_tile(self) -> None:
         """Ask what to read."""
         fields = {"topics": "", "from": "last 20", "to": "", "group": "", "committed": "false"}
 
@@ -283,7 +283,7 @@ class ConsumerScreen(ReadingScreen):
         """Change the subscription of the tile."""
         tile = self.tile
         if tile is None:
-            self.action_add()
+            self.action_add_tile()
             return
 
         def begin(wanted: Subscription, filter_text: str) -> None:

@@ -28,7 +28,7 @@ def failover(monkeypatch: pytest.MonkeyPatch, verdict: Verdict = GOOD, **more: o
         for number, pause in enumerate((0.12, 0.2, 0.4), 1)
     ]
 
-    def canned(_g: object, settings: FailoverSettings) -> FailoverResult:
+    def canned(_g: object, settings: FailoverSettings, *, progress_json: bool) -> FailoverResult:
         asked.append(settings)
         client = {"writer": {"retry.backoff.ms": 5}}
         return FailoverResult(settings, kills, verdict, client=client, **more)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ def used_slugs() -> dict[str, str]:
     found: dict[str, str] = {}
     folders = [
         ROOT / "commands",
+        ROOT / "tui",
         *(each for each in (ROOT / "yak").iterdir() if each.is_dir() and not each.is_symlink()),
     ]
     for path in [path for folder in folders for path in folder.rglob("*.py")] + list((ROOT / "yak").glob("*.py")):
