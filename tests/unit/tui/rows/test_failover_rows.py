@@ -160,7 +160,12 @@ LED = ["orders-0", "orders-1", "my-topic-0"]
         ("", "any in sync", {"from": 1}, "yak failover --from 1"),
         ("", "2", {"from": 1, "to": 2}, "yak failover --from 1 --to 2"),
         ("my-topic", "any in sync", {"topic": "my-topic", "from": 1}, "yak failover my-topic --from 1"),
-        ("orders:1", "3", {"topic": "orders", "partition": 1, "from": 1, "to": 3}, "yak failover orders:1 --from 1 --to 3"),
+        (
+            "orders:1",
+            "3",
+            {"topic": "orders", "partition": 1, "from": 1, "to": 3},
+            "yak failover orders:1 --from 1 --to 3",
+        ),
     ],
 )
 def test_a_move_is_asked_as_the_command_line_would(what: str, to: str, body: dict[str, object], command: str) -> None:
@@ -169,7 +174,9 @@ def test_a_move_is_asked_as_the_command_line_would(what: str, to: str, body: dic
     assert move_command(1, values, LED, [1, 2, 3]) == command
 
 
-@pytest.mark.parametrize(("what", "to"), [("payments", "any in sync"), ("orders:7", "any in sync"), ("orders:x", "2"), ("", "9")])
+@pytest.mark.parametrize(
+    ("what", "to"), [("payments", "any in sync"), ("orders:7", "any in sync"), ("orders:x", "2"), ("", "9")]
+)
 def test_a_move_of_what_is_not_led_or_to_who_is_not_there_is_refused(what: str, to: str) -> None:
     with pytest.raises(UsageError):
         move_body(1, {"what": what, "to": to}, LED, [1, 2, 3])

@@ -6,7 +6,7 @@ LOOK = Look()
 
 
 def partition(number=0, leader=1, isr=(1, 2, 3), high=100, topic="orders"):
-    ends = {node: high for node in (1, 2, 3)}
+    ends = dict.fromkeys((1, 2, 3), high)
     return Partition(topic, number, leader, 4, 7, (1, 2, 3), isr, high, ends)
 
 
