@@ -5,6 +5,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import TabbedContent, TabPane
 
+from yak.client.admin import ConfigValue
 from yak.tui.rows import activity, partitions, replicas, topic_config, topic_readers
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.packed import packed
