@@ -420,6 +420,12 @@ def committed(live, group, topic, partitions):
     return sum(max(each.offset, 0) for each in answers)
 
 
+def cli(live, *words):
+    """What a command prints."""
+    command = [sys.executable, "-m", "yak.commands", "-b", live.bootstrap, *words]
+    return subprocess.run(command, check=True, capture_output=True, env=os.environ).stdout
+
+
 def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic):
     topic, group = new_topic(), new_topic()
     fill(live, topic, range(40), partitions=2)
@@ -453,6 +459,8 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic)
 
     on(live, scenario)
     assert committed(live, group, topic, 2) == 40
+    shown = cli(live, "groups", "describe", group, "-o", "json")
+    assert {row["state"] for row in json.loads(shown)} == {"Empty"}, "the app left it when it ended"
 
 
 def test_tiles_side_by_side_and_in_one_list(live, new_topic):

@@ -121,11 +121,6 @@ class ConsumerScreen(ReadingScreen):
         super().on_mount()
         self._arrange()
 
-    def on_unmount(self) -> None:
-        """All end; groups are left."""
-        for tile in self.query(Tile):
-            tile.close()
-
     def on_screen_suspend(self) -> None:
         """Another screen is looked at."""
         self.call_later(self._rest_unless_seen)
@@ -365,7 +360,6 @@ class ConsumerScreen(ReadingScreen):
             words = f"{self.look.number(count)} messages were read and not committed: group {group} gets them again."
             if not await self.app.push_screen_wait(ConfirmDialog(f"Leave {group}", words, yes="Leave")):
                 return
-        tile.close()
         await tile.remove()
         left = self.tiles
         self._arrange(left[0] if left else None)
