@@ -12,7 +12,7 @@ from yak.tui.widgets.plain import plain
 
 KIND_COLUMNS = (Column("BENCHMARK", 10), Column("WHAT IT DOES", 20, most=80, flex=1))
 COLUMNS = (
-    Column("TIME", 9),
+    Column("TIME", 10),
     Column("WHAT", 8),
     Column("RECORDS/s", 9, is_right=True),
     Column("MB/s", 6, is_right=True, rank=1),
@@ -23,10 +23,7 @@ COLUMNS = (
     Column("BEFORE", 7, is_right=True),
     Column("CHOSEN", 10, most=60, flex=1, rank=3),
 )
-WORDS = (
-    "RECORDS/s, MB/s: over the whole run. p50 ... MAX: of acknowledgements (e2e: until they are read; failover: of pauses). "
-    "WRONG: records that failed or were lost. BEFORE: the rate, or p99 where a rate was given, against the last run like it."
-)
+_DAY_MS = 20 * 3_600_000
 
 
 def kind_rows() -> list[Row]:
@@ -45,7 +42,7 @@ def _row(run: BenchRun, earlier: BenchRun | None, look: Look, now_ms: float) -> 
     return Row(
         str(run.time_ms),
         (
-            Cell(look.time(run.time_ms, now_ms), "dim", run.time_ms),
+            Cell(_when(run.time_ms, look, now_ms), "dim", run.time_ms),
             Cell(run.kind, "accent"),
             _figure(result.get("records_per_s"), look, 0),
             _figure(result.get("mb_per_s"), look, 1),
@@ -57,6 +54,13 @@ def _row(run: BenchRun, earlier: BenchRun | None, look: Look, now_ms: float) -> 
             Cell(settings_words(KINDS[run.kind], run.values) if run.kind in KINDS else "", "dim"),
         ),
     )
+
+
+def _when(time_ms: int, look: Look, now_ms: float) -> str:
+    """A time of today, else the day."""
+    if look.zone == "relative" or now_ms - time_ms < _DAY_MS:
+        return look.time(time_ms, now_ms)
+    return look.day_and_time(time_ms, now_ms)[:10]
 
 
 def wrong_of(result: dict[str, Any]) -> int:

@@ -15,7 +15,7 @@ COLUMNS = (
     Column("ROLE", 10),
     Column("STATE", 10, flash=True),
     Column("LEADS", 5, is_right=True, flash=True),
-    Column("OUT OF SYNC", 11, is_right=True, flash=True),
+    Column("BEHIND", 6, is_right=True, flash=True),
     Column("PROCESS", 9, flash=True),
     Column("PID", 7, is_right=True),
     Column("ADDRESS", 15, rank=1, flex=1),
@@ -159,7 +159,9 @@ def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms:
                 [Cell(f"  {words}", "bad" if each.to_node is None else "dim"), Cell(f"+{span(each.after_ms)}", "dim")]
             )
         if len(shown) < len(moved):
-            lines.append([Cell(f"  and {len(moved) - len(shown)} more", "dim")])
+            left = len(moved) - len(shown)
+            words = f"and {left} more" if shown else f"{left} partitions have another leader"
+            lines.append([Cell(f"  {words}", "dim")])
     return lines
 
 
@@ -235,8 +237,11 @@ def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]
         Cell(f"acked {number(counts.acknowledged)}", "strong"),
         Cell(f" read {number(counts.read)}", "strong"),
         Cell(f" on the way {number(counts.waiting)}", "" if counts.waiting else "dim"),
-        Cell(f" {look.rate(demo.rate, ' acked')}", "dim"),
     ]
+    if demo.rate or demo.phase == "ended":
+        first.append(Cell(f" {look.rate(demo.rate, ' acked')}", "dim"))
+    else:
+        first.append(Cell(f" {look.sign('warn')} no write comes through", "warn"))
     if is_old:
         first.append(Cell(f" told {ago(now_ms - demo.counted_ms)}", "warn"))
     second = [

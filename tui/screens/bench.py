@@ -186,7 +186,8 @@ class BenchScreen(YakScreen):
             cluster = self.app.source.title if kind.is_on_cluster else ""
             run = history.run_of(self.app.now_ms(), kind.name, values, command, state.result, cluster)
             self.runs = [*self.runs, run][-history.KEPT :]
-            self.app.repaint()
+            self.paint(self.app.now_ms())
+            self.query_one("#runs", Grid).move_to(str(run.time_ms))
             await asyncio.to_thread(history.save, self._folder, run)
 
     def _changed(self) -> None:

@@ -100,6 +100,11 @@ def test_rows_have_the_newest_first_with_how_it_compares() -> None:
     assert rows[1].cells[8].text == Look().sign("none")
 
 
+def test_a_run_of_another_day_has_its_day() -> None:
+    rows = run_rows([run(1_000), run(90_000_000)], Look(), 90_060_000)
+    assert [row.cells[0].text for row in rows] == ["01:00:00Z", "1970-01-01"]
+
+
 def test_whatever_is_wrong_is_counted() -> None:
     assert wrong_of({"errors": 1, "lost": 2, "duplicated": 3, "reordered": 0, "moved": None}) == 6
     assert wrong_of({}) == 0

@@ -108,6 +108,7 @@ def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> 
     assert len(lines) == 12
     assert "orders-0" in lines[7][0].text
     assert lines[-1][0].text.strip() == "and 27 more"
+    assert timeline_lines(found, LOOK, 80, 8, 1_000_200)[-1][0].text.strip() == "31 partitions have another leader"
 
 
 def test_what_is_missing_is_said_in_words() -> None:
@@ -149,6 +150,13 @@ def test_the_verdict(counts: Counts, said: str) -> None:
     text = words(verdict_lines(demo, Look(), 1_000))
     assert said in text
     assert all(len(line) <= 76 for line in text.splitlines())
+
+
+def test_the_rate_is_told_and_so_is_that_nothing_comes_through() -> None:
+    demo = DemoState(phase="running", counts=Counts(acknowledged=5, read=5), counted_ms=1_000, rate=498.0)
+    assert "498 acked/s" in words(verdict_lines(demo, LOOK, 1_000))
+    demo.rate = 0.0
+    assert "▲ no write comes through" in words(verdict_lines(demo, LOOK, 1_000))
 
 
 def test_counts_that_are_old_and_topics_that_are_gone_are_told() -> None:
