@@ -9,6 +9,7 @@ import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.ui_first import first_run, is_first_run
 from yak.commands.ui_web import check_web, run_web, tab_words
 from yak.errors import UsageError
 
@@ -101,6 +102,8 @@ def ui(
 
         write = partial(print, flush=True) if plain else None
         return run_demo(settings, keep=keep, note=g.out.note, write=write)
+    if not plain and is_first_run(g, settings):
+        return first_run(g, settings)
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):

@@ -11,6 +11,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "recorded"))
 
 from pictures import recorded_app
+from records import open_recorded
+
+from yak.tui.messages import reader
 
 
 async def draw(arguments: argparse.Namespace) -> str:
@@ -24,6 +27,7 @@ async def draw(arguments: argparse.Namespace) -> str:
         is_ascii=arguments.ascii,
         is_readonly=arguments.readonly,
     )
+    reader.open_feed = open_recorded(app.now_ms())  # type: ignore[assignment]
     async with app.run_test(size=(int(width), int(height))) as pilot:
         await pilot.pause(1.0)
         for key in arguments.keys:

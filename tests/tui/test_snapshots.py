@@ -7,13 +7,26 @@ import asyncio
 
 import pytest
 from pictures import recorded_app, recorded_source
+from records import open_recorded
 
 from yak.errors import YakError
 from yak.tui.screens.table import SCREENS
 
 SIZES = [(80, 24), (140, 40)]
-PUSHED = (("topics", "orders"), ("groups", "billing"))
+PUSHED = (
+    ("topics", "orders"),
+    ("groups", "billing"),
+    ("messages", "orders"),
+    ("consumer", "orders"),
+    ("producer", "orders"),
+)
 """Screens with something opened in them."""
+
+
+@pytest.fixture(autouse=True)
+def records(monkeypatch):
+    """What the Messages and Consumer screens read."""
+    monkeypatch.setattr("yak.tui.messages.reader.open_feed", open_recorded(recorded_app().now_ms()))
 
 
 async def settle(pilot):
@@ -33,6 +46,19 @@ async def settle(pilot):
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
 def test_screen(snap_compare, entry, theme, size):
     assert snap_compare(recorded_app(start=entry.name, theme=theme), terminal_size=size, run_before=settle)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("theme", ["yak-dark", "yak-light"])
+@pytest.mark.parametrize(("name", "what"), PUSHED, ids=lambda each: each)
+def test_what_is_opened_in_a_screen(snap_compare, name, what, theme, size):
+    async def wait(pilot):
+        await settle(pilot)
+        await pilot.pause(0.4)
+        await settle(pilot)
+
+    app = recorded_app(start=name, start_with=what, theme=theme)
+    assert snap_compare(app, terminal_size=size, run_before=wait)
 
 
 @pytest.mark.parametrize("theme", ["yak-contrast", "yak-deutan", "mono", "ansi"])

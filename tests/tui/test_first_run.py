@@ -1,0 +1,74 @@
+"""`yak ui` where no cluster is named and none answers."""
+
+import asyncio
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from support.held_port import HeldPort
+
+from yak.tui.screens.first_run import CHOICES, FirstRunApp
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+def test_each_letter_chooses(size):
+    async def chosen(key):
+        app = FirstRunApp("127.0.0.1:9092")
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause(0.2)
+            await pilot.press(key)
+            await pilot.pause(0.2)
+        return app.return_value
+
+    assert [asyncio.run(chosen(key)) for _, key, _, _ in CHOICES] == [choice for choice, *_ in CHOICES]
+    assert asyncio.run(chosen("escape")) == "quit"
+    assert asyncio.run(chosen("enter")) == "demo"
+
+
+def test_a_context_can_be_added_and_is_written(tmp_path):
+    """In a real terminal: nothing answers at a port that is held and not listened to; `a`, a name, and the address."""
+    port = HeldPort()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("YAK_")},
+        "XDG_CONFIG_HOME": str(tmp_path), "TERM": "xterm-256color",
+    }  # fmt: skip
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "yak.commands", "ui"], stdin=slave, stdout=slave, stderr=slave, cwd=tmp_path,
+        env=environment, start_new_session=True,
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        if "nothing answers" not in read_until(master, "quit", 20):
+            pytest.skip("a broker answers at 127.0.0.1:9092 of this machine")
+        os.write(master, b"a")
+        read_until(master, "Name of the context", 10)
+        os.write(master, b"there\n")
+        read_until(master, "HOST:PORT", 10)
+        os.write(master, f"127.0.0.1:{port.number}\n".encode())
+        read_until(master, "dashboard", 15)
+        os.write(master, b"Q")
+        read_until(master, "\x00", 3)
+        assert child.wait(10) == 0
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    written = (tmp_path / "yak" / "config.toml").read_text()
+    assert f"127.0.0.1:{port.number}" in written
+    assert 'current = "there"' in written
+
+
+def read_until(master, wanted, seconds):
+    seen, until = "", time.monotonic() + seconds
+    while wanted not in seen and time.monotonic() < until:
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                seen += os.read(master, 65_536).decode(errors="replace")
+            except OSError:
+                break
+    return seen
