@@ -52,7 +52,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py docs/make_picture.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test
@@ -77,6 +77,10 @@ bench-kafka: setup  ## the same load on YAK and on Apache Kafka (needs Java, mvn
 .PHONY: picture
 picture: setup  ## run the demo, and make the README's picture and lines of it
 	$(BIN)/python docs/make_picture.py
+
+.PHONY: screenshots
+screenshots: setup  ## pictures of every screen of yak ui, from a cluster under load
+	$(BIN)/python docs/make_screenshots.py
 
 .PHONY: clean
 clean:  ## remove what was built (not .venv, not yak-data)

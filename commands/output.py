@@ -104,13 +104,12 @@ class Output:
             self.note(empty)
 
     def _csv(self, rows: Sequence[Row], shown: Sequence[str]) -> None:
-        import csv
+        from yak.client.csv_row import csv_row
 
-        writer = csv.writer(self.stdout, lineterminator="\n")
         if self.headers:
-            writer.writerow(shown)
+            self.stdout.write(csv_row(shown))
         for row in rows:
-            writer.writerow([flat(row.get(name)) for name in shown])
+            self.stdout.write(csv_row([flat(row.get(name)) for name in shown]))
 
     def note(self, text: str) -> None:
         """A line for people, on stderr; nothing with -q."""

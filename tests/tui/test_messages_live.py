@@ -11,8 +11,9 @@ from textual.widgets import Input
 
 from yak.client.admin import Admin
 from yak.client.connection import base_config
-from yak.client.offset_spec import END
+from yak.client.offset_spec import END, START
 from yak.client.produce import Outgoing, RecordSender
+from yak.tui.messages.reader import Limits
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.produce.draft import Draft
 from yak.tui.screens.consumer import ConsumerScreen
@@ -160,7 +161,7 @@ def test_where_to_read_is_asked_by_o(live, new_topic):
         await until(pilot, lambda: screen.reader.status.phase == "done", "all of it")
         assert numbers_of(screen.reader) == list(range(10, 20))
         await pilot.press("o")
-        await fill_in(pilot, app, topics=f"{one},{two}", **{"from": "-1h"})
+        await fill_in(pilot, app, topics=f"{one},{two}", to="", **{"from": "-1h"})
         await until(pilot, lambda: screen.grid_in_use().row_count == 40, "both topics")
         assert screen.grid_in_use().columns[0].label == "TOPIC"
         await pilot.press("o")
@@ -329,14 +330,69 @@ def test_a_tail_goes_on_when_a_leader_dies_and_finds_new_partitions(live, new_to
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 10, "all")
         admin = Admin(live.bootstrap)
+        await asyncio.to_thread(admin.add_partitions, topic, 2)
         leader = admin.metadata().topics[topic].partitions[0].leader
         await asyncio.to_thread(app.source.local.kill, leader)
-        await asyncio.to_thread(fill, live, topic, range(10, 20))
+        await asyncio.to_thread(fill, live, topic, range(10, 20), partition=0)
         await until(pilot, lambda: screen.grid_in_use().row_count == 20, "what came after")
-        await asyncio.to_thread(Admin(live.bootstrap).add_partitions, topic, 2)
         await until(pilot, lambda: len(screen.reader.status.partitions) == 2, "the new partition")
         await asyncio.to_thread(fill, live, topic, range(20, 25), partition=1)
         await until(pilot, lambda: numbers_of(screen.reader) == list(range(25)), "its messages")
+
+    on(live, scenario)
+
+
+def test_a_list_that_is_full_says_so_and_m_reads_on(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, range(1500), partitions=1)
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, Subscription((Choice(topic),)))
+        screen.limits = Limits(rows=1000)
+        screen.read(Subscription((Choice(topic),), Seek(START)))
+        await until(pilot, lambda: screen.reader.status.phase == "full", "no room")
+        await until(pilot, lambda: screen.grid_in_use().row_count == 1000, "what there is")
+        await pilot.press("m")
+        await until(pilot, lambda: numbers_of(screen.reader) == list(range(500, 1500)), "the newer half and more")
+
+    on(live, scenario)
+
+
+def test_a_large_value_is_loaded_when_it_is_asked_for(live, new_topic):
+    topic = new_topic()
+    fill(live, topic, [])
+    sender = RecordSender(live.bootstrap, topic)
+    sender.send(Outgoing(value=json.dumps({"text": ["word"] * 30_000}).encode()), 0)
+    sender.finish(SECONDS)
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
+        await pilot.press("enter")
+        pane = screen.query_one(RecordPane)
+        await until(pilot, lambda: "shown 2.0 KiB of 234 KiB: enter loads all" in pane.text, "its beginning")
+        await pilot.press("G", "enter")
+        await until(pilot, lambda: pane.text.count('"word"') == 30_000, "all of it")
+
+    on(live, scenario)
+
+
+def test_in_a_browser_an_export_is_downloaded(live, new_topic, monkeypatch):
+    topic = new_topic()
+    fill(live, topic, range(5))
+    given = []
+
+    async def scenario(app, pilot):
+        screen = await messages(app, pilot, topic)
+        await until(pilot, lambda: screen.grid_in_use().row_count == 5, "all")
+        monkeypatch.setattr(type(app), "is_web", property(lambda _self: True))
+        monkeypatch.setattr(app, "deliver_text", lambda file, save_filename: given.append((file.read(), save_filename)))
+        await pilot.press("x")
+        await fill_in(pilot, app)
+        await until(pilot, lambda: bool(given), "the download")
+        text, name = given[0]
+        assert len(text.splitlines()) == 5
+        assert name.startswith(topic)
 
     on(live, scenario)
 
@@ -346,7 +402,9 @@ def test_a_tail_goes_on_when_a_leader_dies_and_finds_new_partitions(live, new_to
 
 async def consumer(app, pilot):
     app.go("consumer")
-    await until(pilot, lambda: isinstance(app.screen_below(), ConsumerScreen), "the screen")
+    await until(
+        pilot, lambda: isinstance(app.screen_below(), ConsumerScreen) and app.screen_below().is_mounted, "the screen"
+    )
     return app.screen_below()
 
 
@@ -360,6 +418,12 @@ def committed(live, group, topic, partitions):
     finally:
         reader.close()
     return sum(max(each.offset, 0) for each in answers)
+
+
+def cli(live, *words):
+    """What a command prints."""
+    command = [sys.executable, "-m", "yak.commands", "-b", live.bootstrap, *words]
+    return subprocess.run(command, check=True, capture_output=True, env=os.environ).stdout
 
 
 def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic):
@@ -395,6 +459,8 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic)
 
     on(live, scenario)
     assert committed(live, group, topic, 2) == 40
+    shown = cli(live, "groups", "describe", group, "-o", "json")
+    assert {row["state"] for row in json.loads(shown)} == {"Empty"}, "the app left it when it ended"
 
 
 def test_tiles_side_by_side_and_in_one_list(live, new_topic):

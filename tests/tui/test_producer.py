@@ -12,6 +12,7 @@ from yak.errors import YakError
 from yak.tui.produce.account import Account
 from yak.tui.produce.draft import Draft
 from yak.tui.produce.upload import checkpoint_path
+from yak.tui.screens.producer import ProducerScreen
 from yak.tui.uploads import FileUploaded
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
@@ -291,6 +292,7 @@ def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_another_was_
     async def scenario(app, pilot, sends):
         app.post_message(FileUploaded(file))
         await until(pilot, lambda: app.screen.query_one("#csv-path", Input).value == str(file))
+        assert isinstance(app.screen, ProducerScreen)
         assert app.screen.is_csv
         app.post_message(FileUploaded(tmp_path / "other.csv"))
         await pilot.pause(0.2)

@@ -23,7 +23,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("messages.seek", "o", "seek", "Read other topics, or from elsewhere: a time, an offset, the last so many."),
     Key("messages.more", "m", "more", "Read on where there was no room: the older half goes.", is_shown=False),
     Key("messages.consume", "c", "consume", "Read the same beside others, on the consumer screen.", is_shown=False),
-    Key("consumer.add", "a", "add", "Read one more subscription, with a group or without."),
+    Key("consumer.add", "a", "add", "Read one more subscription, with a group or without.", action="add_tile"),
     Key(
         "consumer.merge", "m", "merge", "All subscriptions in one list, in the order in which messages come; and back."
     ),

@@ -88,7 +88,7 @@ class RecordRows:
 
     def place_of(self, key: str) -> int | None:
         """The row of a record, by its serial as text."""
-        if self._records is None or not key:
+        if self._records is None or not key.isdigit():  # a topic, where one was chosen from a list before
             return None
         place = self._records.place_of(int(key))
         return place - self._first if place is not None and self._first <= place < self._end else None

@@ -67,6 +67,8 @@ def state_cell(partition: Partition, look: Look) -> Cell:
     tone: Tone = "warn" if bad == 1 else "bad"
     if partition.leader is None:
         words = "no leader"
+    elif bad > 1:
+        words = f"{len(partition.isr)} left"
     else:
         words = f"{len(partition.replicas) - len(partition.isr)} out"
     return Cell(f"{look.sign('warn' if bad == 1 else 'bad')} {words}", tone, bad)

@@ -121,11 +121,6 @@ class ConsumerScreen(ReadingScreen):
         super().on_mount()
         self._arrange()
 
-    def on_unmount(self) -> None:
-        """All end; groups are left."""
-        for tile in self.query(Tile):
-            tile.close()
-
     def on_screen_suspend(self) -> None:
         """Another screen is looked at."""
         self.call_later(self._rest_unless_seen)
@@ -267,7 +262,7 @@ class ConsumerScreen(ReadingScreen):
         self._arrange(self.tile)
         self._show_marks()
 
-    def action_add(self) -> None:
+    def action_add_tile(self) -> None:
         """Ask what to read."""
         fields = {"topics": "", "from": "last 20", "to": "", "group": "", "committed": "false"}
 
@@ -283,7 +278,7 @@ class ConsumerScreen(ReadingScreen):
         """Change the subscription of the tile."""
         tile = self.tile
         if tile is None:
-            self.action_add()
+            self.action_add_tile()
             return
 
         def begin(wanted: Subscription, filter_text: str) -> None:
@@ -365,7 +360,6 @@ class ConsumerScreen(ReadingScreen):
             words = f"{self.look.number(count)} messages were read and not committed: group {group} gets them again."
             if not await self.app.push_screen_wait(ConfirmDialog(f"Leave {group}", words, yes="Leave")):
                 return
-        tile.close()
         await tile.remove()
         left = self.tiles
         self._arrange(left[0] if left else None)

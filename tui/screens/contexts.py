@@ -100,7 +100,7 @@ class ContextsScreen(AskingScreen):
     def action_copy(self) -> None:
         """Its addresses."""
         name = self.query_one("#contexts", Grid).cursor_key
-        if name in self.app.settings.contexts:
+        if name is not None and name in self.app.settings.contexts:
             self.app.copy(str(self.app.settings.contexts[name]["bootstrap_servers"]), f"the addresses of {name}")
 
     @work(exclusive=True, group="change")

@@ -14,9 +14,9 @@ from yak.tui.themes import THEMES, VARIABLES_OF_OTHERS, textual_name
 
 Choice = Literal["up", "demo", "add", "quit"]
 CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
-    ("demo", "d", "Run the demo", "three brokers, producers, consumers; they end with the screen  (yak ui --demo)"),
-    ("up", "u", "Start a local cluster", "three brokers in ./yak-data, which stay when the screen ends  (yak up -d)"),
-    ("add", "a", "Add a context", "the address of a cluster that runs elsewhere  (yak context add)"),
+    ("demo", "d", "Run the demo", "brokers with a load; they end with the screen  (yak ui --demo)"),
+    ("up", "u", "Start a local cluster", "three brokers in ./yak-data, which stay  (yak up -d)"),
+    ("add", "a", "Add a context", "a cluster that runs elsewhere  (yak context add)"),
     ("quit", "q", "Quit", "nothing was changed"),
 )
 

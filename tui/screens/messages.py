@@ -14,7 +14,7 @@ from yak.errors import YakError
 from yak.tui.keys import keys
 from yak.tui.messages.asking import FROM_HINT, TO_HINT, fields_of, subscription_of, time_parser
 from yak.tui.messages.kept import Kept
-from yak.tui.messages.reader import Reader
+from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.store import Store
 from yak.tui.messages.subscription import Choice, Seek, Subscription, filter_parts, parse_topics
 from yak.tui.rows.cells import Cell
@@ -52,6 +52,7 @@ class MessagesScreen(ReadingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.reader: Reader | None = None
+        self.limits = Limits()
         self._numbering = itertools.count()
         self._is_paused = False
         self._drawn: tuple[object, ...] = ()
@@ -110,7 +111,7 @@ class MessagesScreen(ReadingScreen):
         self.marks.clear()
         self._filter = filter_text
         source = self.app.source
-        self.reader = reader = Reader(lambda: source.bootstrap, wanted, numbering=self._numbering)
+        self.reader = reader = Reader(lambda: source.bootstrap, wanted, limits=self.limits, numbering=self._numbering)
         if filter_text:
             reader.set_filter(filter_text)
         self._is_paused = False

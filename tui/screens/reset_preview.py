@@ -14,6 +14,7 @@ from textual.widgets import Button, Static
 from yak.client.groups.offsets_file import parse_offsets, read_text
 from yak.client.groups.resetting import ResetPlan
 from yak.errors import YakError
+from yak.ids import TopicPartition
 from yak.tui.keys import keys
 from yak.tui.rows.resetting import COLUMNS, command, plan_words, step_rows, target, topics_of
 from yak.tui.source.group_calls import move_group_offsets, plan_group_reset
@@ -34,7 +35,7 @@ class ResetPreview(ModalScreen[bool]):
         super().__init__()
         self._group, self._values = group, values
         self._plan: ResetPlan | None = None
-        self._results: dict[object, YakError | None] | None = None
+        self._results: Mapping[TopicPartition, YakError | None] | None = None
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
@@ -135,7 +136,7 @@ class ResetPreview(ModalScreen[bool]):
         failed = [error for error in results.values() if error is not None]
         app.note_command(line, f"{len(failed)} partitions failed" if failed else "")
         if failed:
-            self._results = dict(results)
+            self._results = results
             self._show()
             app.show_error(failed[0])
             return

@@ -40,7 +40,7 @@ class ConfirmDialog(ModalScreen[bool]):
             yield Static(self._words, classes="dialog-words", markup=False)
             if self._typed:
                 yield Label(f"Type {self._typed} to confirm:", markup=False)
-                yield Input(id="typed", placeholder=self._typed)
+                yield Input(id="typed", placeholder=self._typed, compact=True)
             if self._command:
                 yield Static(f"$ {self._command}", classes="dialog-command", markup=False)
             with Horizontal(classes="dialog-buttons"):

@@ -148,7 +148,7 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def is_following(self) -> bool:
-        """Whether the cursor stays on the last row as rows come."""
+        """Whether the cursor stays on the last row."""
         return self._rows.is_following
 
     @is_following.setter
@@ -176,7 +176,6 @@ class Grid(ScrollView, can_focus=True):
             self.post_message(self.Moved(self, self.cursor_row))
 
     def _lay_out(self, *, is_new_head: bool) -> None:
-        # Read first, changed after: a new virtual size may scroll.
         widths = self._fit()
         size = Size(
             max(sum(widths) + 2 * len(widths), self.size.width if not self._is_wide else 1), len(self._rows) + self._top

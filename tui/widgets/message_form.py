@@ -139,6 +139,8 @@ class MessageForm(Vertical):
 
     def _words(self, form: Form) -> list[Cell]:
         look = self.app.look
+        if form.value_kind == "json" and not form.value.strip():
+            return [Cell("type JSON below, or press t for templates", "dim")]
         wrong = form.value_problem() or self.problem
         if wrong is not None and not (wrong.field == "topic" and not form.topic):
             place = f"line {wrong.line}, column {wrong.column}: " if wrong.field in ("value", "headers") else ""

@@ -6,7 +6,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events, on, work
 from textual.geometry import Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -28,13 +27,6 @@ class RecordPane(ScrollView, can_focus=True):
     BINDINGS = keys(
         "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open",
     )  # fmt: skip
-
-    class Loading(Message):
-        """A large value is being laid out, or was."""
-
-        def __init__(self, is_done: bool) -> None:
-            super().__init__()
-            self.is_done = is_done
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -96,11 +88,10 @@ class RecordPane(ScrollView, can_focus=True):
         record = self._record
         if record is None:
             return
-        self.post_message(self.Loading(is_done=False))
+        self._set_lines([DetailLine((("laying it out ...", "dim"),))])
         lines = await asyncio.to_thread(self._made, record, width)
-        if record is self._record:
+        if self._record is not None and record.serial == self._record.serial:
             self._set_lines(lines)
-        self.post_message(self.Loading(is_done=True))
 
     def _set_lines(self, lines: list[DetailLine]) -> None:
         self._lines = lines

@@ -1,5 +1,6 @@
 """One subscription on the consumer screen: its list, and how it goes at the edges."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 from yak.tui.look import Look
@@ -11,9 +12,11 @@ from yak.tui.rows.records import record_columns
 from yak.tui.widgets.message_grid import MessageGrid
 from yak.tui.widgets.panel import Panel
 
+LEAVE_SECONDS = 2.0
+
 
 class Tile(Panel):
-    """`letter` names it. It begins to read when it is made; `close` ends that."""
+    """`letter` names it. It begins to read when it is made, and ends that when it is removed."""
 
     def __init__(
         self,
@@ -46,9 +49,11 @@ class Tile(Panel):
         self.is_paused = False
         self.reader = self._started(wanted, filter_text)
 
-    def close(self) -> None:
-        """End the reading; a group is left."""
+    async def on_unmount(self) -> None:
+        """It ends. A group is left in order, which takes a moment: else its partitions would rest until the session is over."""
         self.reader.close()
+        if self.reader.wanted.group:
+            await asyncio.to_thread(self.reader.join, LEAVE_SECONDS)
 
     def pause(self, is_paused: bool) -> None:
         """Read nothing, or go on."""

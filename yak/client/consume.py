@@ -223,16 +223,17 @@ def offsets_behind(
 
     total = 0
     for each, position in positions.items():
-        end = stops.get(each)
-        if end is None:
-            try:
-                marks = consumer.get_watermark_offsets(Wire(*each), cached=True)
-            except kafka_exceptions():
-                return None
-            if marks is None or marks[1] < 0:
-                return None
-            end = marks[1]
-        total += max(0, end - position)
+        try:
+            marks = consumer.get_watermark_offsets(Wire(*each), cached=True)
+        except kafka_exceptions():
+            marks = None
+        known = [] if marks is None or marks[1] < 0 else [marks[1]]
+        stop = stops.get(each)
+        if stop is not None:
+            known.append(stop)
+        if not known:
+            return None
+        total += max(0, min(known) - position)
     return total
 
 

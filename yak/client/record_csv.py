@@ -5,12 +5,11 @@
 Bytes that are not UTF-8 are base64; headers are JSON as in `record_json`, and empty when there are none.
 """
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from typing import Final
 
+from yak.client.csv_row import csv_row
 from yak.client.received import Received
 from yak.client.record_json import record_document
 
@@ -26,8 +25,7 @@ def csv_line(record: Received, when: Callable[[int], str]) -> str:
     """One record; `when` writes a timestamp in ms."""
     document = record_document(record, when)
     headers = json.dumps(document["headers"], ensure_ascii=False) if record.headers else ""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(
+    return csv_row(
         [
             record.topic,
             record.partition,
@@ -38,4 +36,3 @@ def csv_line(record: Received, when: Callable[[int], str]) -> str:
             headers,
         ]
     )
-    return line.getvalue()

@@ -1,10 +1,10 @@
 """The rows of a file that were not sent, beside the file and with the reason: to be mended and sent again."""
 
-import csv
 import os
 from collections.abc import Sequence
 from typing import TextIO
 
+from yak.client.csv_row import csv_row
 from yak.client.inputs import Row
 from yak.errors import YakError
 
@@ -57,4 +57,4 @@ class Rejects:
 
 
 def _write(file: TextIO, cells: Sequence[object]) -> None:
-    csv.writer(file, lineterminator="\n").writerow(cells)
+    file.write(csv_row(cells))

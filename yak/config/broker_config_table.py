@@ -65,7 +65,10 @@ _WITH_EFFECT: Final = (
     _static("listeners", _LIST, "PLAINTEXT://:9092", "Where the broker listens."),
     _static("advertised.listeners", _LIST, None, "Where clients are told to connect; by default as listeners."),
     _static(
-        "yak.http.listeners", _LIST, None, "Where the broker answers HTTP, as others are told; nothing: nowhere. YAK's own."
+        "yak.http.listeners",
+        _LIST,
+        None,
+        "Where the broker answers HTTP, as others are told; nothing: nowhere. YAK's own.",
     ),
     _static("log.dirs", _LIST, None, "Directories for the logs of partitions, one for each disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "One log directory, where log.dirs is not set."),  # noqa: S108

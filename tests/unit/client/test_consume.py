@@ -95,6 +95,8 @@ def test_how_far_it_is_behind_is_up_to_the_stops_or_the_watermarks():
     assert reader.behind() == 3 + 10
     reader.fetch(2, 0.0)
     assert reader.behind() == 1 + 10
+    reader.add(ONE, Window(15, 500))
+    assert reader.behind() == 1 + 5, "what is not there yet cannot be read"
 
 
 def test_what_was_never_fetched_from_is_behind_by_nobody_knows_what():

@@ -39,7 +39,10 @@ _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
     "group-upgraded": ("group-changed", lambda f: f"group {f['group']} speaks the consumer protocol now"),
     "group-downgraded": ("group-changed", lambda f: f"group {f['group']} speaks the classic protocol again"),
     "group-expired": ("group-deleted", lambda f: f"group {f['group']} is forgotten: its offsets expired"),
-    "groups-loaded": ("group-loaded", lambda f: f"the groups of {f['partition']} are coordinated here now: {f['groups']}"),
+    "groups-loaded": (
+        "group-loaded",
+        lambda f: f"the groups of {f['partition']} are coordinated here now: {f['groups']}",
+    ),
     "log-truncated": (
         "log-truncated",
         lambda f: (

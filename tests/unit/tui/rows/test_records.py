@@ -76,4 +76,5 @@ def test_no_records_are_no_rows():
     rows = RecordRows()
     assert len(rows) == 0
     assert rows.place_of("1") is None
+    assert frozen(Store()).place_of("orders") is None
     assert rows.record_at(0) is None

@@ -1,0 +1,124 @@
+"""The Messages and Consumer screens without a cluster: what is drawn, at both sizes and in letters."""
+
+import asyncio
+
+import pytest
+from pictures import recorded_app
+from records import EACH, PARTITIONS, open_recorded
+
+from yak.client.offset_spec import START
+from yak.tui.messages.subscription import Choice, Seek, Subscription
+from yak.tui.widgets.dialogs import TextDialog
+
+ORDERS = Subscription((Choice("orders"),), Seek(START))
+
+
+@pytest.fixture(autouse=True)
+def records(monkeypatch):
+    now_ms = recorded_app().now_ms()
+    monkeypatch.setattr("yak.tui.messages.reader.open_feed", open_recorded(now_ms))
+
+
+async def until(pilot, condition):
+    for _ in range(400):
+        if condition():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError("it did not happen")
+
+
+def drawn(app):
+    """The whole screen as text."""
+    height = app.size.height
+    return "\n".join(
+        "".join(segment.text for segment in app.screen._compositor.render_strips()[y]) for y in range(height)
+    )
+
+
+async def opened(app, pilot, name, what):
+    app.go(name, what)
+    await until(pilot, lambda: app.current_mode == name and app.screen.is_mounted)
+    return app.screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+def test_a_list_of_records(size):
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=size) as pilot:
+            screen = await opened(app, pilot, "messages", ORDERS)
+            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+            await pilot.pause(0.3)
+            shown = drawn(app)
+            assert "OFFSET" in shown
+            assert "0@1000" in shown
+            assert "at the end" in shown
+            assert f"{EACH * PARTITIONS} read" in shown
+            assert ("HEADERS" in shown) == (size[0] == 140), "columns go where there is no room"
+
+    asyncio.run(scenario())
+
+
+def test_signs_are_letters_where_they_are_asked_for():
+    async def scenario():
+        app = recorded_app(is_ascii=True)
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = await opened(app, pilot, "messages", ORDERS)
+            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+            await pilot.pause(0.3)
+            assert "[up] at the end" in drawn(app)
+            await pilot.press("space")
+            await until(pilot, lambda: "[||] paused" in drawn(app))
+
+    asyncio.run(scenario())
+
+
+def test_times_follow_the_zone_and_the_view_is_cycled():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(140, 40)) as pilot:
+            screen = await opened(app, pilot, "messages", ORDERS)
+            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+            await pilot.press("Z", "Z")
+            await until(pilot, lambda: "60 s ago" in drawn(app) or "1 min ago" in drawn(app))
+            await pilot.press("J", "J")
+            await until(pilot, lambda: "⟨hex⟩ 7b 22 6f" in drawn(app))
+
+    asyncio.run(scenario())
+
+
+def test_the_keys_of_both_screens_are_in_the_help():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(140, 40)) as pilot:
+            for name, words in (("messages", "Read other topics"), ("consumer", "Commit for the group")):
+                await opened(app, pilot, name, None)
+                await pilot.press("question_mark")
+                await until(pilot, lambda: isinstance(app.screen, TextDialog))
+                assert words in str(app.screen.query_one("#text").render())
+                await pilot.press("escape")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("size", "count"), [((80, 24), 3), ((140, 40), 6)])
+def test_tiles(size, count):
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=size) as pilot:
+            screen = await opened(app, pilot, "consumer", None)
+            assert "Nothing is read here yet. a adds a subscription" in drawn(app)
+            for number in range(count):
+                screen.add(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
+            await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)
+            await pilot.pause(0.3)
+            shown = drawn(app)
+            for tile in screen.tiles:
+                assert f"{tile.letter} {tile.reader.wanted.title}" in shown
+                assert tile.size.height >= 6
+            assert shown.count("at the end") == count
+            await pilot.press("m")
+            merged = screen.query_one("#merged")
+            await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)
+
+    asyncio.run(scenario())

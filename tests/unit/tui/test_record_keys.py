@@ -1,0 +1,23 @@
+"""The keys of messages and consumer."""
+
+from itertools import combinations
+
+import pytest
+
+from yak.tui.keys import EVERYWHERE, KEYS, change_actions
+
+
+def of(*scopes):
+    return [key for key in KEYS.values() if key.scope in scopes or key.id in EVERYWHERE]
+
+
+@pytest.mark.parametrize("scope", ["messages", "consumer"])
+def test_what_a_screen_shares_with_the_other_does_not_clash_with_its_own(scope):
+    for one, other in combinations(of("records", scope), 2):
+        assert not set(one.keys.split(",")) & set(other.keys.split(",")), (one.id, other.id)
+
+
+def test_who_only_looks_has_a_name_that_nothing_which_changes_has():
+    for key in of("records", "messages", "consumer"):
+        action = key.action or key.id.rpartition(".")[2].replace("-", "_")
+        assert key.is_change == (action in change_actions()), key.id
