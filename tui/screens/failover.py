@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -260,12 +262,10 @@ class FailoverScreen(YakScreen):
         if not plan:
             self.app.notice("nothing to heal: all processes run")
             return
-        command = " && ".join(each for each, _ in plan)
-        if await self.app.push_screen_wait(
-            ConfirmDialog("Heal", "\n".join(f"{each}" for each, _ in plan), command=command, yes="Heal")
-        ):
-            for each, action in plan:
-                await self._run(each, action)
+        words, command = "\n".join(each.words for each in plan), " && ".join(each.command for each in plan)
+        if await self.app.push_screen_wait(ConfirmDialog("Heal", words, command=command, yes="Heal")):
+            for each in plan:
+                await self._run(each.command, each.action)
 
     @work(group="drill")
     async def action_repeat(self) -> None:
@@ -326,13 +326,20 @@ class FailoverScreen(YakScreen):
         return True
 
 
-def heal_plan(
-    chosen: str | None, processes: rows.Processes, control: LocalControl
-) -> list[tuple[str, Callable[[], object]]]:
-    """Command and action for each thing to undo; brokers before which Redis must be back come after it."""
-    plan: list[tuple[str, Callable[[], object]]] = []
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One thing that undoes what was broken."""
+
+    words: str
+    command: str
+    action: Callable[[], object]
+
+
+def heal_plan(chosen: str | None, processes: rows.Processes, control: LocalControl) -> list[Remedy]:
+    """The chosen one if it is broken, else all that is. Redis comes first: brokers wait for it."""
+    plan: list[Remedy] = []
     if processes.redis_running is False:
-        plan.append((control.command("-d"), control.start_redis))
+        plan.append(Remedy("Redis is started again on its data.", control.command("-d"), control.start_redis))
     broken = [
         node for node, process in sorted(processes.brokers.items()) if process.state in ("paused", "dead", "stopped")
     ]
@@ -342,7 +349,8 @@ def heal_plan(
         return plan
     for node in broken:
         if processes.brokers[node].state == "paused":
-            plan.append((control.command(f"resume {node}"), lambda node=node: control.resume(node)))  # type: ignore[misc]
+            words, command, action = f"Broker {node} goes on.", f"resume {node}", control.resume
         else:
-            plan.append((control.command(f"restart {node}"), lambda node=node: control.restart(node)))  # type: ignore[misc]
+            words, command, action = f"Broker {node} is started again on its data.", f"restart {node}", control.restart
+        plan.append(Remedy(words, control.command(command), partial(action, node)))
     return plan

@@ -231,8 +231,9 @@ BROKEN = Processes({1: Process("dead", None), 2: Process("paused", 12), 3: Proce
 )
 def test_what_is_chosen_is_healed_or_else_all_and_redis_first(chosen: str | None, done: list[str]) -> None:
     control = Control()
-    for _command, action in heal_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
-        action()
+    for remedy in heal_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
+        assert remedy.command.startswith("yak up ")
+        remedy.action()
     assert control.done == done
 
 
