@@ -1,5 +1,6 @@
 """The app: which cluster, which screen, when to draw."""
 
+import gc
 from collections.abc import AsyncIterator, Callable
 from typing import Any, ClassVar
 
@@ -53,9 +54,15 @@ class YakApp(Actions):
     @work(exclusive=True, group="listen")
     async def listen(self) -> None:
         """Fold in what the cluster tells, for as long as the app lives."""
+        is_settled = False
         events: AsyncIterator[dict[str, Any]] = self.source.follow()
         async for event in events:
             self.picture.take(event)
+            if event["kind"] == "snapshot" and not is_settled:
+                # What is there now stays: a full collection over it later would be felt as a key that hangs.
+                gc.collect()
+                gc.freeze()
+                is_settled = True
             if event["kind"] in ("snapshot", "lost") and self._painted_version <= 1:
                 self.paint_now()
 

@@ -84,12 +84,9 @@ def test_production_read_only(snap_compare):
     assert snap_compare(app, terminal_size=(80, 24), run_before=settle)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_screen_before_the_cluster_answers(snap_compare, entry, size):
-    if size == (140, 40) and entry.name != "dashboard":
-        pytest.skip("one size says it")
-    assert snap_compare(recorded_app(empty=True, start=entry.name), terminal_size=size, run_before=settle)
+def test_screen_before_the_cluster_answers(snap_compare, entry):
+    assert snap_compare(recorded_app(empty=True, start=entry.name), terminal_size=(80, 24), run_before=settle)
 
 
 def test_an_error_says_what_why_and_what_to_try(snap_compare):

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 class RecordedSource:
     """`answers` by `"GET /api/groups"` (with `?...` where the parameters matter), `events` in order, `calls` by function name.
+    An answer may be a function of the parameters.
 
     What is asked and is not there is a YakError `not-recorded`; what was asked is in `asked`.
     """
@@ -64,7 +65,7 @@ class RecordedSource:
                 found = self.answers[name]
                 if isinstance(found, YakError):
                     raise found
-                return found
+                return found(params or {}) if callable(found) else found
         raise YakError("not-recorded", f"nothing is recorded for {full}")
 
     async def follow(self) -> AsyncIterator[Event]:

@@ -1,6 +1,7 @@
 """The app on the recorded cluster: the same picture each time. For snapshot tests, and for looking (`tests/tui/look.py`)."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,46 @@ def _committed(group: str, place: TopicPartition) -> int:
     return int(found.get(tuple(place), 0))
 
 
+def _consume(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The last records of a partition, as `/consume` gives them."""
+    partition, offset = int(params["partition"]), int(params["offset"])
+    end = offset + int(params["max_messages"])
+    records = [
+        {
+            "offset": number,
+            "timestamp_ms": _now_ms() - (end - number) * 40 - partition,
+            "key": f"u{number * 7 % 50:02}",
+            "payload": {"order": number * 3 + partition, "total": number * 7 % 100, "currency": "EUR"},
+            "headers": [{"key": "source", "value": "web"}],
+        }
+        for number in range(offset, end)
+    ]
+    return {
+        "topic": params["topic"],
+        "partition": partition,
+        "next_offset": end,
+        "high_watermark": end,
+        "log_start_offset": 0,
+        "records": records,
+    }
+
+
+def _answers() -> dict[str, Any]:
+    """What was recorded, and what is newer than the record."""
+    found = dict(_read()["answers"], **{"GET /consume": _consume})
+    for name, said in found.items():
+        if name.startswith("GET /api/partitions/"):
+            followers = [
+                {"last_fetched_ms_ago": 180 if each["in_sync"] else 4_100, **each} for each in said["followers"]
+            ]
+            found[name] = {**said, "followers": followers}
+    return found
+
+
 def recorded_source(**more: Any) -> RecordedSource:
     """The cluster out of the file."""
     found = _read()
-    return RecordedSource(found["answers"], found["events"], calls=CALLS, **more)
+    return RecordedSource(_answers(), found["events"], calls=CALLS, **more)
 
 
 def recorded_app(*, empty: bool = False, source: RecordedSource | None = None, **settings: Any) -> YakApp:
