@@ -19,7 +19,8 @@ from yak.tui.widgets.lines import Lines
 from yak.tui.widgets.panel import Panel
 
 ASK_SECONDS = 0.5
-ROOMY = 100
+STACKED_WIDTH, STACKED_HEIGHT = 78, 22
+"""From this size on the replicas stand below the partitions; in a smaller window only on their own tab."""
 HIGH = 38
 """With so many lines, messages and groups stand below the partitions."""
 _EVENTS_MAX = 500
@@ -88,13 +89,14 @@ class TopicView(ChangesTopics):
     def _fit(self, width: int, height: int) -> None:
         super()._fit(width, height)
         self.set_class(height >= HIGH, "-high")
+        self.set_class(self.is_roomy, "-stacked")
 
     # asking
 
     @property
     def is_roomy(self) -> bool:
         """Whether panels stand below each other."""
-        return self.app.size.width >= ROOMY
+        return self.app.size.width >= STACKED_WIDTH and self.app.size.height >= STACKED_HEIGHT
 
     @property
     def is_high(self) -> bool:
