@@ -89,6 +89,10 @@ def ui(
     if self_test:
         return launch.self_test(print)
     check_web(web, plain=plain, host=host, port=port, token=token)
+    if keep and not demo:
+        raise UsageError(
+            "usage", "--keep goes with --demo", why="only the demo ends its cluster", try_=("yak ui --demo --keep",)
+        )
     settings = _settings(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps)
     if no_motion:
         import os

@@ -156,3 +156,11 @@ def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: Dem
 
     demo.start()
     asyncio.run(scenario())
+
+
+def test_keep_without_a_demo_is_refused():
+    run = subprocess.run(
+        [sys.executable, "-P", "-m", "yak.commands", "ui", "--keep"], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 2
+    assert "--keep goes with --demo" in run.stderr
