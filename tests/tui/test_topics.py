@@ -257,7 +257,7 @@ def test_in_a_wide_window_the_replicas_stand_below_the_partitions():
     run(scenario, size=(140, 40), start="topics")
 
 
-def test_in_a_narrow_window_enter_goes_to_the_replicas():
+def test_in_a_low_window_enter_goes_to_the_replicas():
     async def scenario(app, pilot):
         screen = app.screen
         assert isinstance(screen, TopicScreen)
@@ -271,7 +271,7 @@ def test_in_a_narrow_window_enter_goes_to_the_replicas():
         await press(pilot, "G")
         assert "orders-2" in screen.query_one("#topic-replicas", Panel).border_title
 
-    run(scenario, start="topics", start_with="orders")
+    run(scenario, size=(80, 20), start="topics", start_with="orders")
 
 
 def test_only_what_is_seen_is_asked_for():

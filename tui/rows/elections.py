@@ -38,12 +38,12 @@ def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> l
 
 
 def steps(failover: Failover, look: Look) -> list[Cell]:
-    """`detected 0 ms -> fenced +3 ms -> elected +19 ms -> first write +41 ms`: from the first sign on, with what each took."""
+    """`detected 0 ms -> fenced +3 ms -> elected +19 ms -> write +41 ms`: from the first sign on, with what each took."""
     named = (
         ("detected", failover.detected_ms),
         ("fenced", failover.fenced_ms),
         ("moved" if failover.node_id is None else "elected", failover.elected_ms),
-        ("first write", failover.first_write_ms),
+        ("write", failover.first_write_ms),
     )
     seen = sorted(((time_ms, name) for name, time_ms in named if time_ms is not None), key=lambda each: each[0])
     cells = [Cell(" ")]
@@ -51,7 +51,7 @@ def steps(failover: Failover, look: Look) -> list[Cell]:
         before = failover.began_ms if not number else seen[number - 1][0]
         arrow = f"{look.sign('arrow')} " if number else ""
         took = f"+{span(max(0, time_ms - before))}"
-        cells.append(Cell(f"{arrow}{name} {took}", "good" if name in ("elected", "moved", "first write") else ""))
+        cells.append(Cell(f"{arrow}{name} {took}", "good" if name in ("elected", "moved", "write") else ""))
     total_ms = failover.first_write_ms or failover.elected_ms
     if total_ms is not None and len(seen) > 1:
         cells.append(Cell(f"= {span(max(0, total_ms - failover.began_ms))}", "strong"))

@@ -39,24 +39,19 @@ def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[
     def least(number: int) -> int:
         return max(columns[number].least, min(cell_len(columns[number].label), 6))
 
-    for rank in sorted({column.rank for column in columns}, reverse=True):
-        over = needed() - width
-        if over <= 0:
-            break
-        slack = sum(shown[n] - least(n) for n, column in enumerate(columns) if column.flex and shown[n])
-        if over <= slack:
-            break
-        if rank == 0:
-            break
+    def slack() -> int:
+        return sum(max(0, shown[n] - least(n)) for n, column in enumerate(columns) if column.flex and shown[n])
+
+    for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
         for number in reversed(range(len(columns))):
-            if columns[number].rank == rank and needed() - width > slack:
+            if columns[number].rank == rank and needed() - width > slack():
                 shown[number] = 0
     flexible = [number for number, column in enumerate(columns) if column.flex and shown[number]]
     over = needed() - width
     for number in reversed(flexible):
         if over <= 0:
             break
-        give = min(over, shown[number] - least(number))
+        give = min(over, max(0, shown[number] - least(number)))
         shown[number] -= give
         over -= give
     if over < 0 and flexible:
@@ -64,6 +59,16 @@ def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[
         for number in flexible:
             shown[number] += -over * columns[number].flex // shares
     return shown
+
+
+def column_at(widths: Sequence[int], x: int) -> int | None:
+    """The column under a place of the line."""
+    left = 0
+    for number, width in enumerate(widths):
+        if width and left <= x < left + width + GAP:
+            return number
+        left += width + GAP if width else 0
+    return None
 
 
 def cut(text: str, width: int, *, is_right: bool = False) -> str:

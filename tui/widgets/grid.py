@@ -18,7 +18,7 @@ from textual.timer import Timer
 
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Column, Row, Rows, changed_cells
-from yak.tui.widgets.columns import cut, fit
+from yak.tui.widgets.columns import column_at, cut, fit
 from yak.tui.widgets.grid_rows import GridRows
 from yak.tui.widgets.plain import plain
 
@@ -183,13 +183,18 @@ class Grid(ScrollView, can_focus=True):
         if self.virtual_size != size:
             self.virtual_size = size
         if self.is_following:
-            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+            self._scroll_to_end()
+            self.call_after_refresh(self._scroll_to_end)  # before the first layout there is no end yet
         if widths != self._widths or is_new_head:
             self._widths = widths
             self._drawn.clear()
             self.refresh()
             return
         self._refresh_changed()
+
+    def _scroll_to_end(self) -> None:
+        if self.is_following and self.scroll_offset.y != self.max_scroll_y:
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
 
     def _fit(self) -> list[int]:
         return fit(
@@ -368,15 +373,10 @@ class Grid(ScrollView, can_focus=True):
                 self.action_open()
 
     def _sort_at(self, x: int) -> None:
-        left = 0
-        for number in range(len(self.columns)):
-            width = self._width(number)
-            if width and left <= x < left + width + 2:
-                if self._rows.sort_at(number):
-                    self._keep_cursor()
-                    self._lay_out(is_new_head=True)
-                return
-            left += width + 2 if width else 0
+        number = column_at(self._widths, x)
+        if number is not None and self._rows.sort_at(number):
+            self._keep_cursor()
+            self._lay_out(is_new_head=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         """What is in sight changes, and with it how wide columns must be."""

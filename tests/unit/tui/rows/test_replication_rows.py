@@ -127,7 +127,7 @@ def test_a_failover_says_each_step_and_what_it_took():
     found = words(election_lines([failover()], LOOK, 14_000, 100, 10))
     assert found == [
         "00:00:10.000Z * broker 2 lost 4.0 s ago, not back yet".replace("4.0 s", "4 s"),
-        "  detected +0 ms -> fenced +36 ms -> elected +12 ms -> first write +109 ms = 157 ms",
+        "  detected +0 ms -> fenced +36 ms -> elected +12 ms -> write +109 ms = 157 ms",
         "  orders-1 2 -> 3 (epoch 1), orders-2 2 -> nobody (epoch 1)",
     ]
 

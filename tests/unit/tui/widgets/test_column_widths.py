@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from yak.tui.rows.cells import Cell, Column, Row
-from yak.tui.widgets.columns import GAP, cut, fit
+from yak.tui.widgets.columns import GAP, column_at, cut, fit
 
 COLUMNS = st.lists(
     st.builds(
@@ -57,3 +57,7 @@ def test_cut_text_is_exactly_as_wide_and_moves_no_cursor(text, width, is_right):
     found = cut(text, width, is_right=is_right)
     assert cell_len(found) == width
     assert not any(character in found for character in "\x1b\r\n\t\x07\x9b\u202e")
+
+
+def test_a_column_is_found_by_where_it_stands():
+    assert [column_at([3, 0, 2], x) for x in (0, 4, 5, 8, 9)] == [0, 0, 2, 2, None]
