@@ -1,14 +1,14 @@
 # `make help` lists what there is. Only make and Python 3.11 or newer are needed; everything else lands in .venv.
 #
 #   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
-#   WORKERS=2           pytest processes of `make test`
+#   WORKERS=3           pytest processes of `make test`: they wait more than they compute
 #   ARGS="..."          more words for `yak demo failover`, pytest, or the benchmark
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 BIN := .venv/bin
 

@@ -75,7 +75,8 @@ def test_an_end_in_the_middle_of_the_start_leaves_nothing(demo: DemoRun, folder:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
 def test_when_the_screen_is_killed_its_demo_goes_too(folder: str, number: int):
     program = (
-        "import sys, time; from yak.tui.demo.run import DemoRun; run = DemoRun(data_dir=sys.argv[1]); run.start()\n"
+        "import signal, sys, time; signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a nohup around us would be inherited\n"
+        "from yak.tui.demo.run import DemoRun; run = DemoRun(data_dir=sys.argv[1]); run.start()\n"
         "while run.state.counts.acknowledged < 10: time.sleep(0.05)\n"
         "print('up', flush=True); time.sleep(60)"
     )

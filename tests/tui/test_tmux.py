@@ -138,7 +138,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.until(r"acknowledged\D+1\b|1 acknowledged")
     terminal.press("Escape", "Escape")
     terminal.command("messages payments")
-    terminal.until("Messages")
+    terminal.until("last 100 of each partition")
     terminal.press("/")
     terminal.type("v:greeting")
     terminal.press("Enter")

@@ -102,7 +102,7 @@ def test_a_leader_that_is_killed_is_seen_with_its_time_line_and_healed(live, new
             await app.source.ask("POST", "/produce", body={"topic": name, "payload": 1})
             lines = app.screen_below().query_one("#failovers", Lines)
             await until(
-                pilot, lambda: f"broker {leader} lost" in words(lines) and "first write" in words(lines), "time line"
+                pilot, lambda: f"broker {leader} lost" in words(lines) and "write +" in words(lines), "time line"
             )
             row = next(row for row in texts(grid) if row[2] == f"{name}-0")
             assert row[0] == "▲ 1 out"

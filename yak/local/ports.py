@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 import socket
 import sys
 from typing import Final
@@ -10,6 +11,9 @@ from yak.errors import UsageError
 
 CAN_HOLD: Final = sys.platform.startswith("linux")
 """Whether `hold` can be used here: elsewhere a server could not bind a port that is held."""
+
+_LASTING = (15_000, 32_000)
+_TRIES = 50
 
 
 def is_free(host: str, port: int) -> bool:
@@ -42,6 +46,17 @@ def find_free(host: str) -> int:
     """A port that was free a moment ago, from the system's own range."""
     with socket.create_server((host, 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def find_lasting(host: str) -> int:
+    """A free port that will be free again after a restart: below those that systems lend to connections (from 32768 on with
+    Linux, 49152 with macOS). With none at hand, one of these.
+    """
+    for _ in range(_TRIES):
+        port = secrets.randbelow(_LASTING[1] - _LASTING[0]) + _LASTING[0]
+        if is_free(host, port):
+            return port
+    return find_free(host)
 
 
 def hold(host: str) -> socket.socket:

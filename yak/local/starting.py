@@ -95,5 +95,5 @@ def _choose_redis_port(known: ClusterState) -> None:
                 why=f"{ports.holder(redis.port or 0) or 'another program'} listens there now",
                 try_=(f"yak up --down --data-dir {known.data_dir}          stop all, then start again",),
             )
-        redis.port = ports.find_free(_REDIS_HOST)
+        redis.port = ports.find_lasting(_REDIS_HOST)
     redis.url = redis_child.url(redis.port)
