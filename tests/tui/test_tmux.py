@@ -130,6 +130,14 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.until("3/3 up")
 
     # produce, and see it
+    # the filter first: of so many messages ours would soon be further back than the last hundred
+    terminal.command("messages payments")
+    terminal.until("last 100 of each partition")
+    terminal.press("/")
+    terminal.type("v:greeting")
+    terminal.press("Enter")
+    terminal.until("No message matches v:greeting")
+
     terminal.command("producer payments")
     terminal.until("One message")
     terminal.press("e")
@@ -137,11 +145,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.press("C-s")
     terminal.until(r"acknowledged\D+1\b|1 acknowledged")
     terminal.press("Escape", "Escape")
-    terminal.command("messages payments")
-    terminal.until("last 100 of each partition")
-    terminal.press("/")
-    terminal.type("v:greeting")
-    terminal.press("Enter")
+    terminal.command("messages")
     terminal.until("from tmux")
 
     # kill the leader, and see the failover
