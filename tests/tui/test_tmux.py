@@ -27,7 +27,12 @@ class Terminal:
         self.folder = folder
         self._socket = str(folder / "tmux")
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("YAK_", "TMUX"))},
+            # COLUMNS and LINES of whoever runs the tests would count for more than the window's own size
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("YAK_", "TMUX")) and name not in ("COLUMNS", "LINES")
+            },
             "HOME": str(folder),
             "XDG_STATE_HOME": str(folder),
             "XDG_CONFIG_HOME": str(folder),
