@@ -87,10 +87,11 @@ def run(
     """Start brokers and Redis, break them by a seed's schedule while clients write and read, and judge what clients saw.
 
     Producers are idempotent with acks=all, consumers assign partitions or share a group; all reach the brokers through
-    fault proxies. At the end everything is mended, read from the first record to the last, and compared between replicas.
-    Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
+    fault proxies. At the end, or after Ctrl+C, everything is mended, read from the first record to the last, and compared
+    between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
     data and the history are kept.
     """
+    from yak.commands import interrupts
     from yak.commands.chaos_view import new_watcher, show
     from yak.local.chaos.faults import parse_faults
     from yak.local.chaos.run import ChaosRun, ChaosSettings
@@ -106,8 +107,8 @@ def run(
         _must_be_writable(path)
     number = _drawn() if seed is None else seed
     settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep)
-    with new_watcher(g, settings) as watcher:
-        work = ChaosRun(settings, watcher)
+    with interrupts.held() as held, new_watcher(g, settings) as watcher:
+        work = ChaosRun(settings, watcher, lambda: held.signal is not None)
         report = work.run()
     if history is None and not report.holds and report.folder is not None:
         history = f"{report.folder}/history.jsonl"
@@ -119,7 +120,7 @@ def run(
     show(
         g, report, again=_again(duration, faults, brokers, rate, bootstrap, number), history=history, timeline=timeline
     )
-    return _exit_code(g, report)
+    return _exit_code(g, report) or held.exit_code or None
 
 
 @chaos.command("check", examples=("yak chaos check history.jsonl", "yak chaos check history.jsonl -o json"))

@@ -113,6 +113,12 @@ class ChaosCluster:
             node.close()
         self.kill_redis()
 
+    def keep_data(self) -> None:
+        """Copy what lies on file systems that go with this run, as `node-N.data`: before `close`."""
+        for node in self.nodes.values():
+            if isinstance(node.disk, OwnDisk) and node.disk.readable.is_dir():
+                shutil.copytree(node.disk.readable, self.folder / f"{node.name}.data", dirs_exist_ok=True)
+
     def discard(self) -> None:
         """Delete the folder: after `close`."""
         shutil.rmtree(self.folder, ignore_errors=True)

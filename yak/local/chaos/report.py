@@ -89,12 +89,15 @@ class Acks:
         for times in self.by_partition.values():
             times.sort()
 
-    def longest_pause(self, began_s: float, ended_s: float) -> float:
-        """The longest time between two acknowledgements of one partition that overlaps these two moments, in seconds."""
+    def longest_pause(self, began_s: float, ended_s: float, *, inside: bool = False) -> float:
+        """The longest time between two acknowledgements of one partition that overlaps these moments, in seconds.
+
+        With `inside` only what ends before the second one.
+        """
         longest = 0.0
         for times in self.by_partition.values():
             first = max(0, bisect_right(times, began_s) - 1)
-            last = min(len(times) - 1, bisect_left(times, ended_s))
+            last = min(len(times) - 1, bisect_left(times, ended_s) - inside)
             longest = max(longest, max((times[n + 1] - times[n] for n in range(first, last)), default=0.0))
         return round(longest, 3)
 
@@ -118,7 +121,7 @@ def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Un
     rows = [Unavailability(kind, len(each), round(median(each), 3), max(each)) for kind, each in pauses.items()]
     first = min((found.began_s for found in struck), default=acks.end())
     began = max((times[0] for times in acks.by_partition.values()), default=0.0)
-    quiet = acks.longest_pause(began, first) if first > began else 0.0
+    quiet = acks.longest_pause(began, first, inside=True) if first > began else 0.0
     return tuple(sorted(rows, key=lambda row: -row.longest_s)), quiet
 
 

@@ -24,7 +24,7 @@ from yak.local.chaos.replicas import different_replicas, logged_bugs
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
-from yak.local.chaos.writers import RECORD_BYTES_MAX
+from yak.local.chaos.writers import BATCH_BYTES_MAX
 from yak.sim.judge.history import History
 from yak.sim.judge.verdict import judge
 
@@ -37,7 +37,7 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
 PARTITIONS: Final = 2
 PARTITIONS_ALONE: Final = 4
 """Of the one topic in somebody else's cluster."""
-_COMMON: Final = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(RECORD_BYTES_MAX)}
+_COMMON: Final = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(BATCH_BYTES_MAX)}
 _TICK_SECONDS: Final = 0.05
 _READ_SECONDS: Final = 120.0
 _BYTES_A_RECORD: Final = 250
@@ -81,6 +81,8 @@ class ChaosRun:
 
     settings: ChaosSettings
     watcher: Watcher
+    is_cut_short: Callable[[], bool] = bool
+    """Whether the load shall end now; what comes after it is done all the same."""
     recorder: Recorder = field(default_factory=Recorder)
     history: History = field(default_factory=History)
     _violations: list[Violation] = field(default_factory=list)
@@ -92,11 +94,11 @@ class ChaosRun:
             return self._elsewhere(self.settings.bootstrap)
         base = None if self.settings.data_dir is None else os.path.abspath(self.settings.data_dir)
         folder = Path(base or tempfile.mkdtemp(prefix="yak-chaos-"))
-        report: ChaosReport | None = None
         with self._cluster(folder) as cluster:
             report = self._with_cluster(cluster)
             if self.settings.keep or not report.holds:
                 report.folder = str(folder)
+                cluster.keep_data()
         if report.folder is None:
             cluster.discard()
         return report
@@ -194,7 +196,7 @@ class ChaosRun:
         agenda: list[tuple[float, Callable[[], Struck]]] = []
         for fault in planned:
             agenda.append((fault.at_s, lambda fault=fault: self._strike(nemesis, fault, agenda)))  # type: ignore[misc]
-        while (now := time.monotonic() - began) < self.settings.duration_s:
+        while (now := time.monotonic() - began) < self.settings.duration_s and not self.is_cut_short():
             agenda.sort(key=lambda item: item[0])
             while agenda and agenda[0][0] <= now:
                 _, do = agenda.pop(0)

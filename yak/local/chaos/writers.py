@@ -12,8 +12,11 @@ from yak.sim.judge.history import Outcome
 
 DELIVERY_MS: Final = 120_000
 RECORD_BYTES: Final = 64
-RECORD_BYTES_MAX: Final = 4_096
-"""`max.message.bytes` of the topics of a run: what is larger is refused."""
+BATCH_BYTES_MAX: Final = 65_536
+"""`max.message.bytes` of the topics of a run: a batch that is larger is refused."""
+_BATCH_BYTES: Final = 16_384
+"""What a writer puts into a batch at most. One that is refused for its size makes librdkafka begin with a new producer id, and
+send again under it what it does not know to be stored: doubled, and rightly so."""
 _REFUSED_EVERY_SECONDS: Final = 1.0
 _DEFINITE: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "RECORD_LIST_TOO_LARGE")
 """Errors that prove that nothing was appended, whatever was tried before."""
@@ -52,6 +55,7 @@ class Writer:
                 "message.timeout.ms": DELIVERY_MS,
                 "socket.timeout.ms": 10_000,
                 "message.max.bytes": 1_000_000,
+                "batch.size": _BATCH_BYTES,
             }
         )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -107,5 +111,5 @@ class Writer:
 
 def refused_writer(number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder) -> Writer:
     """One whose records are too large: each is refused, and must be seen by nobody."""
-    size = RECORD_BYTES_MAX * 2
+    size = BATCH_BYTES_MAX * 2
     return Writer(number, bootstrap, partitions, recorder, every_s=_REFUSED_EVERY_SECONDS, size_bytes=size)
