@@ -86,6 +86,8 @@ class Membership:
         """The log's end when we joined: an image that is older is not complete."""
         self._told_epoch: BrokerEpoch = 0
         """The newest of our epochs of which the controller was told that it is on our disk."""
+        self.counted_ms = 0
+        """When the newest heartbeat was sent that the store took."""
         self._is_stopping = False
         self._dead: dict[tuple[NodeId, BrokerEpoch], int] = {}
         self._process_id = ""
@@ -366,6 +368,7 @@ class Membership:
         self._joining.register(renew=True)
 
     def _on_heartbeat(self, answer: HeartbeatAnswer, now_ms: int) -> None:
+        self.counted_ms = max(self.counted_ms, answer.asked_ms)
         if self._office.held:
             self._office.on_heartbeats(answer, now_ms)
         else:
