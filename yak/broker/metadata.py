@@ -160,7 +160,7 @@ class Metadata:
         """
         if not partition.replica_states:
             return False
-        return self._broker.now_ms - self.membership.counted_ms >= self._session_timeout_ms
+        return self._broker.now_ms - self.membership.heart.counted_ms >= self._session_timeout_ms
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         """Nobody listens at that broker any more, as two probes found."""
