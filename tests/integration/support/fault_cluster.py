@@ -20,7 +20,6 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad
-from yak.local.chaos.proxy import CLIENTS, Proxy, quiet_port
 from support.raw import RawClient
 from support.waiting import wait_until
 
@@ -29,6 +28,7 @@ from yak.cluster.records import BrokerState
 from yak.errors import YakError
 from yak.local import redis_child
 from yak.local.broker_process import parse_error
+from yak.local.chaos.proxy import CLIENTS, Proxy, quiet_port
 from yak.local.metadata_log import RedisSource
 from yak.local.processes import ProcessId, identify, is_paused, is_running, kill, resume, send_signal, wait_gone
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
