@@ -20,7 +20,7 @@ from yak.local.chaos.nemesis import Nemesis, Struck
 from yak.local.chaos.operator import Operator
 from yak.local.chaos.readers import read_everything
 from yak.local.chaos.recorder import Recorder
-from yak.local.chaos.replicas import different_replicas, logged_bugs
+from yak.local.chaos.replicas import different_replicas, logged_bugs, reached
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
@@ -147,7 +147,7 @@ class ChaosRun:
         if nemesis.operator is not None:
             self._notes += [f"the metadata store was restored {words}" for words in nemesis.operator.restores]
         report = self._report(nemesis.struck, settled)
-        report.compared_bytes = compared
+        report.compared_bytes, report.reached = compared, reached(cluster)
         return report
 
     # ---------------------------------------------------------------------------------------- somebody else's cluster
