@@ -195,6 +195,8 @@ def report_lines(report: "ChaosReport") -> list[str]:
         lines += ["Longest time without an acknowledgement of a partition, by fault (of faults at a time each has it)"]
         lines += [*layout(rows, list(rows[0])), f"without any fault: {report.quiet_s} s", ""]
     lines += [f"{name}: {seconds} s" for name, seconds in report.took_s.items()]
+    if report.reached:
+        lines.append("reached: " + ", ".join(f"{words} {count}" for words, count in report.reached.items()))
     if report.compared_bytes:
         lines.append(f"compared {report.compared_bytes} bytes of replicas")
     lines += [f"note: {words}" for words in report.notes[:SHOWN_MAX]]

@@ -35,6 +35,7 @@ def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> No
     assert {"kill", "redis-kill"} >= {each["kind"] for each in found["struck"]} != set()
     assert all(each["mended_s"] is not None for each in found["struck"])
     assert found["compared_bytes"] > 0
+    assert found["reached"]["elections"] > 0
     assert found["unavailability"]
     assert not (yak.folder / "run").exists()
     assert processes_of(str(yak.folder)) == []

@@ -40,14 +40,6 @@ class Struck:
 
 
 @dataclass(slots=True)
-class _Restart:
-    """A broker that ended by itself, and when it is started again."""
-
-    at: float
-    words: str
-
-
-@dataclass(slots=True)
 class Nemesis:
     """Carries out planned faults. Without a cluster of ours only clients can be broken."""
 
@@ -57,7 +49,9 @@ class Nemesis:
     operator: Operator | None = None
     struck: list[Struck] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
-    _restarts: dict[int, _Restart] = field(default_factory=dict)
+    _restarts: dict[int, float] = field(default_factory=dict)
+    """Brokers that ended by themselves, and when each is started again (`time.monotonic`)."""
+    _to_start: set[int] = field(default_factory=set)
 
     def strike(self, fault: PlannedFault) -> Struck:
         """Break it."""
@@ -90,21 +84,35 @@ class Nemesis:
         if self.cluster is None:
             return
         for node in self.cluster.nodes.values():
-            if node.is_wanted and not node.is_running:
+            if node.node_id in self._to_start:
+                self._start_when_gone(node)
+            elif node.is_wanted and not node.is_running:
                 self._bring_back(node)
             else:
                 self._restarts.pop(node.node_id, None)
+                if not node.is_running:
+                    node.proxy.refuse()
         if self.operator is not None:
             self.operator.look(may_commit=all(node.is_running for node in self.cluster.nodes.values()))
 
+    def _start_when_gone(self, node: Node) -> None:
+        """One that was asked to stop is started as soon as it has."""
+        if node.is_late:
+            self.ended_by_themselves.append(f"{node.name} did not stop in order and was killed")
+            node.kill9()
+        if not node.is_running:
+            self._to_start.discard(node.node_id)
+            node.proxy.refuse()
+            node.spawn()
+
     def _bring_back(self, node: Node) -> None:
-        found = self._restarts.get(node.node_id)
-        if found is None:
+        start_at = self._restarts.get(node.node_id)
+        if start_at is None:
             words = f"{node.name} ended by itself with code {node.end_code()} at {self.recorder.now():.1f} s"
             self.ended_by_themselves.append(words)
             node.proxy.refuse()
-            self._restarts[node.node_id] = _Restart(time.monotonic() + _RESPAWN_SECONDS, words)
-        elif time.monotonic() > found.at:
+            self._restarts[node.node_id] = time.monotonic() + _RESPAWN_SECONDS
+        elif time.monotonic() > start_at:
             del self._restarts[node.node_id]
             node.spawn()
 
@@ -114,7 +122,7 @@ class Nemesis:
         return {
             "kill": lambda fault: self._each(fault, Node.kill9),
             "pause": lambda fault: self._each(fault, _pause),
-            "restart": self._stop,
+            "restart": lambda fault: self._each(fault, Node.begin_stop),
             "cut": self._cut,
             "oneway": self._oneway,
             "delay": self._delay,
@@ -133,7 +141,7 @@ class Nemesis:
         return {
             "kill": lambda fault: self._each(fault, Node.spawn),
             "pause": lambda fault: self._each(fault, _resume),
-            "restart": lambda fault: self._each(fault, Node.spawn),
+            "restart": lambda fault: self._to_start.update(fault.nodes),
             "cut": heal,
             "oneway": heal,
             "delay": heal,
@@ -151,10 +159,6 @@ class Nemesis:
         for node_id in fault.nodes:
             do(self._require().nodes[node_id])
         return None
-
-    def _stop(self, fault: PlannedFault) -> str | None:
-        late = [node_id for node_id in fault.nodes if not self._require().nodes[node_id].stop()]
-        return f"node {late[0]} had to be killed" if late else None
 
     def _cut(self, fault: PlannedFault) -> str | None:
         cluster = self._require()

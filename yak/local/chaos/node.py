@@ -5,6 +5,7 @@ It advertises the proxy's address, so clients and the other brokers reach it tha
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -41,6 +42,7 @@ class Node:
         self.starts = 0
         self.is_wanted = False
         """Whether it shall run now: it ended by itself when it does not."""
+        self.stopping_since = 0.0
         self._arguments = arguments
         self._ready_file = folder / f"{self.name}.json"
         self._child: subprocess.Popen[bytes] | None = None
@@ -80,16 +82,25 @@ class Node:
             kill(self.process)
         self._reap()
 
+    def begin_stop(self) -> None:
+        """SIGTERM: it ends in order, in its own time."""
+        self.is_wanted = False
+        self.stopping_since = time.monotonic()
+        if self.process is not None:
+            send_signal(self.process, signal.SIGCONT)
+            send_signal(self.process, signal.SIGTERM)
+
     def stop(self) -> bool:
         """SIGTERM, and wait for the orderly end; False when it had to be killed."""
-        self.is_wanted = False
-        if self.process is None:
-            return True
-        send_signal(self.process, signal.SIGCONT)
-        send_signal(self.process, signal.SIGTERM)
-        in_time = wait_gone(self.process, STOP_SECONDS)
+        self.begin_stop()
+        in_time = self.process is None or wait_gone(self.process, STOP_SECONDS)
         self.kill9()
         return in_time
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was asked to stop, and takes too long."""
+        return self.is_running and not self.is_wanted and time.monotonic() - self.stopping_since > STOP_SECONDS
 
     def end_code(self) -> int | None:
         """With what code it ended, if it did."""

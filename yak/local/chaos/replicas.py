@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,18 @@ from yak.local.chaos.settling import Violation
 
 _PIECE_BYTES: Final = 1 << 20
 _BUG: Final = re.compile(r"Traceback \(most recent call last\)| bug( |$)| truncated-below-high-watermark( |$)")
+
+EVENTS: Final = {
+    "leaders-elected": "elections",
+    "log-truncated": "truncations",
+    "isr-changed": "ISR changes",
+    "broker-fenced": "fencings",
+    "controller-office-taken": "controllers",
+    "metadata-frozen": "freezes",
+    "log-directory-offline": "disks offline",
+}
+"""Events in brokers' logs that show that a run was not idle."""
+_EVENT: Final = re.compile(rf"^\S+Z +[A-Z]+ +({'|'.join(EVENTS)})(?: |$)", re.MULTILINE)
 
 
 def different_replicas(cluster: ChaosCluster, partitions: Sequence[TopicPartition]) -> tuple[list[Violation], int]:
@@ -53,3 +66,9 @@ def logged_bugs(cluster: ChaosCluster) -> list[Violation]:
             line = log[log.rfind("\n", 0, match.start()) + 1 :].splitlines()[0]
             found.append(Violation("log", f"{node.name} logged: {line.strip()[:200]} (see {node.log_path})"))
     return found
+
+
+def reached(cluster: ChaosCluster) -> dict[str, int]:
+    """How often each of these states was reached, by the brokers' logs."""
+    found = Counter(EVENTS[name] for node in cluster.nodes.values() for name in _EVENT.findall(node.log()))
+    return {words: found[words] for words in EVENTS.values()}

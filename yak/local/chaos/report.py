@@ -44,6 +44,8 @@ class ChaosReport:
     took_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     compared_bytes: int = 0
+    reached: dict[str, int] = field(default_factory=dict)
+    """What the brokers went through: elections, truncations and so on, by their logs."""
     folder: str | None = None
     """Where logs and data are, when they were kept."""
 
@@ -73,6 +75,7 @@ class ChaosReport:
             "quiet_s": self.quiet_s,
             "took_s": self.took_s,
             "compared_bytes": self.compared_bytes,
+            "reached": self.reached,
             "notes": list(self.notes),
             "folder": self.folder,
         }

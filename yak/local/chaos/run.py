@@ -20,7 +20,7 @@ from yak.local.chaos.nemesis import Nemesis, Struck
 from yak.local.chaos.operator import Operator
 from yak.local.chaos.readers import read_everything
 from yak.local.chaos.recorder import Recorder
-from yak.local.chaos.replicas import different_replicas, logged_bugs
+from yak.local.chaos.replicas import different_replicas, logged_bugs, reached
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
@@ -133,10 +133,10 @@ class ChaosRun:
 
         self.watcher.phase("settle: everything mended")
         nemesis.mend_all()
-        settled = Settled()
-        if settling.all_serve(settled, cluster, nemesis):
-            settling.all_take_writes(settled, partitions, self.recorder, nemesis)
-            settling.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), nemesis)
+        settled, meanwhile = Settled(), lambda: self._look(nemesis)
+        if settling.all_serve(settled, cluster, nemesis, meanwhile):
+            settling.all_take_writes(settled, partitions, self.recorder, meanwhile)
+            settling.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
         self._finish(clients, nemesis, settled, cluster.bootstrap, partitions)
 
         self.watcher.phase("compare the replicas")
@@ -147,7 +147,7 @@ class ChaosRun:
         if nemesis.operator is not None:
             self._notes += [f"the metadata store was restored {words}" for words in nemesis.operator.restores]
         report = self._report(nemesis.struck, settled)
-        report.compared_bytes = compared
+        report.compared_bytes, report.reached = compared, reached(cluster)
         return report
 
     # ---------------------------------------------------------------------------------------- somebody else's cluster
@@ -162,7 +162,7 @@ class ChaosRun:
             self._load(nemesis, plan(self.settings.seed, self.settings.faults, (), self.settings.duration_s))
             self.watcher.phase("settle")
             settled = Settled()
-            settling.all_take_writes(settled, partitions, self.recorder, nemesis)
+            settling.all_take_writes(settled, partitions, self.recorder, lambda: self._look(nemesis))
             self._finish(clients, nemesis, settled, bootstrap, partitions)
             self._violations += settled.violations
             report = self._report(nemesis.struck, settled)
@@ -202,9 +202,12 @@ class ChaosRun:
                 _, do = agenda.pop(0)
                 self.watcher.fault(do())
                 agenda.sort(key=lambda item: item[0])
-            nemesis.look()
-            self.watcher.tick(self.recorder, nemesis.cluster, nemesis.struck)
+            self._look(nemesis)
             time.sleep(_TICK_SECONDS)
+
+    def _look(self, nemesis: Nemesis) -> None:
+        nemesis.look()
+        self.watcher.tick(self.recorder, nemesis.cluster, nemesis.struck)
 
     def _strike(
         self, nemesis: Nemesis, fault: PlannedFault, agenda: list[tuple[float, Callable[[], Struck]]]
@@ -228,7 +231,7 @@ class ChaosRun:
             self._note(f"{unanswered} sends were never answered")
         self.watcher.phase("the group catches up, and everything is read from the first record to the last")
         if not settled.violations:
-            settling.group_caught_up(settled, bootstrap, clients.group, partitions, nemesis)
+            settling.group_caught_up(settled, bootstrap, clients.group, partitions, lambda: self._look(nemesis))
         clients.stop_reading()
         left = read_everything(bootstrap, partitions, self.recorder, _READ_SECONDS)
         self._violations += [

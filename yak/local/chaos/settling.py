@@ -59,19 +59,19 @@ class Settled:
         return not missing
 
 
-def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis) -> bool:
-    """Every broker runs and the metadata store has its history."""
+def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis, meanwhile: Callable[[], None]) -> bool:
+    """Every broker runs and the metadata store has its history. `meanwhile` is called again and again, as in all of these."""
 
     def left() -> list[str]:
         missing = [f"{node.name} does not serve" for node in cluster.nodes.values() if not node.is_ready]
         waits = nemesis.operator is not None and nemesis.operator.is_waiting
         return missing + (["the store has no history"] if waits else [])
 
-    return settled.wait("all serve", "L1", READY_SECONDS, left, nemesis.look)
+    return settled.wait("all serve", "L1", READY_SECONDS, left, meanwhile)
 
 
 def all_take_writes(
-    settled: Settled, partitions: Sequence[TopicPartition], recorder: Recorder, nemesis: Nemesis
+    settled: Settled, partitions: Sequence[TopicPartition], recorder: Recorder, meanwhile: Callable[[], None]
 ) -> bool:
     """Every partition acknowledges what is sent from now on."""
     began = recorder.now()
@@ -80,10 +80,10 @@ def all_take_writes(
         names = [f"{each.topic}-{each.partition}" for each in partitions]
         return [f"no write to {name}" for name in names if recorder.last_ack_at.get(name, -1.0) <= began]
 
-    return settled.wait("writes", "L1", WRITES_SECONDS, left, nemesis.look)
+    return settled.wait("writes", "L1", WRITES_SECONDS, left, meanwhile)
 
 
-def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], nemesis: Nemesis) -> bool:
+def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
     """Every replica is in its in-sync set."""
     import confluent_kafka.admin
 
@@ -101,11 +101,11 @@ def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], nemesis
             if set(each.isrs) != set(each.replicas)
         ]
 
-    return settled.wait("in sync", "L2", IN_SYNC_SECONDS, left, nemesis.look)
+    return settled.wait("in sync", "L2", IN_SYNC_SECONDS, left, meanwhile)
 
 
 def group_caught_up(
-    settled: Settled, bootstrap: str, group: str, partitions: Sequence[TopicPartition], nemesis: Nemesis
+    settled: Settled, bootstrap: str, group: str, partitions: Sequence[TopicPartition], meanwhile: Callable[[], None]
 ) -> bool:
     """The group has committed the end of every partition; nobody writes any more."""
     import confluent_kafka
@@ -126,6 +126,6 @@ def group_caught_up(
         ]
 
     try:
-        return settled.wait("group caught up", "L3", CAUGHT_UP_SECONDS, left, nemesis.look)
+        return settled.wait("group caught up", "L3", CAUGHT_UP_SECONDS, left, meanwhile)
     finally:
         consumer.close()
