@@ -29,6 +29,7 @@ from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
+from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.routing import Channel, View
 from yak.sim.run import Verdict
 from yak.sim.sloppy_writer import SloppyWriter
@@ -73,7 +74,8 @@ class ClusterRun:
         )
         history = self.cluster.history
         self.view = View(self.cluster, dice.fork("view"))
-        self.books = ClusterBooks(history, self.view.topic_ids.get)
+        self.recorder = Recorder(self.world)
+        self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, faults)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
@@ -115,6 +117,7 @@ class ClusterRun:
         self.world.run(self._is_whole, check=_nothing, events_max=EVENTS_MAX)
         check_nothing_acked_is_lost(self.books)
         check_replicas_equal(self.cluster.history)
+        self._judge()
         self.metadata.compare_content(self.cluster.nodes)
         return self.verdict()
 
@@ -147,13 +150,15 @@ class ClusterRun:
                     self.producers.append(producer)
                     self.world.after(self._dice.between(0, 50_000), producer.start)
                 self._consume(plan.name, partition)
-                if self._dice.chance(20):
+                if self._dice.chance(25):
                     self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
+        process, place = f"consumer of {topic}-{partition}", (topic, partition)
+        self.recorder.reads_all(process, place)
         consumer = SimConsumer(
-            self._channel((topic, partition)),
-            self.books,
+            self._channel(place),
+            Reading(self.books, self.recorder, process, place),
             topic,
             partition,
             wait_ms=1_500,
@@ -165,7 +170,8 @@ class ClusterRun:
 
     def _write_sloppily(self, topic: str, partition: int) -> None:
         channel, pause_us = self._channel((topic, partition)), self._dice.choice((20_000, 100_000, 400_000))
-        writer = SloppyWriter(channel, self.books, f"s{len(self.sloppy)}", topic, partition, pause_us=pause_us)
+        acks = self._dice.choice((0, 1, 1, -1))
+        writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
         self.sloppy.append(writer)
         writer.start()
 
@@ -202,6 +208,14 @@ class ClusterRun:
                 producer.start()
                 if (name, partition) not in self.consumed:
                     self._consume(name, partition)
+
+    def _judge(self) -> None:
+        """Hold all that the clients did and saw against itself."""
+        books = self.books
+        history = self.recorder.history(
+            lambda place: books.promises(*place), lambda _group: True, lambda place: books.of(*place).floor
+        )
+        books.count("operations judged", must_hold(history).operations)
 
     def _key(self, topic_id: str, partition: int) -> Key | None:
         copies = self.cluster.history.copies
