@@ -77,6 +77,17 @@ class ClusterBooks(Books):
             super().read(topic, partition, offset, value, high_watermark)
             self._is_committed(topic, partition, offset, "read")
 
+    def read_by_another(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """A member of a group got this record; that it was read at all is what the consumer of the partition shows."""
+        if not self.promises(topic, partition):
+            return
+        if offset >= high_watermark:
+            raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above the high watermark {high_watermark}")
+        if value not in self.of(topic, partition).sent:
+            raise Violation(f"I10: {topic}-{partition}@{offset} holds {value!r}, which nobody sent")
+        self.count("read by members")
+        self._is_committed(topic, partition, offset, "read")
+
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         """Nothing is given up that no high watermark passed (I18)."""
         if self.promises(topic, partition):

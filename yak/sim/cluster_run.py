@@ -7,10 +7,12 @@ from typing import Any
 
 from yak.cluster.member_state import MembershipSettings
 from yak.cluster.payload import parse_isr, parse_nodes
+from yak.groups.placement import OFFSETS_TOPIC
 from yak.sim.books import Violation
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
+from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
 from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.metadata_linear import MetadataLinear
@@ -27,6 +29,7 @@ from yak.sim.cluster_counts import Counts
 from yak.sim.cluster_faults import ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
+from yak.sim.groups import Groups
 from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
@@ -59,11 +62,13 @@ class ClusterRun:
         self._dice = dice.fork("run")
         self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
         self.plans = _draw_plans(self._dice, brokers)
+        settings = _draw_settings(self._dice)
+        self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         self.cluster = Cluster(
             self.world,
             dice,
             size=brokers,
-            settings=_draw_settings(self._dice),
+            settings=settings,
             membership=MembershipSettings(
                 heartbeat_interval_ms=self.session_ms // 6,
                 session_timeout_ms=self.session_ms,
@@ -76,8 +81,11 @@ class ClusterRun:
         self.view = View(self.cluster, dice.fork("view"))
         self.recorder = Recorder(self.world)
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
-        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, faults)
+        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self._plan_of, faults)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
+        topics = [name for name in self.plans if name != CHURN]
+        self.groups = Groups(self.view, dice.fork("groups"), self.books, topics)
+        self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
@@ -92,6 +100,7 @@ class ClusterRun:
             WatermarkMonotonic(history),
             EpochCacheSound(history),
             GuestsApart(self.cluster.store),
+            self.coordinators,
             self.counts,
         ]
         self.producers: list[SimProducer] = []
@@ -108,6 +117,7 @@ class ClusterRun:
         self.admin.make_topics()
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
         self._start_clients()
+        self.groups.start()
         self.admin.start()
         self.guests.start()
         self.faults.start()
@@ -121,6 +131,9 @@ class ClusterRun:
         self.metadata.compare_content(self.cluster.nodes)
         return self.verdict()
 
+    def _plan_of(self, topic: str) -> TopicPlan | None:
+        return self.offsets_plan if topic == OFFSETS_TOPIC else self.plans.get(topic)
+
     def verdict(self) -> Verdict:
         """What the run did so far."""
         return Verdict(
@@ -128,7 +141,12 @@ class ClusterRun:
             self.world.trace_hash(),
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
-            {**self.books.counts, **self.faults.counts, **self.counts.read()},
+            {
+                **self.books.counts,
+                **self.faults.counts,
+                **self.counts.read(),
+                "coordinators loaded": self.coordinators.loads_count,
+            },
             brokers=self.brokers,
         )
 
@@ -195,6 +213,7 @@ class ClusterRun:
         self.world.say("everything is healed")
         self.admin.stop()
         self.guests.stop()
+        self.groups.heal()
         for writer in self.sloppy:
             writer.stop()
         self.faults.losses.forfeit_the_never_made()
@@ -202,7 +221,7 @@ class ClusterRun:
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
-            if name != CHURN and self._key(topic_id, partition) not in self.cluster.history.forfeited:
+            if name not in (CHURN, OFFSETS_TOPIC) and self._key(topic_id, partition) not in self.cluster.history.forfeited:
                 producer = self._producer(name, partition, 1)
                 self.probes.append((name, partition, producer))
                 producer.start()
@@ -213,7 +232,7 @@ class ClusterRun:
         """Hold all that the clients did and saw against itself."""
         books = self.books
         history = self.recorder.history(
-            lambda place: books.promises(*place), lambda _group: True, lambda place: books.of(*place).floor
+            lambda place: books.promises(*place), self.groups.books.promises, lambda place: books.of(*place).floor
         )
         books.count("operations judged", must_hold(history).operations)
 
@@ -259,7 +278,8 @@ class ClusterRun:
             members = sorted(member.node_id for member in parse_isr(row["isr"]))
             if members != sorted(parse_nodes(row["replicas"])) or row.get("adding") or row.get("removing"):
                 return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
-        return None
+        trouble = self.groups.trouble()
+        return None if trouble is None else f"(L3) {trouble}"
 
 
 class _Forfeits(Watcher):
@@ -294,6 +314,12 @@ def _draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
 def _draw_settings(dice: SeededDice) -> dict[str, str]:
     return {
         "auto.create.topics.enable": "false",
+        "min.insync.replicas": str(dice.choice((1, 2, 2))),
+        "offsets.topic.num.partitions": str(dice.between(1, 2)),
+        "group.initial.rebalance.delay.ms": str(dice.choice((0, 300))),
+        "group.min.session.timeout.ms": "500",
+        "group.consumer.session.timeout.ms": str(dice.choice((1_500, 4_000))),
+        "group.consumer.heartbeat.interval.ms": "500",
         "log.flush.offset.checkpoint.interval.ms": str(dice.choice((400, 3_000))),
         "replica.lag.time.max.ms": str(dice.choice((1_000, 3_000, 10_000))),
         "replica.fetch.wait.max.ms": str(dice.choice((300, 500))),

@@ -67,7 +67,7 @@ class _Assigned:
 class Committing:
     """A commit on its way; `INFO` until its answer says more."""
 
-    __slots__ = ("ended", "group", "invoked", "is_over", "offsets", "outcome", "process")
+    __slots__ = ("ended", "group", "invoked", "is_over", "is_stale", "offsets", "outcome", "process")
 
     def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float) -> None:
         self.process = process
@@ -76,6 +76,8 @@ class Committing:
         self.invoked = self.ended = now
         self.outcome = Outcome.INFO
         self.is_over = False
+        self.is_stale = False
+        """Whether it is for a generation that the group had left when it was sent."""
 
 
 class Recorder:
