@@ -124,8 +124,10 @@ class SimConsumer:
         wait_ms: int = 300,
         pause_us: int = 2_000,
         retry_us: int = RETRY_US,
+        bytes_min: int = 1,
     ) -> None:
         self.channel = channel
+        self._bytes_min = bytes_min
         self._books = books
         self._topic = topic
         self._partition = partition
@@ -166,7 +168,7 @@ class SimConsumer:
                             fetch_offset=self.position,
                             last_fetched_epoch=-1,
                             log_start_offset=-1,
-                            partition_max_bytes=self.channel.dice.between(1, 4096),
+                            partition_max_bytes=self.channel.dice.between(self._bytes_min, 4096),
                         ),
                     ),
                 ),

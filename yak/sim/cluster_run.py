@@ -168,7 +168,7 @@ class ClusterRun:
                     self.producers.append(producer)
                     self.world.after(self._dice.between(0, 50_000), producer.start)
                 self._consume(plan.name, partition)
-                if self._dice.chance(25):
+                if self._dice.chance(20):
                     self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
@@ -189,6 +189,8 @@ class ClusterRun:
     def _write_sloppily(self, topic: str, partition: int) -> None:
         channel, pause_us = self._channel((topic, partition)), self._dice.choice((20_000, 100_000, 400_000))
         acks = self._dice.choice((0, 1, 1, -1))
+        # nobody answers acks=0, so it would write all the time
+        pause_us = pause_us if acks else max(200_000, pause_us)
         writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
         self.sloppy.append(writer)
         writer.start()

@@ -236,7 +236,7 @@ class GroupMember:
         group = self._group
         reading = Reading(group.readings, group.recorder, self.process, place)
         channel = Channel(group.view, self._dice.fork(f"channel {place}"), place)
-        consumer = SimConsumer(channel, reading, *place, wait_ms=1_500, pause_us=300_000, retry_us=RETRY_US)
+        consumer = SimConsumer(channel, reading, *place, wait_ms=1_500, pause_us=1_000_000, retry_us=RETRY_US, bytes_min=2_048)
         consumer.position = max(0, start)
         own = self._own[place] = _Own(channel, consumer, reading)
         own.committed = start

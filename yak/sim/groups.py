@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SESSIONS_MS = (1_500, 3_000, 6_000)
 COMMIT_US = (200_000, 700_000, 2_000_000)
-RETRY_US = 200_000
+LOOK_US = 500_000
+"""How often an administrator looks what is committed, in the end."""
 
 
 class _Readings:
@@ -165,25 +166,25 @@ class SimGroup:
                     for each in topic.partitions
                 }
                 self.books.fetched(self.group_id, asked_at, self._found, "an administrator")
-            self._later(RETRY_US, self._look_up)
+            self._later(LOOK_US, self._look_up)
 
         self.view.refresh(lambda: None)
         if places:
             link.send(OFFSET_FETCH, fetch_request(self.group_id, places), answered)
         else:
-            self._later(RETRY_US, self._look_up)
+            self._later(LOOK_US, self._look_up)
 
 
 class Groups:
-    """All groups of a run; in half of the runs there are none."""
+    """All groups of a run; in every second run there is none."""
 
     def __init__(self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str]) -> None:
         self.books = GroupBooks(view.cluster, books)
         self._cluster = view.cluster
         self._cluster_books = books
         self.groups: list[SimGroup] = []
-        for number in range(dice.choice((0, 0, 1, 1, 2))):
-            some = tuple(name for name in topics if dice.chance(50)) or (dice.choice(topics),)
+        for number in range(dice.choice((0, 0, 0, 0, 1, 1, 1, 2))):
+            some = tuple(sorted({dice.choice(topics), dice.choice(topics)} if dice.chance(25) else {dice.choice(topics)}))
             is_classic = dice.chance(60)
             group_id = f"g{number}{'c' if is_classic else 'n'}"
             self.groups.append(
