@@ -23,10 +23,12 @@ class TopicPlan(NamedTuple):
     replication: int
     min_isr: int
     is_flushed: bool
+    retention: tuple[tuple[str, str], ...] | None = None
+    """Configs that make it give up old records; None when it never does. Its name ends with `short` then."""
 
     def configs(self) -> dict[str, str]:
         """What CreateTopics is given."""
-        configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
+        configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"} | dict(self.retention or ())
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property
@@ -94,6 +96,11 @@ class ClusterBooks(Books):
             super().log_begins(topic, partition, log_start_offset)
             if log_start_offset:
                 self._is_committed(topic, partition, log_start_offset - 1, "given up")
+
+    def committed_ends(self, topic: str, partition: int) -> list[int]:
+        """Where the batches end that were committed."""
+        committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
+        return [] if committed is None else committed.ends
 
     def _is_committed(self, topic: str, partition: int, offset: int, verb: str) -> None:
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from yak.sim.checks.epoch_cache_sound import EpochCacheSound
 from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
 from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
+from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.replicas_equal import check_replicas_equal
@@ -33,12 +34,17 @@ from yak.sim.groups import Groups
 from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
+from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
 from yak.sim.run import Verdict
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
+SHORT = "t-short"
+_SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
+RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
+"""How `t-short` gives up records, beside those that are deleted on request: not at all, by size, or by age."""
 COUNTS = (8, 30, 60)
 """Values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -89,6 +95,7 @@ class ClusterRun:
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
+        self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
         history.watchers += [
             _Forfeits(self.faults),
             self.metadata,
@@ -101,11 +108,13 @@ class ClusterRun:
             EpochCacheSound(history),
             GuestsApart(self.cluster.store),
             self.coordinators,
+            self.log_starts,
             self.counts,
         ]
         self.producers: list[SimProducer] = []
         self.probes: list[tuple[str, int, SimProducer]] = []
-        self.sloppy: list[SloppyWriter] = []
+        self.sloppy: list[SloppyWriter | RecordsDeleter] = []
+        """Clients that go on until everything is healed."""
         self.consumed: dict[tuple[str, int], None] = {}
         self._healed_ms = 0
 
@@ -146,6 +155,7 @@ class ClusterRun:
                 **self.faults.counts,
                 **self.counts.read(),
                 "coordinators loaded": self.coordinators.loads_count,
+                "log starts moved on replicas": self.log_starts.moves_count,
             },
             brokers=self.brokers,
         )
@@ -168,6 +178,8 @@ class ClusterRun:
                     self.producers.append(producer)
                     self.world.after(self._dice.between(0, 50_000), producer.start)
                 self._consume(plan.name, partition)
+                if plan.name == SHORT and self._dice.chance(60):
+                    self._delete_records(plan.name, partition)
                 if self._dice.chance(20):
                     self._write_sloppily(plan.name, partition)
 
@@ -194,6 +206,12 @@ class ClusterRun:
         writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
         self.sloppy.append(writer)
         writer.start()
+
+    def _delete_records(self, topic: str, partition: int) -> None:
+        pause_us = self._dice.choice((500_000, 2_000_000, 6_000_000))
+        deleter = RecordsDeleter(self._channel((topic, partition)), self.books, topic, partition, pause_us=pause_us)
+        self.sloppy.append(deleter)
+        deleter.start()
 
     def _producer(self, topic: str, partition: int, count: int) -> SimProducer:
         return SimProducer(
@@ -308,8 +326,9 @@ def _draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
         TopicPlan("t-loose", 1, three, 1, all_flushed),
         TopicPlan("t-two", 1, 2, dice.between(1, 2), all_flushed),
         TopicPlan("t-one", 1, 1, 1, all_flushed),
+        TopicPlan(SHORT, 1, three, 2, all_flushed, dice.choice(RETENTIONS)),
     ]
-    chosen = [plan for plan in plans if dice.chance(55)] or plans[:1]
+    chosen = [plan for plan in plans if dice.chance(50)] or plans[:1]
     return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
 
 
@@ -318,6 +337,7 @@ def _draw_settings(dice: SeededDice) -> dict[str, str]:
         "auto.create.topics.enable": "false",
         "min.insync.replicas": str(dice.choice((1, 2, 2))),
         "offsets.topic.num.partitions": str(dice.between(1, 2)),
+        "log.retention.check.interval.ms": str(dice.choice((500, 2_000))),
         "group.initial.rebalance.delay.ms": str(dice.choice((0, 300))),
         "group.min.session.timeout.ms": "500",
         "group.consumer.session.timeout.ms": str(dice.choice((1_500, 4_000))),

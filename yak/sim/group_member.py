@@ -331,6 +331,7 @@ class ClassicMember(GroupMember):
             group_instance_id=self._instance,
             protocol_type="consumer",
             protocols=[{"name": PROTOCOL, "metadata": subscription(group.topics)}],
+            reason=None,
         )
         self._send(JOIN, body, self._joined)
 
@@ -358,8 +359,11 @@ class ClassicMember(GroupMember):
     def _sync(self, joined: Any) -> None:
         group = self._group
         dealt: list[dict[str, Any]] = []
-        if joined.leader == joined.member_id:
-            self._decided = group.partitions()
+        if joined.leader == joined.member_id and joined.skip_assignment:
+            # a static leader is back, and what it dealt out still holds (KIP-814)
+            self._decided = group.dealt
+        elif joined.leader == joined.member_id:
+            self._decided = group.dealt = group.partitions()
             token = f"{self.process}:{group.next_token()}".encode()
             names = sorted(each.member_id for each in joined.members)
             dealt = [

@@ -17,7 +17,7 @@ VERSIONS = {
     OFFSET_COMMIT: 9,
     OFFSET_FETCH: 7,
     FIND_COORDINATOR: 3,
-    JOIN: 5,
+    JOIN: 9,
     HEARTBEAT: 3,
     LEAVE: 3,
     SYNC: 3,

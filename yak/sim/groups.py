@@ -69,6 +69,8 @@ class SimGroup:
         self.session_ms = dice.choice(SESSIONS_MS)
         self.rebalance_ms = dice.choice((1_500, 3_000))
         self.commit_us = dice.choice(COMMIT_US)
+        self.dealt: list[Place] = []
+        """What a leader of the classic protocol dealt out last."""
         self._cluster_books = cluster_books
         self._dice = dice
         self._tokens = 0

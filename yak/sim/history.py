@@ -133,10 +133,13 @@ class Copy:
         broker = self.node.broker
         return broker is not None and broker.partitions.get(self.topic_partition) is self.partition
 
-    def read_anew(self) -> None:
-        """Read the whole log."""
+    def read_anew(self, known: Chain | None) -> None:
+        """Read the whole log. What is below its first segment is taken from what is known of it; None for nothing."""
         assert self.log is not None
         self.chain = Chain(self.log.segments[0].base_offset)
+        if known is not None:
+            self.chain = Chain()
+            self.chain.take(known, self.log.segments[0].base_offset)
         self.epoch_starts = []
         self._segment = (self.log.segments[0].base_offset, 0)
         self.read_on()
@@ -179,6 +182,9 @@ class Watcher:
 
     def watermark(self, copy: Copy, before: Offset) -> None:
         """A copy's high watermark changed."""
+
+    def log_start(self, copy: Copy, before: Offset | None) -> None:
+        """A copy's log start moved; `before` is None when its broker just began to hold it, or started anew."""
 
     def role(self, copy: Copy) -> None:
         """A copy's leader epoch or role changed."""
@@ -286,12 +292,18 @@ class History:
                 watcher.dropped(copy)
 
     def _log_changed(self, copy: Copy, life: int, log: Log) -> None:
+        start, was_known = copy.log_start, copy.log is not None and copy.life == life
         copy.log_start = log.log_start_offset
+        if start != copy.log_start:
+            for watcher in self.watchers:
+                watcher.log_start(copy, start if was_known else None)
         if copy.log is not log or copy.generation != log.generation:
             before, was_here = copy.chain, copy.log is not None
             same_life = copy.life == life
             copy.log, copy.generation = log, log.generation
-            copy.read_anew()
+            begin = log.segments[0].base_offset
+            candidates = (before, self.committed.get(copy.key))
+            copy.read_anew(next((each for each in candidates if each is not None and each.at(begin) is not None), None))
             if was_here and same_life:
                 for watcher in self.watchers:
                     watcher.cut(copy, before, copy.high_watermark)
