@@ -15,6 +15,7 @@ from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
@@ -24,17 +25,20 @@ from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
-from yak.sim.cluster_faults import ClusterFaults
+from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
 from yak.sim.routing import Channel, View
-from yak.sim.run import Verdict
 from yak.sim.sloppy_writer import SloppyWriter
+from yak.sim.spec import Spec
+from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
+ADMIN, GUESTS, SLOPPY = "admin", "guests", "sloppy"
+"""Clients that may be left out of a run (`Spec.without`), as topics may, and the skew of the clocks."""
 COUNTS = (8, 30, 60)
 """Values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -50,31 +54,34 @@ IN_SYNC_MS = 60_000
 class ClusterRun:
     """A world with several brokers, a store, their clients and their faults."""
 
-    def __init__(self, seed: int, brokers: int, faults: Sequence[str] | None = None) -> None:
-        self.seed = seed
-        self.brokers = brokers
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        seed, brokers = spec.seed, spec.brokers
         self.world = World()
         dice = SeededDice(f"{seed}:{brokers}")
         self._dice = dice.fork("run")
         self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
-        self.plans = _draw_plans(self._dice, brokers)
+        plans = _draw_plans(self._dice, brokers)
+        self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
+        settings = _draw_settings(self._dice)
+        membership = MembershipSettings(
+            heartbeat_interval_ms=self.session_ms // 6,
+            session_timeout_ms=self.session_ms,
+            leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
+        )
         self.cluster = Cluster(
             self.world,
             dice,
             size=brokers,
-            settings=_draw_settings(self._dice),
-            membership=MembershipSettings(
-                heartbeat_interval_ms=self.session_ms // 6,
-                session_timeout_ms=self.session_ms,
-                leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
-            ),
+            settings=settings,
+            membership=membership,
             roles=_draw_roles(self._dice, brokers),
             racks=_draw_racks(self._dice, brokers),
         )
         history = self.cluster.history
         self.view = View(self.cluster, dice.fork("view"))
         self.books = ClusterBooks(history, self.view.topic_ids.get)
-        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, faults)
+        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
@@ -90,6 +97,7 @@ class ClusterRun:
             WatermarkMonotonic(history),
             EpochCacheSound(history),
             GuestsApart(self.cluster.store),
+            OutageFencesNobody(self.cluster, membership.patience_ms),
             self.counts,
         ]
         self.producers: list[SimProducer] = []
@@ -106,8 +114,10 @@ class ClusterRun:
         self.admin.make_topics()
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
         self._start_clients()
-        self.admin.start()
-        self.guests.start()
+        if not self.spec.leaves_out(ADMIN):
+            self.admin.start()
+        if not self.spec.leaves_out(GUESTS):
+            self.guests.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
         self._heal()
@@ -121,12 +131,13 @@ class ClusterRun:
     def verdict(self) -> Verdict:
         """What the run did so far."""
         return Verdict(
-            self.seed,
+            self.spec,
             self.world.trace_hash(),
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
             {**self.books.counts, **self.faults.counts, **self.counts.read()},
-            brokers=self.brokers,
+            strikes=self.faults.struck_count,
+            parts=(*(name for name in self.plans if name != CHURN), ADMIN, GUESTS, SLOPPY, SKEW),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
@@ -143,11 +154,13 @@ class ClusterRun:
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._dice.choice((1, 1, 2))):
-                    producer = self._producer(plan.name, partition, self._dice.choice(COUNTS))
-                    self.producers.append(producer)
-                    self.world.after(self._dice.between(0, 50_000), producer.start)
+                    producer = self._producer(plan.name, partition, self.spec.count(self._dice.choice(COUNTS)))
+                    begin_us = self._dice.between(0, 50_000)
+                    if self.spec.has_producer(len(self.producers)):
+                        self.producers.append(producer)
+                        self.world.after(begin_us, producer.start)
                 self._consume(plan.name, partition)
-                if self._dice.chance(20):
+                if self._dice.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
@@ -303,15 +316,14 @@ def run_cluster_seed(
 
     `faults` are the only classes that strike (`yak.sim.cluster_faults`), and more often than elsewhere.
     """
-    run = ClusterRun(seed, brokers, faults)
+    return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
+
+
+def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+    """Run several brokers as the spec says."""
+    run = ClusterRun(spec)
     run.world.log = lines
     try:
         return run.go()
     except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
-        verdict = run.verdict()
-        verdict.error = f"{type(error).__name__}: {error}"
-        if lines is not None:
-            import traceback
-
-            lines.extend(traceback.format_exception(error))
-        return verdict
+        return run.verdict().fail(error, lines)
