@@ -97,6 +97,11 @@ class ClusterBooks(Books):
             if log_start_offset:
                 self._is_committed(topic, partition, log_start_offset - 1, "given up")
 
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
+        """A consumer's place was given up."""
+        self.count("positions given up")
+        return super().position_lost(topic, partition, position, log_start_offset)
+
     def committed_ends(self, topic: str, partition: int) -> list[int]:
         """Where the batches end that were committed."""
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]

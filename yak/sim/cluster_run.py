@@ -18,6 +18,7 @@ from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
@@ -27,7 +28,7 @@ from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
-from yak.sim.cluster_faults import ClusterFaults
+from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.groups import Groups
@@ -36,8 +37,9 @@ from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
-from yak.sim.run import Verdict
 from yak.sim.sloppy_writer import SloppyWriter
+from yak.sim.spec import Spec
+from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
@@ -45,6 +47,8 @@ SHORT = "t-short"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
 RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
 """How `t-short` gives up records, beside those that are deleted on request: not at all, by size, or by age."""
+ADMIN, GUESTS, SLOPPY, DELETER = "admin", "guests", "sloppy", "deleter"
+"""Clients that may be left out of a run (`Spec.without`), as topics may, and the skew of the clocks."""
 COUNTS = (8, 30, 60)
 """Values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -60,26 +64,28 @@ IN_SYNC_MS = 60_000
 class ClusterRun:
     """A world with several brokers, a store, their clients and their faults."""
 
-    def __init__(self, seed: int, brokers: int, faults: Sequence[str] | None = None) -> None:
-        self.seed = seed
-        self.brokers = brokers
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        seed, brokers = spec.seed, spec.brokers
         self.world = World()
         dice = SeededDice(f"{seed}:{brokers}")
         self._dice = dice.fork("run")
         self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
-        self.plans = _draw_plans(self._dice, brokers)
+        plans = _draw_plans(self._dice, brokers)
+        self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = _draw_settings(self._dice)
+        membership = MembershipSettings(
+            heartbeat_interval_ms=self.session_ms // 6,
+            session_timeout_ms=self.session_ms,
+            leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
+        )
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         self.cluster = Cluster(
             self.world,
             dice,
             size=brokers,
             settings=settings,
-            membership=MembershipSettings(
-                heartbeat_interval_ms=self.session_ms // 6,
-                session_timeout_ms=self.session_ms,
-                leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
-            ),
+            membership=membership,
             roles=_draw_roles(self._dice, brokers),
             racks=_draw_racks(self._dice, brokers),
         )
@@ -87,10 +93,10 @@ class ClusterRun:
         self.view = View(self.cluster, dice.fork("view"))
         self.recorder = Recorder(self.world)
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
-        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self._plan_of, faults)
+        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
-        topics = [name for name in self.plans if name != CHURN]
-        self.groups = Groups(self.view, dice.fork("groups"), self.books, topics)
+        topics = [name for name in plans if name != CHURN]
+        self.groups = Groups(self.view, dice.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
@@ -109,6 +115,7 @@ class ClusterRun:
             GuestsApart(self.cluster.store),
             self.coordinators,
             self.log_starts,
+            OutageFencesNobody(self.cluster, membership.patience_ms),
             self.counts,
         ]
         self.producers: list[SimProducer] = []
@@ -127,8 +134,10 @@ class ClusterRun:
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
         self._start_clients()
         self.groups.start()
-        self.admin.start()
-        self.guests.start()
+        if not self.spec.leaves_out(ADMIN):
+            self.admin.start()
+        if not self.spec.leaves_out(GUESTS):
+            self.guests.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
         self._heal()
@@ -146,7 +155,7 @@ class ClusterRun:
     def verdict(self) -> Verdict:
         """What the run did so far."""
         return Verdict(
-            self.seed,
+            self.spec,
             self.world.trace_hash(),
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
@@ -157,7 +166,16 @@ class ClusterRun:
                 "coordinators loaded": self.coordinators.loads_count,
                 "log starts moved on replicas": self.log_starts.moves_count,
             },
-            brokers=self.brokers,
+            strikes=self.faults.struck_count,
+            parts=(
+                *(name for name in self.plans if name != CHURN),
+                *(group.group_id for group in self.groups.groups),
+                ADMIN,
+                GUESTS,
+                SLOPPY,
+                DELETER,
+                SKEW,
+            ),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
@@ -174,13 +192,15 @@ class ClusterRun:
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._dice.choice((1, 1, 2))):
-                    producer = self._producer(plan.name, partition, self._dice.choice(COUNTS))
-                    self.producers.append(producer)
-                    self.world.after(self._dice.between(0, 50_000), producer.start)
+                    producer = self._producer(plan.name, partition, self.spec.count(self._dice.choice(COUNTS)))
+                    begin_us = self._dice.between(0, 50_000)
+                    if self.spec.has_producer(len(self.producers)):
+                        self.producers.append(producer)
+                        self.world.after(begin_us, producer.start)
                 self._consume(plan.name, partition)
-                if plan.name == SHORT and self._dice.chance(60):
+                if plan.name == SHORT and self._dice.chance(60) and not self.spec.leaves_out(DELETER):
                     self._delete_records(plan.name, partition)
-                if self._dice.chance(20):
+                if self._dice.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
@@ -365,15 +385,14 @@ def run_cluster_seed(
 
     `faults` are the only classes that strike (`yak.sim.cluster_faults`), and more often than elsewhere.
     """
-    run = ClusterRun(seed, brokers, faults)
+    return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
+
+
+def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+    """Run several brokers as the spec says."""
+    run = ClusterRun(spec)
     run.world.log = lines
     try:
         return run.go()
     except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
-        verdict = run.verdict()
-        verdict.error = f"{type(error).__name__}: {error}"
-        if lines is not None:
-            import traceback
-
-            lines.extend(traceback.format_exception(error))
-        return verdict
+        return run.verdict().fail(error, lines)

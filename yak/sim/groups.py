@@ -15,6 +15,7 @@ from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_request
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Callable
 
     from yak.sim.cluster_books import ClusterBooks
     from yak.sim.dice import SeededDice
@@ -180,7 +181,7 @@ class SimGroup:
 class Groups:
     """All groups of a run; in every second run there is none."""
 
-    def __init__(self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str]) -> None:
+    def __init__(self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]) -> None:
         self.books = GroupBooks(view.cluster, books)
         self._cluster = view.cluster
         self._cluster_books = books
@@ -189,9 +190,10 @@ class Groups:
             some = tuple(sorted({dice.choice(topics), dice.choice(topics)} if dice.chance(25) else {dice.choice(topics)}))
             is_classic = dice.chance(60)
             group_id = f"g{number}{'c' if is_classic else 'n'}"
-            self.groups.append(
-                SimGroup(group_id, view, dice.fork(group_id), books, self.books, some, is_classic=is_classic)
-            )
+            there = tuple(name for name in some if not leaves_out(name))
+            group = SimGroup(group_id, view, dice.fork(group_id), books, self.books, there, is_classic=is_classic)
+            if there and not leaves_out(group_id):
+                self.groups.append(group)
 
     def start(self) -> None:
         """Begin."""
