@@ -84,7 +84,9 @@ class ClusterBooks(Books):
         if not self.promises(topic, partition):
             return
         if offset >= high_watermark:
-            raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above the high watermark {high_watermark}")
+            raise Violation(
+                f"I9: {topic}-{partition}@{offset} was read at or above the high watermark {high_watermark}"
+            )
         if value not in self.of(topic, partition).sent:
             raise Violation(f"I10: {topic}-{partition}@{offset} holds {value!r}, which nobody sent")
         self.count("read by members")

@@ -261,7 +261,10 @@ class ClusterRun:
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
-            if name not in (CHURN, OFFSETS_TOPIC) and self._key(topic_id, partition) not in self.cluster.history.forfeited:
+            if (
+                name not in (CHURN, OFFSETS_TOPIC)
+                and self._key(topic_id, partition) not in self.cluster.history.forfeited
+            ):
                 producer = self._producer(name, partition, 1)
                 self.probes.append((name, partition, producer))
                 producer.start()

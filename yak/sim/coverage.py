@@ -77,7 +77,12 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "commits by the dead",
     ),
     "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),
-    "log starts": ("log starts moved", "log starts moved on replicas", "records deleted on request", "positions given up"),
+    "log starts": (
+        "log starts moved",
+        "log starts moved on replicas",
+        "records deleted on request",
+        "positions given up",
+    ),
     "refusals": ("refused not_enough_replicas", "refused not_leader_or_follower"),
 }
 """Area -> the states of it, by their names in a verdict's counts."""

@@ -49,10 +49,6 @@ class ConsumerMember(GroupMember):
     def _beat(self) -> None:
         self._send(GROUP_HEARTBEAT, self._body(self.generation, self.member_id), self._beaten)
 
-    def _beat_in(self, delay_us: int) -> None:
-        round_ = self._round
-        self._after(delay_us, lambda: self._beat() if self._round == round_ else None)
-
     def _beaten(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)
         if answer is None or code != NONE:
@@ -61,7 +57,7 @@ class ConsumerMember(GroupMember):
                 return
             if code is not None:
                 self._link.heard(code)
-            self._beat_in(RETRY_US)
+            self._in_this_round(RETRY_US, self._beat)
             return
         if self.generation == JOINING:
             self._group.count("joins")
@@ -72,7 +68,7 @@ class ConsumerMember(GroupMember):
         if answer.assignment is None:
             if not self._own and not self._has_all:
                 self._has_all = True
-            self._beat_in(BEAT_US)
+            self._in_this_round(BEAT_US, self._beat)
             return
         places: list[Place] = []
         for topic in answer.assignment.topic_partitions:
@@ -96,7 +92,7 @@ class ConsumerMember(GroupMember):
 
         def has_begun() -> None:
             self._has_all = True
-            self._beat_in(0 if gone else BEAT_US)
+            self._in_this_round(0 if gone else BEAT_US, self._beat)
 
         if gone and self._dice.chance(80):
             self._commit_own(given_back)

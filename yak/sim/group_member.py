@@ -126,9 +126,7 @@ class GroupMember:
         self.member_id, self.generation = "", -1
         self._begin_round()
         self._join()
-        round_ = self._round
         self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
-        assert round_ == self._round
 
     def crash(self) -> None:
         """The process is gone, its connections too; or it stands still, and its last commit comes late."""
@@ -182,6 +180,11 @@ class GroupMember:
 
         self._world.after(delay_us, happen)
 
+    def _in_this_round(self, delay_us: int, then: Callable[[], None]) -> None:
+        """Do something later, unless the member joins anew before."""
+        round_ = self._round
+        self._after(delay_us, lambda: then() if self._round == round_ else None)
+
     def _send(self, api_key: int, body: Any, done: Callable[[Any | None], None]) -> None:
         """Ask the coordinator; what it says in a later round is not listened to."""
         round_ = self._round
@@ -216,8 +219,7 @@ class GroupMember:
             code = None if answer is None else ErrorCode(answer.error_code)
             if answer is None or code != NONE:
                 self._link.heard(code or NONE)
-                round_ = self._round
-                self._after(RETRY_US, lambda: self._round == round_ and self._read_from_commits(places, then))  # type: ignore[func-returns-value]
+                self._in_this_round(RETRY_US, lambda: self._read_from_commits(places, then))
                 return
             starts = {
                 (topic.name, each.partition_index): each.committed_offset
@@ -236,7 +238,9 @@ class GroupMember:
         group = self._group
         reading = Reading(group.readings, group.recorder, self.process, place)
         channel = Channel(group.view, self._dice.fork(f"channel {place}"), place)
-        consumer = SimConsumer(channel, reading, *place, wait_ms=1_500, pause_us=1_000_000, retry_us=RETRY_US, bytes_min=2_048)
+        consumer = SimConsumer(
+            channel, reading, *place, wait_ms=1_500, pause_us=1_000_000, retry_us=RETRY_US, bytes_min=2_048
+        )
         consumer.position = max(0, start)
         own = self._own[place] = _Own(channel, consumer, reading)
         own.committed = start
@@ -307,7 +311,9 @@ class GroupMember:
             group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
             then(codes[0] if codes else None)
 
-        link.send(OFFSET_COMMIT, commit_request(group.group_id, member_id, generation, self._instance, offsets), answered)
+        link.send(
+            OFFSET_COMMIT, commit_request(group.group_id, member_id, generation, self._instance, offsets), answered
+        )
 
 
 class ClassicMember(GroupMember):
@@ -396,8 +402,7 @@ class ClassicMember(GroupMember):
         self._has_all = True
 
     def _beat_later(self) -> None:
-        round_ = self._round
-        self._after(self._group.session_ms * 1000 // 3, lambda: self._beat() if self._round == round_ else None)
+        self._in_this_round(self._group.session_ms * 1000 // 3, self._beat)
 
     def _beat(self) -> None:
         if self._decided is not None and self._decided != self._group.partitions():

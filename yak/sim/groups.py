@@ -181,13 +181,17 @@ class SimGroup:
 class Groups:
     """All groups of a run; in every second run there is none."""
 
-    def __init__(self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]) -> None:
+    def __init__(
+        self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]
+    ) -> None:
         self.books = GroupBooks(view.cluster, books)
         self._cluster = view.cluster
         self._cluster_books = books
         self.groups: list[SimGroup] = []
         for number in range(dice.choice((0, 0, 0, 0, 1, 1, 1, 2))):
-            some = tuple(sorted({dice.choice(topics), dice.choice(topics)} if dice.chance(25) else {dice.choice(topics)}))
+            some = tuple(
+                sorted({dice.choice(topics), dice.choice(topics)} if dice.chance(25) else {dice.choice(topics)})
+            )
             is_classic = dice.chance(60)
             group_id = f"g{number}{'c' if is_classic else 'n'}"
             there = tuple(name for name in some if not leaves_out(name))

@@ -48,7 +48,9 @@ class RecordsDeleter:
             "topics": [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),
         }
-        self._channel.send(DELETE_RECORDS, VERSION, build(request_class(DELETE_RECORDS, VERSION), fields), self._on_answer)
+        self._channel.send(
+            DELETE_RECORDS, VERSION, build(request_class(DELETE_RECORDS, VERSION), fields), self._on_answer
+        )
 
     def _on_answer(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]

@@ -39,8 +39,23 @@ def _retain_to_the_log_end(swaps: Swaps) -> None:
 
 
 MUTANTS = (
-    Mutant("commit-acked-unreplicated", "a commit of offsets is acknowledged when it is committed", _ack_commits_at_once, 150),
-    Mutant("old-generation-commits", "only members of the present generation commit offsets", _take_commits_of_anybody, 100),
-    Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 20),
-    Mutant("retention-past-hw", "retention takes nothing above the high watermark", _retain_to_the_log_end, 150),
+    Mutant(
+        "commit-acked-unreplicated",
+        "a commit of offsets is acknowledged when it is committed",
+        _ack_commits_at_once,
+        60,
+        faults=("cut brokers", "kill", "slow way", "power"),
+    ),
+    Mutant(
+        "old-generation-commits", "only members of the present generation commit offsets", _take_commits_of_anybody, 40
+    ),
+    Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 40),
+    Mutant(
+        "retention-past-hw",
+        "retention takes nothing above the high watermark",
+        _retain_to_the_log_end,
+        150,
+        faults=("slow way", "pause", "slow disk"),
+        is_slow=True,
+    ),
 )
