@@ -402,7 +402,7 @@ class ClassicMember(GroupMember):
         self._has_all = True
 
     def _beat_later(self) -> None:
-        self._in_this_round(self._group.session_ms * 1000 // 3, self._beat)
+        self._in_this_round(self._group.beat_us, self._beat)
 
     def _beat(self) -> None:
         if self._decided is not None and self._decided != self._group.partitions():

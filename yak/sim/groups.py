@@ -69,6 +69,8 @@ class SimGroup:
         self.readings = _Readings(cluster_books)
         self.session_ms = dice.choice(SESSIONS_MS)
         self.rebalance_ms = dice.choice((1_500, 3_000))
+        # who hears of a rebalance later than it waits for him never gets in
+        self.beat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
         self.commit_us = dice.choice(COMMIT_US)
         self.dealt: list[Place] = []
         """What a leader of the classic protocol dealt out last."""
