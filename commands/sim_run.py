@@ -45,6 +45,10 @@ def run(
             rich_help_panel=WHAT,
         ),
     ] = 1,
+    swarm: Annotated[
+        bool,
+        typer.Option("--swarm", help="Each seed draws its number of brokers too, 2 to 5.", rich_help_panel=WHAT),
+    ] = False,
     mutant: Annotated[
         str,
         typer.Option("--mutant", help="Take out a rule first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
@@ -88,8 +92,11 @@ def run(
     workers: Workers = None,
 ) -> int:
     """Run seeds; each draws clients, delays, crashes, cuts and store outages, and checks every invariant after every event."""
-    from yak.sim.spec import Spec
+    from yak.sim.spec import Spec, drawn_size
 
+    if swarm and brokers > 1:
+        raise UsageError("bad-option", "--swarm draws the number of brokers", why=f"--brokers {brokers}")
+    brokers = drawn_size(seed) if swarm else brokers
     spec = Spec(
         seed,
         brokers,
@@ -111,7 +118,11 @@ def run(
         return _shrink(g, spec)
     if lines:
         return _run_told(g, spec)
-    return _run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers)
+    specs = [
+        replace(spec, seed=number, brokers=drawn_size(number) if swarm else brokers)
+        for number in range(seed, seed + seeds)
+    ]
+    return _run_many(g, specs, workers)
 
 
 # ------------------------------------------------------------------------------------------------------ options

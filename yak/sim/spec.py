@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from yak.sim.dice import SeededDice
+
 NONE = "none"
+SIZES = (2, 3, 3, 3, 4, 5)
+
+
+def drawn_size(seed: int) -> int:
+    """How many brokers a seed has where the size is drawn too: most often three."""
+    return SeededDice(f"size {seed}").choice(SIZES)
 
 
 @dataclass(frozen=True, slots=True)
