@@ -28,6 +28,7 @@ from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
+from yak.sim.cluster_draws import SHORT, draw_plans, draw_racks, draw_roles, draw_settings
 from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
@@ -43,10 +44,6 @@ from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
-SHORT = "t-short"
-_SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
-RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
-"""How `t-short` gives up records, beside those that are deleted on request: not at all, by size, or by age."""
 ADMIN, GUESTS, SLOPPY, DELETER = "admin", "guests", "sloppy", "deleter"
 """Clients that may be left out of a run (`Spec.without`), as topics may, and the skew of the clocks."""
 COUNTS = (8, 30, 60)
@@ -71,9 +68,9 @@ class ClusterRun:
         dice = SeededDice(f"{seed}:{brokers}")
         self._dice = dice.fork("run")
         self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
-        plans = _draw_plans(self._dice, brokers)
+        plans = draw_plans(self._dice, brokers)
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
-        settings = _draw_settings(self._dice)
+        settings = draw_settings(self._dice)
         membership = MembershipSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
@@ -86,8 +83,8 @@ class ClusterRun:
             size=brokers,
             settings=settings,
             membership=membership,
-            roles=_draw_roles(self._dice, brokers),
-            racks=_draw_racks(self._dice, brokers),
+            roles=draw_roles(self._dice, brokers),
+            racks=draw_racks(self._dice, brokers),
         )
         history = self.cluster.history
         self.view = View(self.cluster, dice.fork("view"))
@@ -338,47 +335,6 @@ class _Forfeits(Watcher):
 
 def _nothing() -> None:
     """The checks hear of every step by themselves."""
-
-
-def _draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
-    """Topics of several kinds; in some runs all of them flush every message, so that all brokers may lose power."""
-    three, all_flushed = min(3, brokers), dice.chance(25)
-    plans = [
-        TopicPlan("t-three", dice.between(1, 2), three, 2, all_flushed),
-        TopicPlan("t-safe", 1, three, 2, is_flushed=True),
-        TopicPlan("t-loose", 1, three, 1, all_flushed),
-        TopicPlan("t-two", 1, 2, dice.between(1, 2), all_flushed),
-        TopicPlan("t-one", 1, 1, 1, all_flushed),
-        TopicPlan(SHORT, 1, three, 2, all_flushed, dice.choice(RETENTIONS)),
-    ]
-    chosen = [plan for plan in plans if dice.chance(50)] or plans[:1]
-    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
-
-
-def _draw_settings(dice: SeededDice) -> dict[str, str]:
-    return {
-        "auto.create.topics.enable": "false",
-        "min.insync.replicas": str(dice.choice((1, 2, 2))),
-        "offsets.topic.num.partitions": str(dice.between(1, 2)),
-        "log.retention.check.interval.ms": str(dice.choice((500, 2_000))),
-        "group.initial.rebalance.delay.ms": str(dice.choice((0, 300))),
-        "group.min.session.timeout.ms": "500",
-        "group.consumer.session.timeout.ms": str(dice.choice((1_500, 4_000))),
-        "group.consumer.heartbeat.interval.ms": "500",
-        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((400, 3_000))),
-        "replica.lag.time.max.ms": str(dice.choice((1_000, 3_000, 10_000))),
-        "replica.fetch.wait.max.ms": str(dice.choice((300, 500))),
-    }
-
-
-def _draw_roles(dice: SeededDice, brokers: int) -> tuple[str, ...]:
-    leaders = dice.choice((1, brokers, brokers))
-    return tuple("leader" if number < leaders else "follower" for number in range(brokers))
-
-
-def _draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
-    has_racks = dice.chance(30)
-    return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))
 
 
 def run_cluster_seed(
