@@ -21,6 +21,7 @@ class ConsumerMember(GroupMember):
     """Speaks ConsumerGroupHeartbeat. `generation` is its member epoch."""
 
     is_classic = False
+    _says_all = False
 
     def _join(self) -> None:
         self._begin_round()
@@ -29,7 +30,8 @@ class ConsumerMember(GroupMember):
 
     def _body(self, epoch: int, member_id: str) -> Any:
         group = self._group
-        is_joining = epoch == JOINING
+        # after an answer that got lost all is said again, so that the coordinator says all again
+        is_joining = epoch == JOINING or self._says_all
         owned: dict[Any, list[int]] = {}
         for topic, partition in self._own:
             owned.setdefault(group.view.topic_ids[topic], []).append(partition)
@@ -57,8 +59,10 @@ class ConsumerMember(GroupMember):
                 return
             if code is not None:
                 self._link.heard(code)
+            self._says_all = True
             self._in_this_round(RETRY_US, self._beat)
             return
+        self._says_all = False
         if self.generation == JOINING:
             self._group.count("joins")
         elif self.generation != answer.member_epoch:

@@ -8,9 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from yak.ids import Offset
 from yak.sim.group_books import GroupBooks
+from yak.sim.group_classic import ClassicMember
 from yak.sim.group_kip848 import ConsumerMember
 from yak.sim.group_link import CoordinatorLink
-from yak.sim.group_member import ClassicMember, GroupMember
+from yak.sim.group_member import GroupMember
 from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_request
 
 if TYPE_CHECKING:
