@@ -80,6 +80,7 @@ class ConsumerMember(GroupMember):
             if name is None:
                 # made a moment ago: we do not know its name yet, and ask again
                 self._group.view.refresh(lambda: None)
+                self._says_all = True
                 continue
             places += [(name, each) for each in topic.partitions]
         self._group.books.owns(self._group.group_id, self.generation, self.owner, places)
