@@ -2,6 +2,7 @@
 #
 #   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
 #   WORKERS=3           pytest processes of `make test`: they wait more than they compute
+#   SEEDS=2000 SEED=1   how many seeds `make sim` runs, and the first
 #   ARGS="..."          more words for `yak demo failover`, pytest, or the benchmark
 
 SHELL := /bin/sh
@@ -10,6 +11,8 @@ MAKEFLAGS += --no-print-directory
 
 WORKERS ?= 3
 ARGS ?=
+SEEDS ?= 200
+SEED ?= 1
 BIN := .venv/bin
 
 # 3.14 comes last: the pinned versions are tested on 3.11 to 3.13.
@@ -58,6 +61,15 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 .PHONY: test
 test: lint  ## lint, then every test, the ones with real clients too
 	$(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+.PHONY: sim
+sim: setup  ## SEEDS=200 simulated clusters of three brokers, and as many of one, on all cores
+	$(BIN)/yak sim run --brokers 3 --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/yak sim run --seed $(SEED) --seeds $(SEEDS)
+
+.PHONY: mutants
+mutants: setup  ## take single rules out of the broker, and see that the simulator notices each
+	$(BIN)/yak sim mutants
 
 .PHONY: wheel
 wheel: setup  ## build/wheel/*.whl

@@ -35,6 +35,19 @@ class Sender(Protocol):
         """Send one request; `done` gets its answer's body, or None when there will be none."""
 
 
+class ReadBooks(Protocol):
+    """What a consumer tells: the `Books`, or something before them."""
+
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """The broker says that nothing is left below this offset."""
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """It got this record."""
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
+        """Its position is out of range: where it goes on."""
+
+
 class Channel:
     """A client's connection: opens again after it was lost; an answer calls back in order, a loss calls back too."""
 
@@ -104,15 +117,17 @@ class SimConsumer:
     def __init__(
         self,
         channel: Sender,
-        books: Books,
+        books: ReadBooks,
         topic: str,
         partition: int,
         *,
         wait_ms: int = 300,
         pause_us: int = 2_000,
         retry_us: int = RETRY_US,
+        bytes_min: int = 1,
     ) -> None:
         self.channel = channel
+        self._bytes_min = bytes_min
         self._books = books
         self._topic = topic
         self._partition = partition
@@ -153,7 +168,7 @@ class SimConsumer:
                             fetch_offset=self.position,
                             last_fetched_epoch=-1,
                             log_start_offset=-1,
-                            partition_max_bytes=self.channel.dice.between(1, 4096),
+                            partition_max_bytes=self.channel.dice.between(self._bytes_min, 4096),
                         ),
                     ),
                 ),
@@ -196,7 +211,7 @@ class SimConsumer:
         self._pause()
 
 
-def take_records(books: Books, topic: str, partition: int, position: int, result: Any) -> int:
+def take_records(books: ReadBooks, topic: str, partition: int, position: int, result: Any) -> int:
     """Note what one partition's answer to a fetch from `position` holds; returns where to go on."""
     books.log_begins(topic, partition, result.log_start_offset)
     records = bytes(result.records or b"")

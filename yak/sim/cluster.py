@@ -56,6 +56,8 @@ class Cluster:
             self.network.add(node)
             self.nodes.append(node)
         self.history = History(self.nodes)
+        self.store_back_ms: int | None = None
+        """When the store came back from its last outage."""
         self._offset = 0
         for node in self.nodes:
             self._connect(node)
@@ -96,6 +98,7 @@ class Cluster:
     def start_store(self) -> None:
         """It is back, as another process."""
         self.world.say("the metadata store is back")
+        self.store_back_ms = self.world.now_ms
         self.store.restart()
 
     def cut(self, one: str, other: str, *, both: bool = True) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from yak.sim.history import History
+    from yak.sim.recording import Recorder
 
 
 class TopicPlan(NamedTuple):
@@ -22,10 +23,12 @@ class TopicPlan(NamedTuple):
     replication: int
     min_isr: int
     is_flushed: bool
+    retention: tuple[tuple[str, str], ...] | None = None
+    """Configs that make it give up old records; None when it never does. Its name ends with `short` then."""
 
     def configs(self) -> dict[str, str]:
         """What CreateTopics is given."""
-        configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
+        configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"} | dict(self.retention or ())
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property
@@ -37,10 +40,11 @@ class TopicPlan(NamedTuple):
 class ClusterBooks(Books):
     """Every partition promises everything, until it lost more than its topic promises to survive."""
 
-    def __init__(self, history: History, topic_id: Callable[[str], object]) -> None:
+    def __init__(self, history: History, topic_id: Callable[[str], object], recorder: Recorder) -> None:
         super().__init__()
         self._history = history
         self._topic_id = topic_id
+        self.recorder = recorder
 
     def promises(self, topic: str, partition: int) -> bool:
         """Whether the partition is not forfeited."""
@@ -50,8 +54,19 @@ class ClusterBooks(Books):
         """The books of all partitions that still promise something."""
         return [(each, held) for each, held in super().partitions() if self.promises(*each)]
 
+    def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
+        """Values are on their way."""
+        super().sent(topic, partition, values)
+        self.recorder.sent((topic, partition), values)
+
+    def refused_for_good(self, values: list[bytes]) -> None:
+        """Values were certainly not appended, and their writer does not send them again."""
+        self.recorder.refused(values)
+        self.count("refused for good", len(values))
+
     def acknowledged(self, topic: str, partition: int, base_offset: int, values: list[bytes]) -> None:
         """Nothing is acknowledged that no high watermark passed."""
+        self.recorder.acknowledged(base_offset, values)
         if not self.promises(topic, partition):
             self.count("acknowledged in forfeited partitions", len(values))
             return
@@ -63,6 +78,36 @@ class ClusterBooks(Books):
         if self.promises(topic, partition):
             super().read(topic, partition, offset, value, high_watermark)
             self._is_committed(topic, partition, offset, "read")
+
+    def read_by_another(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """A member of a group got this record; that it was read at all is what the consumer of the partition shows."""
+        if not self.promises(topic, partition):
+            return
+        if offset >= high_watermark:
+            raise Violation(
+                f"I9: {topic}-{partition}@{offset} was read at or above the high watermark {high_watermark}"
+            )
+        if value not in self.of(topic, partition).sent:
+            raise Violation(f"I10: {topic}-{partition}@{offset} holds {value!r}, which nobody sent")
+        self.count("read by members")
+        self._is_committed(topic, partition, offset, "read")
+
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """Nothing is given up that no high watermark passed (I18)."""
+        if self.promises(topic, partition):
+            super().log_begins(topic, partition, log_start_offset)
+            if log_start_offset:
+                self._is_committed(topic, partition, log_start_offset - 1, "given up")
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
+        """A consumer's place was given up."""
+        self.count("positions given up")
+        return super().position_lost(topic, partition, position, log_start_offset)
+
+    def committed_ends(self, topic: str, partition: int) -> list[int]:
+        """Where the batches end that were committed."""
+        committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
+        return [] if committed is None else committed.ends
 
     def _is_committed(self, topic: str, partition: int, offset: int, verb: str) -> None:
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_losses import Losses
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
+from yak.sim.spec import Spec
 from yak.sim.store_line import STORE
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ CLASSES = (
     "slow disk",
     "wipe",
 )
+SKEW = "skew"
+"""Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
 STRIKES_MAX = (4, 8, 14)
 LONGEST_US = 9_000_000
 
@@ -46,7 +49,8 @@ LONGEST_US = 9_000_000
 class ClusterFaults:
     """Draws faults until their number is reached. `plans` says what each topic promises, by name.
 
-    `classes` are the only ones that strike, in place of those that the seed draws.
+    `spec` may name the only classes that strike, in place of those that the seed draws, and single faults by their number; each
+    has dice of its own, so that leaving one out changes the others little.
     """
 
     def __init__(
@@ -54,18 +58,20 @@ class ClusterFaults:
         cluster: Cluster,
         dice: SeededDice,
         plans: Callable[[str], TopicPlan | None],
-        classes: Sequence[str] | None = None,
+        spec: Spec | None = None,
     ) -> None:
         self.counts: dict[str, int] = {}
         self._cluster = cluster
-        self._dice = dice
+        self._schedule = self._dice = dice
+        self._spec = spec = spec or Spec(0)
+        self.struck_count = 0
         self.losses = Losses(cluster, plans, self._count)
         # some seeds mix many classes, others have the same few again and again
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
         self._left = dice.between(1, dice.choice(STRIKES_MAX))
-        if classes is not None:
-            self._classes, self._left = list(classes), max(STRIKES_MAX)
+        if spec.faults is not None:
+            self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
         self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._damaged: dict[int, None] = {}
@@ -77,8 +83,8 @@ class ClusterFaults:
             node.store_line.late_percent = late_percent
             node.disk.observe_failure = lambda operation, _path: self._count(f"disk failures: {operation}")
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
-        if dice.chance(30):
-            self._classes.append("skew")
+        if dice.chance(30) and not spec.leaves_out(SKEW):
+            self._classes.append(SKEW)
             for node in cluster.nodes:
                 self._skew(node)
 
@@ -94,13 +100,15 @@ class ClusterFaults:
 
     def _next(self) -> None:
         if self._left > 0:
-            self._cluster.world.after(self._dice.between(1_000, self._pause_us), self._strike)
+            self._cluster.world.after(self._schedule.between(1_000, self._pause_us), self._strike)
         else:
             self._mend()
 
     def _strike(self) -> None:
         self._left -= 1
-        name = self._dice.choice([name for name in self._classes if name != "skew"] or ["kill"])
+        self.struck_count += 1
+        self._dice = self._schedule.fork(f"fault {self.struck_count}")
+        name = self._dice.choice([name for name in self._classes if name != SKEW] or ["kill"])
         strikes: dict[str, Callable[[], bool]] = {
             "kill": self._kill,
             "power": self._power_loss,
@@ -119,8 +127,10 @@ class ClusterFaults:
             "slow disk": self._slow_disk,
             "wipe": self._wipe,
         }
-        if strikes[name]():
-            self._count(name)
+        if self._spec.strikes(self.struck_count):
+            self._cluster.world.say(f"fault {self.struck_count}: {name}")
+            if strikes[name]():
+                self._count(name)
         self._next()
 
     def _count(self, what: str) -> None:
@@ -232,7 +242,7 @@ class ClusterFaults:
         self._for_a_while(lambda: self._restart(node))
 
     def _restart(self, node: SimNode) -> None:
-        if "skew" in self._classes:
+        if SKEW in self._classes:
             self._skew(node)
         try:
             node.start()

@@ -7,14 +7,18 @@ from typing import Any
 
 from yak.cluster.member_state import MembershipSettings
 from yak.cluster.payload import parse_isr, parse_nodes
+from yak.groups.placement import OFFSETS_TOPIC
 from yak.sim.books import Violation
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
+from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
 from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
+from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
@@ -24,17 +28,24 @@ from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
-from yak.sim.cluster_faults import ClusterFaults
+from yak.sim.cluster_draws import SHORT, draw_plans, draw_racks, draw_roles, draw_settings
+from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
+from yak.sim.groups import Groups
 from yak.sim.history import Key, Watcher
 from yak.sim.producer import SimProducer
+from yak.sim.recording import Reading, Recorder, must_hold
+from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
-from yak.sim.run import Verdict
 from yak.sim.sloppy_writer import SloppyWriter
+from yak.sim.spec import Spec
+from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
+ADMIN, GUESTS, SLOPPY, DELETER = "admin", "guests", "sloppy", "deleter"
+"""Clients that may be left out of a run (`Spec.without`), as topics may, and the skew of the clocks."""
 COUNTS = (8, 30, 60)
 """Values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -50,35 +61,44 @@ IN_SYNC_MS = 60_000
 class ClusterRun:
     """A world with several brokers, a store, their clients and their faults."""
 
-    def __init__(self, seed: int, brokers: int, faults: Sequence[str] | None = None) -> None:
-        self.seed = seed
-        self.brokers = brokers
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        seed, brokers = spec.seed, spec.brokers
         self.world = World()
         dice = SeededDice(f"{seed}:{brokers}")
         self._dice = dice.fork("run")
         self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
-        self.plans = _draw_plans(self._dice, brokers)
+        plans = draw_plans(self._dice, brokers)
+        self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
+        settings = draw_settings(self._dice)
+        membership = MembershipSettings(
+            heartbeat_interval_ms=self.session_ms // 6,
+            session_timeout_ms=self.session_ms,
+            leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
+        )
+        self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         self.cluster = Cluster(
             self.world,
             dice,
             size=brokers,
-            settings=_draw_settings(self._dice),
-            membership=MembershipSettings(
-                heartbeat_interval_ms=self.session_ms // 6,
-                session_timeout_ms=self.session_ms,
-                leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
-            ),
-            roles=_draw_roles(self._dice, brokers),
-            racks=_draw_racks(self._dice, brokers),
+            settings=settings,
+            membership=membership,
+            roles=draw_roles(self._dice, brokers),
+            racks=draw_racks(self._dice, brokers),
         )
         history = self.cluster.history
         self.view = View(self.cluster, dice.fork("view"))
-        self.books = ClusterBooks(history, self.view.topic_ids.get)
-        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self.plans.get, faults)
+        self.recorder = Recorder(self.world)
+        self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
+        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
+        topics = [name for name in plans if name != CHURN]
+        self.groups = Groups(self.view, dice.fork("groups"), self.books, topics, spec.leaves_out)
+        self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
+        self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
         history.watchers += [
             _Forfeits(self.faults),
             self.metadata,
@@ -90,11 +110,15 @@ class ClusterRun:
             WatermarkMonotonic(history),
             EpochCacheSound(history),
             GuestsApart(self.cluster.store),
+            self.coordinators,
+            self.log_starts,
+            OutageFencesNobody(self.cluster, membership.patience_ms),
             self.counts,
         ]
         self.producers: list[SimProducer] = []
         self.probes: list[tuple[str, int, SimProducer]] = []
-        self.sloppy: list[SloppyWriter] = []
+        self.sloppy: list[SloppyWriter | RecordsDeleter] = []
+        """Clients that go on until everything is healed."""
         self.consumed: dict[tuple[str, int], None] = {}
         self._healed_ms = 0
 
@@ -106,8 +130,11 @@ class ClusterRun:
         self.admin.make_topics()
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
         self._start_clients()
-        self.admin.start()
-        self.guests.start()
+        self.groups.start()
+        if not self.spec.leaves_out(ADMIN):
+            self.admin.start()
+        if not self.spec.leaves_out(GUESTS):
+            self.guests.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
         self._heal()
@@ -115,18 +142,37 @@ class ClusterRun:
         self.world.run(self._is_whole, check=_nothing, events_max=EVENTS_MAX)
         check_nothing_acked_is_lost(self.books)
         check_replicas_equal(self.cluster.history)
+        self._judge()
         self.metadata.compare_content(self.cluster.nodes)
         return self.verdict()
+
+    def _plan_of(self, topic: str) -> TopicPlan | None:
+        return self.offsets_plan if topic == OFFSETS_TOPIC else self.plans.get(topic)
 
     def verdict(self) -> Verdict:
         """What the run did so far."""
         return Verdict(
-            self.seed,
+            self.spec,
             self.world.trace_hash(),
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
-            {**self.books.counts, **self.faults.counts, **self.counts.read()},
-            brokers=self.brokers,
+            {
+                **self.books.counts,
+                **self.faults.counts,
+                **self.counts.read(),
+                "coordinators loaded": self.coordinators.loads_count,
+                "log starts moved on replicas": self.log_starts.moves_count,
+            },
+            strikes=self.faults.struck_count,
+            parts=(
+                *(name for name in self.plans if name != CHURN),
+                *(group.group_id for group in self.groups.groups),
+                ADMIN,
+                GUESTS,
+                SLOPPY,
+                DELETER,
+                SKEW,
+            ),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
@@ -143,17 +189,23 @@ class ClusterRun:
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._dice.choice((1, 1, 2))):
-                    producer = self._producer(plan.name, partition, self._dice.choice(COUNTS))
-                    self.producers.append(producer)
-                    self.world.after(self._dice.between(0, 50_000), producer.start)
+                    producer = self._producer(plan.name, partition, self.spec.count(self._dice.choice(COUNTS)))
+                    begin_us = self._dice.between(0, 50_000)
+                    if self.spec.has_producer(len(self.producers)):
+                        self.producers.append(producer)
+                        self.world.after(begin_us, producer.start)
                 self._consume(plan.name, partition)
-                if self._dice.chance(20):
+                if plan.name == SHORT and self._dice.chance(60) and not self.spec.leaves_out(DELETER):
+                    self._delete_records(plan.name, partition)
+                if self._dice.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
+        process, place = f"consumer of {topic}-{partition}", (topic, partition)
+        self.recorder.reads_all(process, place)
         consumer = SimConsumer(
-            self._channel((topic, partition)),
-            self.books,
+            self._channel(place),
+            Reading(self.books, self.recorder, process, place),
             topic,
             partition,
             wait_ms=1_500,
@@ -165,9 +217,18 @@ class ClusterRun:
 
     def _write_sloppily(self, topic: str, partition: int) -> None:
         channel, pause_us = self._channel((topic, partition)), self._dice.choice((20_000, 100_000, 400_000))
-        writer = SloppyWriter(channel, self.books, f"s{len(self.sloppy)}", topic, partition, pause_us=pause_us)
+        acks = self._dice.choice((0, 1, 1, -1))
+        # nobody answers acks=0, so it would write all the time
+        pause_us = pause_us if acks else max(200_000, pause_us)
+        writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
         self.sloppy.append(writer)
         writer.start()
+
+    def _delete_records(self, topic: str, partition: int) -> None:
+        pause_us = self._dice.choice((500_000, 2_000_000, 6_000_000))
+        deleter = RecordsDeleter(self._channel((topic, partition)), self.books, topic, partition, pause_us=pause_us)
+        self.sloppy.append(deleter)
+        deleter.start()
 
     def _producer(self, topic: str, partition: int, count: int) -> SimProducer:
         return SimProducer(
@@ -189,6 +250,7 @@ class ClusterRun:
         self.world.say("everything is healed")
         self.admin.stop()
         self.guests.stop()
+        self.groups.heal()
         for writer in self.sloppy:
             writer.stop()
         self.faults.losses.forfeit_the_never_made()
@@ -196,12 +258,23 @@ class ClusterRun:
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
-            if name != CHURN and self._key(topic_id, partition) not in self.cluster.history.forfeited:
+            if (
+                name not in (CHURN, OFFSETS_TOPIC)
+                and self._key(topic_id, partition) not in self.cluster.history.forfeited
+            ):
                 producer = self._producer(name, partition, 1)
                 self.probes.append((name, partition, producer))
                 producer.start()
                 if (name, partition) not in self.consumed:
                     self._consume(name, partition)
+
+    def _judge(self) -> None:
+        """Hold all that the clients did and saw against itself."""
+        books = self.books
+        history = self.recorder.history(
+            lambda place: books.promises(*place), self.groups.books.promises, lambda place: books.of(*place).floor
+        )
+        books.count("operations judged", must_hold(history).operations)
 
     def _key(self, topic_id: str, partition: int) -> Key | None:
         copies = self.cluster.history.copies
@@ -245,7 +318,8 @@ class ClusterRun:
             members = sorted(member.node_id for member in parse_isr(row["isr"]))
             if members != sorted(parse_nodes(row["replicas"])) or row.get("adding") or row.get("removing"):
                 return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
-        return None
+        trouble = self.groups.trouble()
+        return None if trouble is None else f"(L3) {trouble}"
 
 
 class _Forfeits(Watcher):
@@ -263,39 +337,6 @@ def _nothing() -> None:
     """The checks hear of every step by themselves."""
 
 
-def _draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
-    """Topics of several kinds; in some runs all of them flush every message, so that all brokers may lose power."""
-    three, all_flushed = min(3, brokers), dice.chance(25)
-    plans = [
-        TopicPlan("t-three", dice.between(1, 2), three, 2, all_flushed),
-        TopicPlan("t-safe", 1, three, 2, is_flushed=True),
-        TopicPlan("t-loose", 1, three, 1, all_flushed),
-        TopicPlan("t-two", 1, 2, dice.between(1, 2), all_flushed),
-        TopicPlan("t-one", 1, 1, 1, all_flushed),
-    ]
-    chosen = [plan for plan in plans if dice.chance(55)] or plans[:1]
-    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
-
-
-def _draw_settings(dice: SeededDice) -> dict[str, str]:
-    return {
-        "auto.create.topics.enable": "false",
-        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((400, 3_000))),
-        "replica.lag.time.max.ms": str(dice.choice((1_000, 3_000, 10_000))),
-        "replica.fetch.wait.max.ms": str(dice.choice((300, 500))),
-    }
-
-
-def _draw_roles(dice: SeededDice, brokers: int) -> tuple[str, ...]:
-    leaders = dice.choice((1, brokers, brokers))
-    return tuple("leader" if number < leaders else "follower" for number in range(brokers))
-
-
-def _draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
-    has_racks = dice.chance(30)
-    return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))
-
-
 def run_cluster_seed(
     seed: int, brokers: int = 3, *, lines: list[str] | None = None, faults: Sequence[str] | None = None
 ) -> Verdict:
@@ -303,15 +344,14 @@ def run_cluster_seed(
 
     `faults` are the only classes that strike (`yak.sim.cluster_faults`), and more often than elsewhere.
     """
-    run = ClusterRun(seed, brokers, faults)
+    return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
+
+
+def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+    """Run several brokers as the spec says."""
+    run = ClusterRun(spec)
     run.world.log = lines
     try:
         return run.go()
     except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
-        verdict = run.verdict()
-        verdict.error = f"{type(error).__name__}: {error}"
-        if lines is not None:
-            import traceback
-
-            lines.extend(traceback.format_exception(error))
-        return verdict
+        return run.verdict().fail(error, lines)

@@ -14,10 +14,12 @@ from yak.cluster.member_state import MemberState
 from yak.errors import StartRefused
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
+from yak.sim.spec import Spec
 from yak.sim.store import SimStore
 from yak.sim.world import World
 
 FAULTS_MAX = 6
+CLASSES = ("power", "kill", "stop", "outage", "regression", "disk", "slow disk", "cut", "cold cache")
 DISK_OPERATIONS = ("append", "append", "sync", "sync", "sync", "write_file", "open", "rename")
 START_OPERATIONS = ("read", "open", "truncate", "write_file")
 SLOW_JOB_US = 3_000_000
@@ -26,7 +28,8 @@ SLOW_JOB_US = 3_000_000
 class Faults:
     """Draws faults one after the other until their number is reached. `victims` are what the names of topics' folders begin with.
 
-    `cut_connections` loses about so many percent of the clients' connections.
+    `cut_connections` loses about so many percent of the clients' connections. `spec` may name the only classes that strike, and
+    single faults by their number; each has dice of its own, so that leaving one out changes the others little.
     """
 
     def __init__(
@@ -38,27 +41,34 @@ class Faults:
         *,
         victims: tuple[str, ...],
         cut_connections: Callable[[int], None],
+        spec: Spec,
     ) -> None:
         self._world = world
         self._node = node
         self._store = store
-        self._dice = dice
+        self._schedule = self._dice = dice
+        self._spec = spec
+        self.struck_count = 0
         self._victims = victims
         self._cut_connections = cut_connections
         self._left = dice.between(0, FAULTS_MAX)
         self._is_busy = False
         self.counts: dict[str, int] = {}
-        self._table = (
-            (35, self._power_loss),
-            (15, self._kill),
-            (10, self._orderly_stop),
-            (15, self._store_outage),
-            (5, self._store_regression),
-            (20, self._failing_disk),
-            (8, self._slow_disk),
-            (10, self._cut),
-            (4, self._cold_cache),
-        )
+        table = {
+            "power": (35, self._power_loss),
+            "kill": (15, self._kill),
+            "stop": (10, self._orderly_stop),
+            "outage": (15, self._store_outage),
+            "regression": (5, self._store_regression),
+            "disk": (20, self._failing_disk),
+            "slow disk": (8, self._slow_disk),
+            "cut": (10, self._cut),
+            "cold cache": (4, self._cold_cache),
+        }
+        assert tuple(table) == CLASSES
+        self._table = [table[name] for name in CLASSES if spec.faults is None or name in spec.faults]
+        if spec.faults is not None:
+            self._left = FAULTS_MAX if self._table else 0
         node.disk.observe_failure = self._disk_failed
 
     @property
@@ -70,13 +80,18 @@ class Faults:
         """Draw the first one."""
         self._is_busy = False
         if self._left > 0:
-            self._world.after(self._dice.between(5_000, 400_000), self._strike)
+            self._world.after(self._schedule.between(5_000, 400_000), self._strike)
 
     def _strike(self) -> None:
         if self._node.broker is None:
             self._world.after(50_000, self._strike)
             return
         self._left -= 1
+        self.struck_count += 1
+        self._dice = self._schedule.fork(f"fault {self.struck_count}")
+        if not self._spec.strikes(self.struck_count):
+            self.start()
+            return
         self._is_busy = True
         drawn = self._dice.below(sum(weight for weight, _fault in self._table))
         for weight, fault in self._table:

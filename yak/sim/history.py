@@ -133,15 +133,18 @@ class Copy:
         broker = self.node.broker
         return broker is not None and broker.partitions.get(self.topic_partition) is self.partition
 
-    def read_anew(self) -> None:
-        """Read the whole log."""
+    def read_anew(self, known: Chain | None, begin: Offset) -> None:
+        """Read the log from `begin` on. What is below is taken from what is known of it; None for nothing."""
         assert self.log is not None
-        self.chain = Chain(self.log.segments[0].base_offset)
+        self.chain = Chain(begin)
+        if known is not None:
+            self.chain = Chain()
+            self.chain.take(known, begin)
         self.epoch_starts = []
         self._segment = (self.log.segments[0].base_offset, 0)
-        self.read_on()
+        self.read_on(begin)
 
-    def read_on(self) -> list[tuple[Offset, int, int]]:
+    def read_on(self, begin_offset: Offset = 0) -> list[tuple[Offset, int, int]]:
         """Read what was appended: base offset, epoch and CRC of each new batch."""
         log = self.log
         assert log is not None
@@ -154,6 +157,8 @@ class Copy:
             data = self.node.disk.peek(segment.path(".log"), begin)
             for place, header in iterate_headers(data):
                 epoch = header.partition_leader_epoch
+                if header.base_offset < begin_offset:
+                    continue
                 self.chain.add(header.base_offset, header.next_offset, epoch, header.crc)
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
@@ -179,6 +184,9 @@ class Watcher:
 
     def watermark(self, copy: Copy, before: Offset) -> None:
         """A copy's high watermark changed."""
+
+    def log_start(self, copy: Copy, before: Offset | None) -> None:
+        """A copy's log start moved; `before` is None when its broker just began to hold it, or started anew."""
 
     def role(self, copy: Copy) -> None:
         """A copy's leader epoch or role changed."""
@@ -286,12 +294,17 @@ class History:
                 watcher.dropped(copy)
 
     def _log_changed(self, copy: Copy, life: int, log: Log) -> None:
+        start, was_known = copy.log_start, copy.log is not None and copy.life == life
         copy.log_start = log.log_start_offset
+        if start != copy.log_start:
+            self._forget_below_the_start(copy, log)
+            for watcher in self.watchers:
+                watcher.log_start(copy, start if was_known else None)
         if copy.log is not log or copy.generation != log.generation:
             before, was_here = copy.chain, copy.log is not None
             same_life = copy.life == life
             copy.log, copy.generation = log, log.generation
-            copy.read_anew()
+            self._read_anew(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
                     watcher.cut(copy, before, copy.high_watermark)
@@ -302,6 +315,27 @@ class History:
             batches = copy.read_on()
             for watcher in self.watchers:
                 watcher.appended(copy, batches)
+
+    def _read_anew(self, copy: Copy, log: Log) -> None:
+        """Read a whole log; of what it gave up, what is known of it, or of the partition."""
+        for known in (copy.chain, self.committed.get(copy.key)):
+            begin = log.segments[0].base_offset
+            if known is not None and known.at(begin) is not None:
+                copy.read_anew(known, begin)
+                return
+        copy.read_anew(None, log.segments[0].base_offset)
+
+    def _forget_below_the_start(self, copy: Copy, log: Log) -> None:
+        """What nobody can read any more need not be what was committed.
+
+        A leader whose log begins behind the point of divergence cannot tell it: its follower keeps what is below that log's start.
+        """
+        committed, start = self.committed.get(copy.key), copy.log_start
+        if committed is None or copy.log is not log or copy.generation != log.generation:
+            return
+        wanted = committed.at(start)
+        if wanted is not None and copy.chain.at(start) not in (None, wanted):
+            copy.read_anew(committed, start)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         """A script added to the metadata log."""

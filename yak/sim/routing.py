@@ -63,6 +63,15 @@ class Connection:
             self._line.send(frame)
         self._watch()
 
+    def tell(self, api_key: int, version: int, body: Any) -> None:
+        """Send what is not answered."""
+        self._correlation += 1
+        frame = request_frame(api_key, version, self._correlation, body)
+        if self._line is None:
+            self._unsent.append(frame)
+        else:
+            self._line.send(frame)
+
     def connected(self, line: Line) -> None:
         """Send what waited."""
         self._line = line
@@ -206,6 +215,30 @@ class Channel:
             done(answer)
 
         connection.send(api_key, version, body, answered)
+
+    def tell(self, api_key: int, version: int, body: Any) -> None:
+        """Send what is not answered (acks=0); lost without a word when nobody is known to send it to.
+
+        A broker that does not like it closes the connection: then the view is asked for anew.
+        """
+        if self._is_refreshing:
+            return
+        target, connection = self._target(), self._connection
+        is_closed = connection is not None and not connection.is_open
+        if target is None or self._is_stale or is_closed:
+            self._connection = None if is_closed else connection
+            self._refresh(lambda _answer: None)
+            return
+        if connection is None or connection.node_id != target:
+            self.close()
+            connection = self._connection = Connection(self.view.cluster, target)
+        connection.tell(api_key, version, body)
+
+    def close(self) -> None:
+        """Give up the connection, and what is asked on it."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _refresh(self, done: Done) -> None:
         """Fail this request, and all that come before the view is new."""

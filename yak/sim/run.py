@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from yak.sim.books import Books
 from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
@@ -17,8 +14,10 @@ from yak.sim.faults import Faults
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
 from yak.sim.session_consumer import SimSessionConsumer
+from yak.sim.spec import Spec
 from yak.sim.store import SimStore
 from yak.sim.topics import TopicMaker
+from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 30_000
@@ -40,30 +39,19 @@ SETTINGS = {
 DIRECTORIES = ("/data", "/more")
 WINDOWS = (1, 1, 2, 5)
 """Batches that a producer has under way."""
+CHURN, DELETER = "churn", "deleter"
+"""The topic that is made and deleted again and again, and who deletes records: like a topic, they may be left out."""
 PAUSES_US = (5_000, 40_000, 100_000, 200_000)
 """How long a producer waits at most after an answer."""
-
-
-@dataclass(slots=True)
-class Verdict:
-    """How a run ended."""
-
-    seed: int
-    trace_hash: str
-    events_count: int
-    simulated_s: float
-    counts: dict[str, int] = field(default_factory=dict)
-    error: str | None = None
-    brokers: int = 1
 
 
 class Run:
     """A world with one broker, its clients and its faults."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
         self.world = World()
-        dice = SeededDice(seed)
+        dice = SeededDice(spec.seed)
         self.books = Books()
         self.store = SimStore()
         self._dice = dice.fork("clients")
@@ -83,12 +71,12 @@ class Run:
             dice.fork("faults"),
             victims=tuple(TOPICS),
             cut_connections=self._cut_connections,
+            spec=spec,
         )
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []
-        self.churn = TopicChurn(
-            self._channel(), self.books, "churn", self._dice.between(0, 4), lambda: self.node.crashes_count
-        )
+        rounds = 0 if spec.leaves_out(CHURN) else self._dice.between(0, 4)
+        self.churn = TopicChurn(self._channel(), self.books, CHURN, rounds, lambda: self.node.crashes_count)
         self._checked_life = 0
         self.checks = (
             self._after_restart,
@@ -121,11 +109,13 @@ class Run:
     def verdict(self) -> Verdict:
         """What the run did so far."""
         return Verdict(
-            self.seed,
+            self.spec,
             self.world.trace_hash(),
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
             {**self.books.counts, **self.faults.counts},
+            strikes=self.faults.struck_count,
+            parts=(*TOPICS, CHURN, DELETER),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
@@ -137,6 +127,8 @@ class Run:
 
     def _start_clients(self) -> None:
         for topic, (partitions, _configs) in TOPICS.items():
+            if self.spec.leaves_out(topic):
+                continue
             for partition in range(partitions):
                 for _ in range(self._dice.between(1, 2)):
                     self._start_producer(topic, partition)
@@ -145,7 +137,8 @@ class Run:
             else:
                 for partition in range(partitions):
                     self._start(SimConsumer(self._channel(), self.books, topic, partition))
-        deleter = RecordsDeleter(self._channel(), self.books, "durable-short", 0, self._dice.between(0, 3))
+        deletions = 0 if self.spec.leaves_out(DELETER) else self._dice.between(0, 3)
+        deleter = RecordsDeleter(self._channel(), self.books, "durable-short", 0, deletions)
         self.world.after(self._dice.between(0, 50_000), deleter.start)
         self.world.after(self._dice.between(0, 50_000), self.churn.start)
 
@@ -156,12 +149,14 @@ class Run:
             len(self.producers),
             topic,
             partition,
-            count=self._dice.between(5, 60),
+            count=self.spec.count(self._dice.between(5, 60)),
             window=self._dice.choice(WINDOWS),
             pause_us=self._dice.choice(PAUSES_US),
         )
-        self.producers.append(producer)
-        self.world.after(self._dice.between(0, 50_000), producer.start)
+        begin_us = self._dice.between(0, 50_000)
+        if self.spec.has_producer(len(self.producers)):
+            self.producers.append(producer)
+            self.world.after(begin_us, producer.start)
 
     def _start(self, consumer: SimConsumer | SimSessionConsumer) -> None:
         self.consumers.append(consumer)
@@ -213,34 +208,14 @@ class Run:
 
 def run_seed(seed: int, *, lines: list[str] | None = None) -> Verdict:
     """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader."""
-    run = Run(seed)
+    return run_alone(Spec(seed), lines=lines)
+
+
+def run_alone(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+    """Run one broker as the spec says."""
+    run = Run(spec)
     run.world.log = lines
     try:
         return run.go()
     except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
-        verdict = run.verdict()
-        verdict.error = f"{type(error).__name__}: {error}"
-        if lines is not None:
-            import traceback
-
-            lines.extend(traceback.format_exception(error))
-        return verdict
-
-
-def replay_command(verdict: Verdict) -> str:
-    """What to type to see a seed again."""
-    brokers = f" --brokers {verdict.brokers}" if verdict.brokers > 1 else ""
-    return f"yak sim run --seed {verdict.seed}{brokers}"
-
-
-def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """The verdict for machines."""
-    return {
-        "seed": verdict.seed,
-        "brokers": verdict.brokers,
-        "trace_hash": verdict.trace_hash,
-        "events": verdict.events_count,
-        "simulated_s": round(verdict.simulated_s, 6),
-        "counts": verdict.counts,
-        "error": verdict.error,
-    }
+        return run.verdict().fail(error, lines)

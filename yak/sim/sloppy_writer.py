@@ -1,26 +1,51 @@
-"""A writer with acks=1 and without a producer id: what it wrote may be lost, which makes logs diverge."""
+"""A writer without a producer id, which never sends again what failed. What it is promised depends on its acks.
+
+- acks=0: nothing, and no answer;
+- acks=1: nothing that a new leader has to keep, which makes logs diverge;
+- acks=all: what was acknowledged stays, where it was said to stand.
+
+Whatever the acks: nothing is read that was not sent, nothing is there twice, and nothing that was refused for good.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from yak.sim.books import Books
-from yak.sim.clients import Sender
+from kio.schema.errors import ErrorCode
+
+from yak.sim.cluster_books import ClusterBooks
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import build, produce_fields
+from yak.sim.routing import Channel
 from yak.sim.wire import record_batch, request_class
+
+NAMES = {0: "z", 1: "s", -1: "a"}
+"""What the values of a writer begin with, by its acks: no digit, so that nobody takes them for an idempotent producer's."""
+DEFINITE = frozenset({ErrorCode.not_enough_replicas, ErrorCode.invalid_record, ErrorCode.message_too_large})
+"""Errors that prove that nothing was appended."""
 
 
 class SloppyWriter:
-    """Writes one record after the other to whoever it takes for the leader, and never again what failed."""
+    """Writes a record after the other to whoever it takes for the leader."""
 
-    def __init__(self, channel: Sender, books: Books, name: str, topic: str, partition: int, *, pause_us: int) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        books: ClusterBooks,
+        number: int,
+        topic: str,
+        partition: int,
+        *,
+        pause_us: int,
+        acks: int = 1,
+    ) -> None:
         self._channel = channel
         self._books = books
-        self._name = name
+        self._name = f"{NAMES[acks]}{number}"
         self._topic = topic
         self._partition = partition
         self._pause_us = pause_us
+        self._acks = acks
         self._number = 0
         self._is_stopped = False
 
@@ -29,15 +54,30 @@ class SloppyWriter:
         if self._is_stopped:
             return
         self._number += 1
-        value = f"{self._name}:{self._number}".encode()
-        self._books.sent(self._topic, self._partition, [value])
-        records = record_batch([value], self._channel.world.now_ms)
-        fields = produce_fields(self._topic, records, partition=self._partition, acks=1)
-        self._channel.send(PRODUCE, 9, build(request_class(PRODUCE, 9), fields), self._on_answer)
+        values = [f"{self._name}:{self._number}".encode()]
+        self._books.sent(self._topic, self._partition, values)
+        self._books.count(f"sent with acks={self._acks}")
+        records = record_batch(values, self._channel.world.now_ms)
+        fields = produce_fields(self._topic, records, partition=self._partition, acks=self._acks)
+        body = build(request_class(PRODUCE, 9), fields)
+        if self._acks:
+            self._channel.send(PRODUCE, 9, body, lambda answer: self._on_answer(values, answer))
+        else:
+            self._channel.tell(PRODUCE, 9, body)
+            self._later()
 
     def stop(self) -> None:
         """Write nothing more."""
         self._is_stopped = True
 
-    def _on_answer(self, answer: Any | None) -> None:  # noqa: ARG002
+    def _on_answer(self, values: list[bytes], answer: Any | None) -> None:
+        result = None if answer is None else answer.responses[0].partition_responses[0]
+        if result is not None and self._acks == -1:
+            if result.error_code == ErrorCode.none:
+                self._books.acknowledged(self._topic, self._partition, result.base_offset, values)
+            elif result.error_code in DEFINITE:
+                self._books.refused_for_good(values)
+        self._later()
+
+    def _later(self) -> None:
         self._channel.world.after(self._channel.dice.between(self._pause_us // 4, self._pause_us), self.start)

@@ -1,0 +1,274 @@
+"""`yak sim run`."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, WHAT, command
+from yak.commands.options import Globals
+from yak.commands.sim_workers import Workers, in_order
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.sim.coverage import Coverage
+    from yak.sim.spec import Spec
+    from yak.sim.verdict import Verdict
+
+SEEDS_AT_ONCE = 20
+"""What a worker takes at a time: some seconds of work."""
+SMALLER = "Smaller than the seed (as --shrink prints it)"
+
+
+@command(
+    examples=(
+        "yak sim run --seed 81723",
+        "yak sim run --brokers 3 --seed 1 --seeds 2000",
+        "yak sim run --seed 5 --lines",
+        "yak sim run --brokers 3 --seed 38 --mutant divergence-not-looked-for --shrink",
+    ),
+)
+def run(
+    g: Globals,
+    seed: Annotated[
+        int, typer.Option("--seed", help="The seed to run, or the first of several.", rich_help_panel=WHAT)
+    ] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds to run.", rich_help_panel=WHAT)] = 1,
+    brokers: Annotated[
+        int,
+        typer.Option(
+            "--brokers",
+            min=1,
+            max=9,
+            help="How many brokers: 1 alone, or a cluster that replicates.",
+            rich_help_panel=WHAT,
+        ),
+    ] = 1,
+    swarm: Annotated[
+        bool,
+        typer.Option("--swarm", help="Each seed draws its number of brokers too, 2 to 5.", rich_help_panel=WHAT),
+    ] = False,
+    mutant: Annotated[
+        str,
+        typer.Option("--mutant", help="Take out a rule first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
+    ] = "",
+    faults: Annotated[
+        str | None,
+        typer.Option(
+            "--faults",
+            help="Only these classes of faults strike, or none.",
+            metavar="NAMES",
+            rich_help_panel=SMALLER,
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            help="Only the faults with these numbers strike, or none.",
+            metavar="NUMBERS",
+            rich_help_panel=SMALLER,
+        ),
+    ] = None,
+    without: Annotated[
+        str, typer.Option("--without", help="Leave out topics or clients.", metavar="NAMES", rich_help_panel=SMALLER)
+    ] = "",
+    producers: Annotated[
+        int | None,
+        typer.Option("--producers", min=0, help="At most so many producers.", metavar="N", rich_help_panel=SMALLER),
+    ] = None,
+    values: Annotated[
+        int | None,
+        typer.Option("--values", min=1, help="At most so many values each.", metavar="N", rich_help_panel=SMALLER),
+    ] = None,
+    shrink: Annotated[
+        bool,
+        typer.Option("--shrink", help="Make a failing seed small, and print its command.", rich_help_panel=OUTPUT),
+    ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Print what happened, line by line (one seed).", rich_help_panel=OUTPUT)
+    ] = False,
+    workers: Workers = None,
+) -> int:
+    """Run seeds; each draws clients, delays, crashes, cuts and store outages, and checks every invariant after every event."""
+    from yak.sim.spec import Spec, drawn_size
+
+    if swarm and brokers > 1:
+        raise UsageError("bad-option", "--swarm draws the number of brokers", why=f"--brokers {brokers}")
+    brokers = drawn_size(seed) if swarm else brokers
+    spec = Spec(
+        seed,
+        brokers,
+        faults=_fault_classes(faults, brokers),
+        mutant=_mutant(mutant, brokers),
+        keep=_numbers(keep),
+        values_max=values,
+        producers_max=producers,
+        without=tuple(name for name in without.split(",") if name),
+    )
+    if seeds > 1 and (lines or shrink):
+        raise UsageError(
+            "bad-option",
+            f"{'--lines' if lines else '--shrink'} is for one seed",
+            why=f"--seeds {seeds}",
+            try_=(f"{spec.command()} {'--lines' if lines else '--shrink'}",),
+        )
+    if shrink:
+        return _shrink(g, spec)
+    if lines:
+        return _run_told(g, spec)
+    specs = [
+        replace(spec, seed=number, brokers=drawn_size(number) if swarm else brokers)
+        for number in range(seed, seed + seeds)
+    ]
+    return _run_many(g, specs, workers)
+
+
+# ------------------------------------------------------------------------------------------------------ options
+
+
+def _fault_classes(text: str | None, brokers: int) -> tuple[str, ...] | None:
+    from yak.sim import cluster_faults, faults
+
+    if text is None:
+        return None
+    classes = faults.CLASSES if brokers == 1 else cluster_faults.CLASSES
+    named = tuple(each for each in text.split(",") if each and each != "none")
+    for name in named:
+        if name not in classes:
+            raise UsageError(
+                "bad-option",
+                f'no class of faults is named "{name}"',
+                why=f"with {brokers} brokers there are: {', '.join(classes)}",
+            )
+    return named
+
+
+def _mutant(name: str, brokers: int) -> str:
+    from yak.sim.mutants.catalogue import BY_NAME
+
+    if name and name not in BY_NAME:
+        raise UsageError("bad-option", f"no mutant is named {name}", try_=("yak sim mutants --list",))
+    if name and (BY_NAME[name].brokers == 1) != (brokers == 1):
+        raise UsageError(
+            "bad-option", f"{name} is a mutant for {BY_NAME[name].brokers} brokers", why=f"--brokers {brokers}"
+        )
+    return name
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    named = [each for each in text.split(",") if each and each != "none"]
+    if not all(each.isdecimal() for each in named):
+        raise UsageError("bad-option", f'--keep "{text}" is not a list of numbers', try_=("--keep 3,7", "--keep none"))
+    return tuple(sorted({int(each) for each in named}))
+
+
+# --------------------------------------------------------------------------------------------------------- ways
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What came of the runs."""
+
+    coverage: "Coverage"
+    failed: int = 0
+    events_count: int = 0
+    simulated_s: float = 0.0
+
+    def add(self, g: Globals, verdict: "Verdict") -> None:
+        """Count one, and tell of a failure."""
+        from yak.sim.verdict import as_dict
+
+        self.coverage.add(verdict)
+        self.events_count += verdict.events_count
+        self.simulated_s += verdict.simulated_s
+        if not g.out.for_people:
+            g.out.line(json.dumps(as_dict(verdict)))
+        if verdict.error is not None:
+            self.failed += 1
+            g.out.warn(f"seed {verdict.seed}: {verdict.error}")
+            g.out.warn(f"replay: {verdict.spec.command()} --lines")
+            g.out.warn(f"shrink: {verdict.spec.command()} --shrink")
+
+    def tell(self, g: Globals) -> int:
+        """The end, for people; and the exit code."""
+        seeds = self.coverage.seeds_count
+        if g.out.for_people:
+            g.out.line(
+                f"{seeds - self.failed} of {seeds} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated;"
+                f" {self.coverage.totals.get('acknowledged', 0)} acknowledged, {self.coverage.totals.get('read', 0)} read;"
+                " reached (in so many seeds):"
+            )
+            for line in self.coverage.lines():
+                g.out.line(line)
+        return 4 if self.failed else 0
+
+
+def _run_many(g: Globals, specs: "list[Spec]", workers: int | None) -> int:
+    from yak.sim.coverage import Coverage
+    from yak.sim.trial import run_spec
+
+    tally = _Tally(Coverage(specs[0].brokers))
+    with g.out.progress("seeds", total=len(specs)) as bar:
+        for verdict in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
+            tally.add(g, verdict)
+            bar.update(tally.coverage.seeds_count)
+    if len(specs) == 1 and not tally.failed and g.out.for_people:
+        g.out.line(_one_line(verdict))
+    return tally.tell(g)
+
+
+def _run_told(g: Globals, spec: "Spec") -> int:
+    from yak.sim.coverage import Coverage
+    from yak.sim.trial import run_spec
+
+    told: list[str] = []
+    verdict = run_spec(spec, lines=told)
+    for line in told:
+        g.out.line(line)
+    tally = _Tally(Coverage(spec.brokers))
+    tally.add(g, verdict)
+    if verdict.error is None and g.out.for_people:
+        g.out.line(_one_line(verdict))
+    return tally.tell(g)
+
+
+def _one_line(verdict: "Verdict") -> str:
+    return (
+        f"seed {verdict.seed}: {verdict.events_count} events, {verdict.simulated_s:.1f} s simulated,"
+        f" trace {verdict.trace_hash[:16]}"
+    )
+
+
+def _shrink(g: Globals, spec: "Spec") -> int:
+    from yak.sim.shrink import TRIES_MAX, NothingToShrink, shrink
+    from yak.sim.verdict import as_dict
+
+    with g.out.progress("tries", total=TRIES_MAX) as bar:
+        try:
+            shrunk = shrink(spec, on_try=lambda tries, best: bar.update(tries, best.command()))
+        except NothingToShrink:
+            shrunk = None
+    if shrunk is None:
+        g.out.note(f"{spec.command()} holds: there is nothing to shrink")
+        return 0
+    before, after = shrunk.before, shrunk.after
+    if not g.out.for_people:
+        g.out.object(
+            {"before": as_dict(before), "after": as_dict(after), "tries": shrunk.tries, "replay": after.spec.command()}
+        )
+        return 4
+    g.out.line(f"{after.found_by}: {after.error}")
+    g.out.line(f"from {_size(before)} to {_size(after)}, in {shrunk.tries} runs")
+    g.out.line(f"{after.spec.command()} --lines")
+    return 4
+
+
+def _size(verdict: "Verdict") -> str:
+    spec = verdict.spec
+    faults = verdict.strikes if spec.keep is None else len([each for each in spec.keep if each <= verdict.strikes])
+    sent = verdict.counts.get("sent", 0)
+    return f"{spec.brokers} brokers, {faults} faults, {sent} values, {verdict.events_count} events"

@@ -1,0 +1,53 @@
+"""Simulations in several processes: one run uses one core, and runs know nothing of each other."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Annotated, TypeVar
+
+import typer
+
+from yak.commands.app import OUTPUT
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Processes [default: the cores there are].", rich_help_panel=OUTPUT),
+]
+
+
+def in_order(
+    work: Callable[[_Item], _Result], items: Sequence[_Item], workers: int | None, *, at_once: int = 1
+) -> Iterator[_Result]:
+    """The results of `work` for the items, in their order; in so many processes, each taking `at_once` items at a time.
+
+    What is too little for two processes is done in this one. `work` and its results must be such that pickle can take them.
+    """
+    workers = min(workers or _cores(), -(-len(items) // at_once))
+    if workers <= 1:
+        yield from map(work, items)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        yield from pool.map(work, items, chunksize=at_once)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _cores() -> int:
+    """Those that this process may use, where the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl+C is for the process that prints; it ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,82 @@
+"""`yak sim`: what it prints, and what it returns."""
+
+import json
+
+import pytest
+
+from yak.sim.mutants import catalogue
+from yak.sim.mutants.mutant import Mutant
+
+SOUND = catalogue.BY_NAME["ack-before-flush"]
+
+
+@pytest.fixture
+def two_mutants(monkeypatch):
+    """One that is noticed, and one that lacks nothing."""
+    idle = Mutant("idle", "nothing", lambda _swaps: None, 2, 1)
+    monkeypatch.setattr(catalogue, "BY_NAME", {"ack-before-flush": SOUND, "idle": idle})
+
+
+def test_the_command_prints_the_table_and_fails_when_one_is_not_found(yak, two_mutants):
+    ran = yak("sim", "mutants", "--workers", "1")
+    assert ran.code == 4
+    assert ran.out.splitlines()[-1] == "1 of 2 found"
+    assert "acked_is_committed" in ran.out
+    assert "idle: no check noticed within 2 seeds" in ran.err
+    ran = yak("sim", "mutants", "--workers", "1", "--name", "ack-before-flush", "-o", "json")
+    (row,) = json.loads(ran.out)
+    assert ran.code == 0
+    assert row["found_at_seed"] >= 1
+    assert row["replay"].endswith("--mutant ack-before-flush")
+
+
+def test_a_run_tells_what_it_reached_and_what_it_never_did(yak):
+    ran = yak("sim", "run", "--seeds", "3", "--workers", "1")
+    assert ran.code == 0
+    assert ran.out.startswith("3 of 3 seeds hold; ")
+    assert "  process" in ran.out
+    assert "never reached: " in ran.out
+
+
+def test_processes_give_the_same_as_one(yak):
+    words = ("sim", "run", "--seeds", "41", "--faults", "none", "--producers", "1", "--values", "2", "-o", "json")
+    alone = yak(*words, "--workers", "1")
+    assert alone.code == 0
+    assert [json.loads(line)["seed"] for line in alone.out.splitlines()] == list(range(1, 42))
+    assert yak(*words, "--workers", "2").out == alone.out
+
+
+def test_a_failing_seed_is_made_small_and_its_command_replays_it(yak):
+    ran = yak("sim", "run", "--brokers", "3", "--mutant", "stale-epoch-append", "--shrink")
+    assert ran.code == 4
+    found, size, command = ran.out.splitlines()
+    assert found.startswith("single_leader: ")
+    assert ", 0 faults, " in size.partition(" to ")[2] or ", 1 faults, " in size.partition(" to ")[2]
+    words = command.replace('"', "").split()[1:-1]
+    again = yak(*words)
+    assert again.code == 4
+    assert found.partition(": ")[2] in again.err
+
+
+def test_what_holds_is_not_shrunk(yak):
+    ran = yak("sim", "run", "--seed", "1", "--shrink")
+    assert ran.code == 0
+    assert "nothing to shrink" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seeds", "2", "--lines"), "--lines is for one seed"),
+        (("--seeds", "2", "--shrink"), "--shrink is for one seed"),
+        (("--faults", "pause"), 'no class of faults is named "pause"'),
+        (("--brokers", "3", "--faults", "flood"), 'no class of faults is named "flood"'),
+        (("--mutant", "no-such"), "no mutant is named no-such"),
+        (("--mutant", "truncate-to-hw"), "truncate-to-hw is a mutant for 3 brokers"),
+        (("--keep", "two"), '--keep "two" is not a list of numbers'),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_with_words(yak, words, message):
+    ran = yak("sim", "run", *words)
+    assert ran.code == 2
+    assert message in ran.err

@@ -1,0 +1,61 @@
+"""What clients did, as it reaches the judge: what is left out, and what is not promised any more."""
+
+import pytest
+
+from yak.sim.books import Books, Violation
+from yak.sim.judge.history import Outcome
+from yak.sim.recording import Reading, Recorder, must_hold
+from yak.sim.world import World
+
+PLACE = ("t", 0)
+
+
+def made(values: list[bytes], read: list[tuple[int, bytes]], *, floor: int = 0, keeps: bool = True):
+    """One producer whose values are all acknowledged, from offset 0 on, and one reader of everything."""
+    recorder, books = Recorder(World()), Books()
+    recorder.sent(PLACE, values)
+    books.sent(*PLACE, values)
+    recorder.acknowledged(0, values)
+    recorder.reads_all("reader", PLACE)
+    reading = Reading(books, recorder, "reader", PLACE)
+    reading.log_begins(*PLACE, 0)
+    for offset, value in read:
+        reading.read(*PLACE, offset, value, 100)
+    return recorder.history(lambda _place: keeps, lambda _group: keeps, lambda _place: floor)
+
+
+def test_what_was_acknowledged_and_read_holds():
+    judgement = must_hold(made([b"1:1", b"1:2"], [(0, b"1:1"), (1, b"1:2")]))
+    assert (judgement.acknowledged, judgement.polled) == (2, 2)
+
+
+def test_what_was_acknowledged_and_not_read_is_lost():
+    with pytest.raises(Violation, match="I1: lost-write"):
+        must_hold(made([b"1:1", b"1:2"], [(1, b"1:2")]))
+
+
+def test_what_was_given_up_before_anybody_read_it_is_not_lost():
+    history = made([b"1:1", b"1:2"], [(1, b"1:2")], floor=1)
+    assert [send.outcome for send in history.sends] == [Outcome.INFO, Outcome.OK]
+    assert history.first_offsets == {"t-0": 1}
+
+
+def test_one_record_at_two_offsets_is_a_duplicate():
+    with pytest.raises(Violation, match="I11: duplicate"):
+        must_hold(made([b"1:1"], [(0, b"1:1"), (1, b"1:1")]))
+
+
+def test_nothing_of_a_forfeited_partition_is_judged():
+    history = made([b"1:1"], [], keeps=False)
+    assert not list(history.sends)
+    assert must_hold(history).holds
+
+
+def test_a_commit_without_an_answer_may_come_at_any_time():
+    recorder = Recorder(World())
+    commit = recorder.commits("m", "g", {PLACE: 4})
+    history = recorder.history(lambda _place: True, lambda _group: True, lambda _place: 0)
+    assert [each.outcome for each in history.commits] == [Outcome.INFO]
+    recorder.committed(commit, Outcome.OK)
+    history = recorder.history(lambda _place: True, lambda _group: True, lambda _place: 0)
+    assert [(each.outcome, each.offsets) for each in history.commits] == [(Outcome.OK, {"t-0": 4})]

@@ -1,0 +1,60 @@
+"""I13, before it is too late: a coordinator that has read its partition knows every commit that was acknowledged.
+
+A member would notice only when it asks; this looks at the coordinator as soon as it serves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.sim.books import Violation
+from yak.sim.history import Watcher
+
+if TYPE_CHECKING:
+    from yak.broker.coordinator.coordinator import Led
+    from yak.sim.cluster import Cluster
+    from yak.sim.group_books import GroupBooks
+    from yak.sim.node import SimNode
+
+
+class GroupOffsetsStay(Watcher):
+    """Looks at each coordinator once, when it has loaded its groups. `loads_count` says how many did."""
+
+    def __init__(self, cluster: Cluster, books: GroupBooks) -> None:
+        self._cluster = cluster
+        self._books = books
+        self._seen: dict[tuple[int, int], Led] = {}
+        self.loads_count = 0
+
+    def stepped(self, node: SimNode) -> None:
+        """Somebody may have begun to serve."""
+        broker = node.broker
+        if broker is None or not broker.coordinator.led:
+            return
+        for index, held in broker.coordinator.led.items():
+            if held.loading is None and self._seen.get((node.node_id, index)) is not held:
+                self._seen[node.node_id, index] = held
+                self.loads_count += 1
+                self._look(node, index, held)
+
+    def _look(self, node: SimNode, index: int, held: Led) -> None:
+        state, partition = self._cluster.store.state, held.partition
+        row = state.partitions.get((str(partition.topic_id), index))
+        if row is None or row["leader"] != node.node_id or row["leader_epoch"] != partition.leader_epoch:
+            # it was deposed, and does not know it yet: nothing that it says is committed
+            return
+        topic = node.broker.image.topics[OFFSETS_TOPIC] if node.broker is not None else None
+        for group in self._books.groups():
+            if topic is None or partition_of(group, len(topic.partitions)) != index or not self._books.promises(group):
+                continue
+            known = held.shard.groups.get(group)
+            for place in self._books.of(group).acked:
+                wanted = self._books.must_hold(group, place)
+                committed = None if known is None else known.offsets.get(*place)
+                if wanted and (committed is None or committed.offset not in wanted):
+                    has = "nothing" if committed is None else str(committed.offset)
+                    raise Violation(
+                        f"I13: {group} had committed {wanted[0]} of {place}; broker {node.node_id}, its coordinator in epoch"
+                        f" {partition.leader_epoch}, has {has}"
+                    )

@@ -1,0 +1,74 @@
+"""I18: a log's start only grows, and never past what was committed; only topics that give up records begin above 0; and no
+replica is deleted that its broker was not relieved of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from yak.cluster.payload import parse_nodes
+from yak.ids import NodeId, Offset
+from yak.sim.books import Violation
+from yak.sim.history import Copy, History, Key, Watcher
+
+if TYPE_CHECKING:
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.store import SimStore
+
+
+class LogStartSound(Watcher):
+    """Looks when a log start moves, and when a replica goes. `may_delete` says so of a topic, by name."""
+
+    def __init__(self, history: History, store: SimStore, may_delete: Callable[[str], bool]) -> None:
+        self._history = history
+        self._store = store
+        self._may_delete = may_delete
+        self._replicas: dict[Key, tuple[str, str]] = {}
+        self._relieved: set[tuple[Key, NodeId]] = set()
+        """Replicas that the metadata once took from their brokers."""
+        self.moves_count = 0
+
+    def log_start(self, copy: Copy, before: Offset | None) -> None:
+        """A start moved; `before` is None in a new life of the broker, which may have forgotten the last move."""
+        history, start = self._history, copy.log_start
+        if copy.key in history.forfeited:
+            return
+        if before is not None and start < before:
+            raise Violation(f"I18: {copy}: the log start fell from {before} to {start}")
+        if start and not self._may_delete(copy.topic_partition.topic):
+            raise Violation(f"I18: {copy} begins at {start}, and nothing of it was to be given up")
+        committed = history.committed.get(copy.key)
+        end = 0 if committed is None else committed.end
+        if start > end:
+            raise Violation(f"I18: {copy} begins at {start}, but only what is below {end} was committed")
+        if before is not None:
+            self.moves_count += 1
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
+        """Brokers may have been relieved of replicas."""
+        partitions = self._store.state.partitions
+        for key in self._history.copies:
+            row = partitions.get((str(key.topic_id), key.partition))
+            now = ("", "") if row is None else (row["replicas"], row.get("adding", ""))
+            before = self._replicas.get(key)
+            if now != before:
+                self._replicas[key] = now
+                held = self._nodes(now)
+                for node_id in () if before is None else self._nodes(before):
+                    if node_id not in held:
+                        self._relieved.add((key, node_id))
+
+    def _nodes(self, row: tuple[str, str]) -> list[NodeId]:
+        return [node_id for words in row if words for node_id in parse_nodes(words)]
+
+    def dropped(self, copy: Copy) -> None:
+        """A broker gave up a replica: somebody must have said so, in the metadata."""
+        row = self._store.state.partitions.get((str(copy.key.topic_id), copy.key.partition))
+        if copy.life != copy.node.starts_count:
+            # another life, which has not taken up its replicas yet, or found the disk empty
+            return
+        if row is None or (copy.key, copy.node.node_id) in self._relieved:
+            return
+        if copy.node.node_id in self._nodes((row["replicas"], row.get("adding", ""))):
+            raise Violation(f"I18: {copy} was deleted, and the metadata has it: {row}")

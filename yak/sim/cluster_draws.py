@@ -1,0 +1,56 @@
+"""What a seed draws for a cluster: its topics, configs, roles and racks."""
+
+from __future__ import annotations
+
+from yak.sim.cluster_admin import CHURN
+from yak.sim.cluster_books import TopicPlan
+from yak.sim.dice import SeededDice
+
+SHORT = "t-short"
+_SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
+RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
+"""How `t-short` gives up records, beside those that are deleted on request: not at all, by size, or by age."""
+
+
+def draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
+    """Topics of several kinds; in some runs all of them flush every message, so that all brokers may lose power."""
+    three, all_flushed = min(3, brokers), dice.chance(25)
+    plans = [
+        TopicPlan("t-three", dice.between(1, 2), three, 2, all_flushed),
+        TopicPlan("t-safe", 1, three, 2, is_flushed=True),
+        TopicPlan("t-loose", 1, three, 1, all_flushed),
+        TopicPlan("t-two", 1, 2, dice.between(1, 2), all_flushed),
+        TopicPlan("t-one", 1, 1, 1, all_flushed),
+        TopicPlan(SHORT, 1, three, 2, all_flushed, dice.choice(RETENTIONS)),
+    ]
+    chosen = [plan for plan in plans if dice.chance(50)] or plans[:1]
+    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
+
+
+def draw_settings(dice: SeededDice) -> dict[str, str]:
+    """Configs of all brokers."""
+    return {
+        "auto.create.topics.enable": "false",
+        "min.insync.replicas": str(dice.choice((1, 2, 2))),
+        "offsets.topic.num.partitions": str(dice.between(1, 2)),
+        "log.retention.check.interval.ms": str(dice.choice((500, 2_000))),
+        "group.initial.rebalance.delay.ms": str(dice.choice((0, 300))),
+        "group.min.session.timeout.ms": "500",
+        "group.consumer.session.timeout.ms": str(dice.choice((1_500, 4_000))),
+        "group.consumer.heartbeat.interval.ms": "500",
+        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((400, 3_000))),
+        "replica.lag.time.max.ms": str(dice.choice((1_000, 3_000, 10_000))),
+        "replica.fetch.wait.max.ms": str(dice.choice((300, 500))),
+    }
+
+
+def draw_roles(dice: SeededDice, brokers: int) -> tuple[str, ...]:
+    """Who may lead the cluster."""
+    leaders = dice.choice((1, brokers, brokers))
+    return tuple("leader" if number < leaders else "follower" for number in range(brokers))
+
+
+def draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
+    """Where brokers stand; nowhere in most runs."""
+    has_racks = dice.chance(30)
+    return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))

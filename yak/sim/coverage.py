@@ -1,0 +1,121 @@
+"""Whether runs were idle: how often they reached the states that a log broker is about, and which they never did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from yak.sim.verdict import Verdict
+
+ALONE: Mapping[str, tuple[str, ...]] = {
+    "process": ("power losses", "kills", "orderly stops", "connections cut"),
+    "disk": (
+        "disk failures: append",
+        "disk failures: sync",
+        "disk failures: open",
+        "disk failures: rename",
+        "disk failures: write_file",
+        "disks that fail at the start",
+        "slow disks",
+        "cold caches",
+        "unflushed, lost with the power",
+    ),
+    "store": ("store outages", "stores that lost their history"),
+    "log": ("topics deleted", "records deleted on request", "log starts moved"),
+    "refusals": ("refused kafka_storage_error",),
+}
+CLUSTER: Mapping[str, tuple[str, ...]] = {
+    "leaders": (
+        "elections",
+        "elections outside of the ISR",
+        "partitions without a leader",
+        "takeovers",
+        "takeovers, fast",
+        "fast fencings",
+        "session fencings",
+    ),
+    "replicas": (
+        "truncations",
+        "tails lost",
+        "ISR shrinks",
+        "ISR expansions",
+        "fetch sessions lost",
+        "moves completed",
+        "moves taken back",
+        "partitions forfeited",
+    ),
+    "faults": (
+        "kill",
+        "power",
+        "stop",
+        "pause",
+        "wipe",
+        "cut brokers",
+        "cut clients",
+        "cut store",
+        "break",
+        "flutter",
+        "lost calls",
+        "slow way",
+        "outage",
+        "slow store",
+        "disk",
+        "slow disk",
+        "calls executed late",
+    ),
+    "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
+    "guests": ("guests registered", "guests changed", "guests closed"),
+    "groups": (
+        "coordinators loaded",
+        "joins",
+        "rebalances",
+        "members crashed",
+        "members left",
+        "members fenced",
+        "commits: ok",
+        "commits: fail",
+        "commits: info",
+        "commits by the dead",
+    ),
+    "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),
+    "log starts": (
+        "log starts moved",
+        "log starts moved on replicas",
+        "records deleted on request",
+        "positions given up",
+    ),
+    "refusals": ("refused not_enough_replicas", "refused not_leader_or_follower"),
+}
+"""Area -> the states of it, by their names in a verdict's counts."""
+
+
+class Coverage:
+    """Adds up verdicts of one kind of run: with one broker, or with several."""
+
+    def __init__(self, brokers: int) -> None:
+        self.areas = ALONE if brokers == 1 else CLUSTER
+        self.seeds_count = 0
+        self.totals: dict[str, int] = {}
+        self.seeds: dict[str, int] = {}
+        """In how many runs there was any."""
+
+    def add(self, verdict: Verdict) -> None:
+        """One more run."""
+        self.seeds_count += 1
+        for name, count in verdict.counts.items():
+            self.totals[name] = self.totals.get(name, 0) + count
+            self.seeds[name] = self.seeds.get(name, 0) + (count > 0)
+
+    def never(self) -> list[str]:
+        """States that no run reached."""
+        return [name for names in self.areas.values() for name in names if not self.totals.get(name)]
+
+    def lines(self) -> list[str]:
+        """For people: a line for each area, `state count (runs with it)`; then what was never reached."""
+        width = max(map(len, self.areas))
+        told = []
+        for area, names in self.areas.items():
+            reached = [f"{name} {self.totals[name]} ({self.seeds[name]})" for name in names if self.totals.get(name)]
+            told.append(f"  {area.ljust(width)}  {', '.join(reached) or 'nothing'}")
+        if never := self.never():
+            told.append(f"  never reached: {', '.join(never)}")
+        return told

@@ -1,0 +1,165 @@
+"""What the members of groups were told, and what must hold of it at each step (I13).
+
+- what was committed is found again: nobody who asks is told less than the last acknowledged commit, but where another commit
+  was under way beside it, or later, whose end nobody knows;
+- in a generation there is one assignment, and in it one owner of each partition;
+- nobody commits for a generation once another was given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.ids import Offset
+from yak.sim.books import Violation
+from yak.sim.history import Key
+from yak.sim.judge.history import Outcome
+from yak.sim.recording import Committing, Place
+
+if TYPE_CHECKING:
+    import uuid
+
+    from yak.sim.cluster import Cluster
+    from yak.sim.cluster_books import ClusterBooks
+
+
+class _Group:
+    """One group: its commits by partition, and what its generations were assigned."""
+
+    def __init__(self) -> None:
+        self.commits: dict[Place, list[Committing]] = {}
+        self.acked: dict[Place, Committing] = {}
+        """The commit of each partition that was acknowledged last."""
+        self.newest = -1
+        self.tokens: dict[int, bytes] = {}
+        self.owners: dict[tuple[int, Place], str] = {}
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether something of it was acknowledged: before that a coordinator may forget it, and count generations anew."""
+        return bool(self.acked)
+
+
+class GroupBooks:
+    """The books of all groups of a run."""
+
+    def __init__(self, cluster: Cluster, books: ClusterBooks) -> None:
+        self._cluster = cluster
+        self._books = books
+        self._recorder = books.recorder
+        self._groups: dict[str, _Group] = {}
+        self._topic_id: uuid.UUID | None = None
+
+    def of(self, group: str) -> _Group:
+        """The books of one group."""
+        return self._groups.setdefault(group, _Group())
+
+    def groups(self) -> list[str]:
+        """All of them."""
+        return list(self._groups)
+
+    # --------------------------------------------------------------------------------------------- what is promised
+
+    def key(self, group: str) -> Key | None:
+        """The partition that remembers a group; None while it is not known."""
+        for key, copies in self._cluster.history.copies.items():
+            for copy in copies.values():
+                if copy.topic_partition.topic != OFFSETS_TOPIC:
+                    break
+                topics = self._cluster.store.state.topics
+                if str(key.topic_id) in topics and key.partition == partition_of(group, self._partitions_count(key)):
+                    return key
+                break
+        return None
+
+    def _partitions_count(self, key: Key) -> int:
+        wanted = str(key.topic_id)
+        return sum(1 for topic_id, _partition in self._cluster.store.state.partitions if topic_id == wanted)
+
+    def promises(self, group: str) -> bool:
+        """Whether the partition that remembers the group did not lose more than it promises to survive."""
+        key = self.key(group)
+        return key is None or key not in self._cluster.history.forfeited
+
+    # -------------------------------------------------------------------------------------------------- assignments
+
+    def assigned(self, group: str, generation: int, owner: str, token: bytes, places: Sequence[Place]) -> None:
+        """A member of a classic group was told its part of a generation's assignment. `owner` outlives a restart."""
+        held = self.of(group)
+        if not held.is_remembered or not self.promises(group):
+            return
+        first = held.tokens.setdefault(generation, token)
+        if first != token:
+            raise Violation(f"I13: generation {generation} of {group} has two assignments: {first!r} and {token!r}")
+        self.owns(group, generation, owner, places)
+
+    def owns(self, group: str, generation: int, owner: str, places: Sequence[Place]) -> None:
+        """A member was told that these are its own in a generation, or in its epoch."""
+        held = self.of(group)
+        if not held.is_remembered or not self.promises(group):
+            return
+        held.newest = max(held.newest, generation)
+        for place in places:
+            other = held.owners.setdefault((generation, place), owner)
+            if other != owner:
+                raise Violation(f"I13: {place} of {group} belongs to {other} and {owner} in generation {generation}")
+
+    # ------------------------------------------------------------------------------------------------------ commits
+
+    def commits(self, process: str, group: str, generation: int, offsets: Mapping[Place, Offset]) -> Committing:
+        """Offsets are on their way."""
+        held = self.of(group)
+        commit = self._recorder.commits(process, group, offsets)
+        for place in offsets:
+            held.commits.setdefault(place, []).append(commit)
+        commit.is_stale = generation < held.newest
+        self._books.count("commits begun")
+        return commit
+
+    def committed(self, group: str, commit: Committing, outcome: Outcome, *, is_classic: bool) -> None:
+        """How it ended."""
+        held = self.of(group)
+        self._recorder.committed(commit, outcome)
+        self._books.count(f"commits: {outcome}")
+        if outcome is not Outcome.OK or not self.promises(group):
+            return
+        if is_classic and commit.is_stale:
+            raise Violation(f"I13: {commit.process} committed {commit.offsets} for a generation that {group} had left")
+        for place in commit.offsets:
+            held.acked[place] = commit
+
+    def fetched(self, group: str, asked_at: float, starts: Mapping[Place, Offset], who: str) -> None:
+        """A member asked what is committed, and this is the answer: -1 where nothing is."""
+        self._books.count("commits found")
+        if not self.promises(group):
+            return
+        for place, start in starts.items():
+            if self._books.promises(*place):
+                self._is_enough(group, place, start, asked_at, who)
+
+    def _is_enough(self, group: str, place: Place, start: Offset, asked_at: float, who: str) -> None:
+        held = self.of(group)
+        last = held.acked.get(place)
+        if last is None or last.ended > asked_at or start >= last.offsets[place]:
+            return
+        for other in held.commits[place]:
+            may_follow = not other.is_over or other.outcome is Outcome.INFO or other.ended >= last.invoked
+            if other is not last and other.outcome is not Outcome.FAIL and may_follow and other.offsets[place] == start:
+                return
+        raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {who} was told {start}")
+
+    def must_hold(self, group: str, place: Place) -> list[Offset]:
+        """What a coordinator may have for a partition, least first: the last acknowledged commit, and all that may follow it."""
+        held = self.of(group)
+        last = held.acked.get(place)
+        if last is None or not self._books.promises(*place):
+            return []
+        return [last.offsets[place]] + [
+            other.offsets[place]
+            for other in held.commits[place]
+            if other is not last
+            and other.outcome is not Outcome.FAIL
+            and (not other.is_over or other.outcome is Outcome.INFO or other.ended >= last.invoked)
+        ]

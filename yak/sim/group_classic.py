@@ -1,0 +1,155 @@
+"""A member of a group of the classic protocol: it joins, its leader deals out, everybody takes its part, and is heard of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.group_member import NONE, RETRY_US, GroupMember
+from yak.sim.group_wire import (
+    HEARTBEAT,
+    JOIN,
+    PROTOCOL,
+    SYNC,
+    Place,
+    assignment,
+    ms,
+    read_assignment,
+    request,
+    subscription,
+)
+
+if TYPE_CHECKING:
+    from yak.sim.dice import SeededDice
+    from yak.sim.groups import SimGroup
+
+
+class ClassicMember(GroupMember):
+    """Speaks JoinGroup, SyncGroup and Heartbeat, and gives up all it has before each rebalance ("eager")."""
+
+    def __init__(self, group: SimGroup, number: int, dice: SeededDice, instance: str | None) -> None:
+        super().__init__(group, number, dice, instance)
+        self._decided: list[Place] | None = None
+        """What it dealt out, while it leads the group."""
+
+    def _join(self) -> None:
+        group = self._group
+        self._begin_round()
+        self._decided = None
+        body = request(
+            JOIN,
+            group_id=group.group_id,
+            session_timeout=ms(group.session_ms),
+            rebalance_timeout=ms(group.rebalance_ms),
+            member_id=self.member_id,
+            group_instance_id=self._instance,
+            protocol_type="consumer",
+            protocols=[{"name": PROTOCOL, "metadata": subscription(group.topics)}],
+            reason=None,
+        )
+        self._send(JOIN, body, self._joined)
+
+    def _joined(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if answer is not None and code == NONE:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self._group.count("joins")
+            self._sync(answer)
+        elif answer is not None and code == ErrorCode.member_id_required:
+            self.member_id = answer.member_id
+            self._join()
+        else:
+            self._again(code)
+
+    def _again(self, code: ErrorCode | None) -> None:
+        """Join anew, a little later."""
+        if code is not None:
+            self._link.heard(code)
+            if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+                self._fenced()
+                return
+        self._after(RETRY_US, self._join)
+
+    def _sync(self, joined: Any) -> None:
+        group = self._group
+        dealt: list[dict[str, Any]] = []
+        if joined.leader == joined.member_id and joined.skip_assignment:
+            # a static leader is back, and what it dealt out still holds (KIP-814)
+            self._decided = group.dealt
+        elif joined.leader == joined.member_id:
+            self._decided = group.dealt = group.partitions()
+            token = f"{self.process}:{group.next_token()}".encode()
+            names = sorted(each.member_id for each in joined.members)
+            dealt = [
+                {"member_id": name, "assignment": assignment(self._decided[index :: len(names)], token)}
+                for index, name in enumerate(names)
+            ]
+            group.count("rebalances")
+        body = request(
+            SYNC,
+            group_id=group.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance,
+            assignments=dealt,
+        )
+        self._send(SYNC, body, self._synced)
+
+    def _synced(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if answer is None or code != NONE:
+            self._again(code)
+            return
+        places, token = read_assignment(bytes(answer.assignment)) if answer.assignment else ([], b"")
+        if token:
+            self._group.books.assigned(self._group.group_id, self.generation, self.owner, token, places)
+        self._beat_later()
+        self._read_from_commits(places, self._has_begun)
+
+    def _has_begun(self) -> None:
+        self._has_all = True
+
+    def _beat_later(self) -> None:
+        self._in_this_round(self._group.beat_us, self._beat)
+
+    def _beat(self) -> None:
+        if self._decided is not None and self._decided != self._group.partitions():
+            # its topics grew: who leads has them dealt out anew
+            self._rejoin()
+            return
+        body = request(
+            HEARTBEAT,
+            group_id=self._group.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance,
+        )
+        self._send(HEARTBEAT, body, self._beaten)
+
+    def _beaten(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if code == ErrorCode.rebalance_in_progress:
+            self._rejoin()
+        elif code in (ErrorCode.illegal_generation, ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+            if code == ErrorCode.illegal_generation:
+                self._give_up(list(self._own))
+                self._join()
+            else:
+                self._fenced()
+        else:
+            if code is not None:
+                self._link.heard(code)
+            self._beat_later()
+
+    def _rejoin(self) -> None:
+        """Commit what is read, give up everything, and join anew."""
+
+        def go() -> None:
+            self._give_up(list(self._own))
+            self._join()
+
+        if self._dice.chance(70):
+            self._commit_own(go)
+        else:
+            go()

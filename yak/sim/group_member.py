@@ -1,0 +1,308 @@
+"""A member of a group: what members of both protocols have in common.
+
+A member reads the partitions that are its own from what the group committed, commits how far it came, and may crash at any
+time. A crashed one may still have a commit on its way, or send one late, as a process that was stopped does when it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.clients import SimConsumer
+from yak.sim.group_link import CoordinatorLink
+from yak.sim.group_wire import (
+    LEAVE,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    Place,
+    commit_request,
+    fetch_request,
+    request,
+)
+from yak.sim.judge.history import Outcome
+from yak.sim.recording import Reading
+from yak.sim.routing import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from yak.sim.dice import SeededDice
+    from yak.sim.groups import SimGroup
+
+RETRY_US = 120_000
+NONE = ErrorCode.none
+DEFINITE = frozenset(
+    {
+        ErrorCode.illegal_generation,
+        ErrorCode.unknown_member_id,
+        ErrorCode.fenced_instance_id,
+        ErrorCode.stale_member_epoch,
+        ErrorCode.group_id_not_found,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.rebalance_in_progress,
+    }
+)
+"""Errors of a commit that prove that nothing was committed."""
+
+
+class _Own:
+    """A partition that is read."""
+
+    __slots__ = ("channel", "committed", "consumer", "reading")
+
+    def __init__(self, channel: Channel, consumer: SimConsumer, reading: Reading) -> None:
+        self.channel = channel
+        self.consumer = consumer
+        self.reading = reading
+        self.committed = consumer.position
+
+
+class GroupMember:
+    """One process. `number` is its own in the group; each of its lives has another name in the history."""
+
+    is_classic = True
+
+    def __init__(self, group: SimGroup, number: int, dice: SeededDice, instance: str | None) -> None:
+        self.is_running = False
+        self.member_id = ""
+        self.generation = -1
+        self._group = group
+        self._dice = dice
+        self._instance = instance
+        self._number = number
+        self._world = group.view.cluster.world
+        self._link = CoordinatorLink(group.view, dice.fork("link"), group.group_id)
+        self._own: dict[Place, _Own] = {}
+        self._round = 0
+        """Answers of earlier rounds count for nothing: the member joined anew, or is another process."""
+        self._life = 0
+        self._is_committing = False
+        self._has_all = False
+        """Whether it has its assignment, and knows where to begin."""
+
+    # -------------------------------------------------------------------------------------------------- its life
+
+    @property
+    def process(self) -> str:
+        """Its name in the history."""
+        return f"{self._group.group_id}/{self._number}.{self._life}"
+
+    @property
+    def owner(self) -> str:
+        """Who it is for the group: a static member stays the same when it comes back."""
+        return self._instance or self.process
+
+    @property
+    def owned(self) -> list[Place]:
+        """What it reads."""
+        return list(self._own)
+
+    def committed(self, place: Place) -> int:
+        """What it committed last of a partition of its own."""
+        return self._own[place].committed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has its part, and committed all that it read."""
+        return self._has_all and all(own.committed == own.consumer.position for own in self._own.values())
+
+    def start(self) -> None:
+        """A process begins."""
+        if self.is_running:
+            return
+        self.is_running = True
+        self._life += 1
+        self.member_id, self.generation = "", -1
+        self._begin_round()
+        self._join()
+        self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
+
+    def crash(self) -> None:
+        """The process is gone, its connections too; or it stands still, and its last commit comes late."""
+        if not self.is_running:
+            return
+        self.is_running = False
+        self._group.count("members crashed")
+        if self._own and self._dice.chance(50):
+            process, member_id, generation, offsets = self.process, self.member_id, self.generation, self._positions()
+            link = CoordinatorLink(self._group.view, self._dice.fork("late"), self._group.group_id)
+            self._world.after(
+                self._dice.between(1_000, 2_000 * self._group.session_ms),
+                lambda: self._commit(link, process, member_id, generation, offsets, lambda _code: link.close()),
+            )
+            self._group.count("commits by the dead")
+        self._end()
+
+    def leave(self) -> None:
+        """Go in order; commit first."""
+        if not self.is_running:
+            return
+        self.is_running = False
+        self._group.count("members left")
+        self._say_goodbye()
+        self._end()
+
+    def _say_goodbye(self) -> None:
+        who = {"member_id": self.member_id, "group_instance_id": self._instance}
+        link = CoordinatorLink(self._group.view, self._dice.fork("leave"), self._group.group_id)
+        link.send(LEAVE, request(LEAVE, group_id=self._group.group_id, members=[who]), lambda _answer: link.close())
+
+    def _end(self) -> None:
+        self._round += 1
+        self._has_all = False
+        self._give_up(list(self._own))
+        self._link.close()
+        self._is_committing = False
+
+    def _begin_round(self) -> None:
+        self._round += 1
+        self._has_all = False
+        self._is_committing = False
+
+    def _after(self, delay_us: int, then: Callable[[], None]) -> None:
+        """Do something later, in this life."""
+        life = self._life
+
+        def happen() -> None:
+            if self.is_running and self._life == life:
+                then()
+
+        self._world.after(delay_us, happen)
+
+    def _in_this_round(self, delay_us: int, then: Callable[[], None]) -> None:
+        """Do something later, unless the member joins anew before."""
+        round_ = self._round
+        self._after(delay_us, lambda: then() if self._round == round_ else None)
+
+    def _send(self, api_key: int, body: Any, done: Callable[[Any | None], None]) -> None:
+        """Ask the coordinator; what it says in a later round is not listened to."""
+        round_ = self._round
+
+        def answered(answer: Any | None) -> None:
+            if self._round == round_:
+                done(answer)
+
+        self._link.send(api_key, body, answered)
+
+    def _join(self) -> None:
+        raise NotImplementedError
+
+    def _fenced(self) -> None:
+        """It is no member any more: begin anew."""
+        self._group.count("members fenced")
+        self._give_up(list(self._own))
+        self.member_id, self.generation = "", -1
+        self._begin_round()
+        self._after(RETRY_US, self._join)
+
+    # ------------------------------------------------------------------------------------------------- partitions
+
+    def _read_from_commits(self, places: Sequence[Place], then: Callable[[], None]) -> None:
+        """Ask what the group committed of these, and read them from there."""
+        if not places:
+            then()
+            return
+        asked_at = self._group.recorder.now
+
+        def answered(answer: Any | None) -> None:
+            code = None if answer is None else ErrorCode(answer.error_code)
+            if answer is None or code != NONE:
+                self._link.heard(code or NONE)
+                self._in_this_round(RETRY_US, lambda: self._read_from_commits(places, then))
+                return
+            starts = {
+                (topic.name, each.partition_index): each.committed_offset
+                for topic in answer.topics
+                for each in topic.partitions
+            }
+            self._group.books.fetched(self._group.group_id, asked_at, starts, self.process)
+            self._group.recorder.assigned(self.process, starts, group=self._group.group_id)
+            for place, start in starts.items():
+                self._read(place, start)
+            then()
+
+        self._send(OFFSET_FETCH, fetch_request(self._group.group_id, places), answered)
+
+    def _read(self, place: Place, start: int) -> None:
+        group = self._group
+        reading = Reading(group.readings, group.recorder, self.process, place)
+        channel = Channel(group.view, self._dice.fork(f"channel {place}"), place)
+        consumer = SimConsumer(
+            channel, reading, *place, wait_ms=1_500, pause_us=1_000_000, retry_us=RETRY_US, bytes_min=2_048
+        )
+        consumer.position = max(0, start)
+        own = self._own[place] = _Own(channel, consumer, reading)
+        own.committed = start
+        consumer.start()
+
+    def _give_up(self, places: Sequence[Place]) -> None:
+        if places:
+            self._group.recorder.assigned(self.process, {}, dropped=tuple(places), group=self._group.group_id)
+        for place in places:
+            own = self._own.pop(place)
+            own.consumer.is_stopped = own.reading.is_over = True
+            own.channel.close()
+
+    # ---------------------------------------------------------------------------------------------------- commits
+
+    def _positions(self) -> dict[Place, int]:
+        return {place: own.consumer.position for place, own in self._own.items()}
+
+    def _commit_now_and_then(self) -> None:
+        self._commit_own(lambda: None)
+        self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
+
+    def _commit_own(self, then: Callable[[], None]) -> None:
+        """Commit what moved; one commit at a time."""
+        moved = {place: at for place, at in self._positions().items() if self._own[place].committed != at}
+        if not moved or self._is_committing or not self._has_all:
+            then()
+            return
+        self._is_committing = True
+        round_ = self._round
+
+        def ended(code: ErrorCode | None) -> None:
+            if self._round != round_:
+                return
+            self._is_committing = False
+            if code == NONE:
+                for place, at in moved.items():
+                    if place in self._own:
+                        self._own[place].committed = at
+            then()
+
+        self._commit(self._link, self.process, self.member_id, self.generation, moved, ended)
+
+    def _commit(
+        self,
+        link: CoordinatorLink,
+        process: str,
+        member_id: str,
+        generation: int,
+        offsets: Mapping[Place, int],
+        then: Callable[[ErrorCode | None], None],
+    ) -> None:
+        group = self._group
+        commit = group.books.commits(process, group.group_id, generation, offsets)
+
+        def answered(answer: Any | None) -> None:
+            codes = [] if answer is None else [ErrorCode(p.error_code) for t in answer.topics for p in t.partitions]
+            if codes and all(code == NONE for code in codes):
+                outcome = Outcome.OK
+            elif codes and all(code in DEFINITE for code in codes):
+                outcome = Outcome.FAIL
+            else:
+                outcome = Outcome.INFO
+            for code in codes[:1]:
+                link.heard(code)
+                if code != NONE:
+                    group.count(f"commits refused: {code.name}")
+            group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
+            then(codes[0] if codes else None)
+
+        link.send(
+            OFFSET_COMMIT, commit_request(group.group_id, member_id, generation, self._instance, offsets), answered
+        )

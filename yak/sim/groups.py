@@ -1,0 +1,233 @@
+"""Groups of a simulated cluster: members that come, crash, leave and come back, and whether all is well in the end (L3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.ids import Offset
+from yak.sim.group_books import GroupBooks
+from yak.sim.group_classic import ClassicMember
+from yak.sim.group_kip848 import ConsumerMember
+from yak.sim.group_link import CoordinatorLink
+from yak.sim.group_member import GroupMember
+from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_request
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable
+
+    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.dice import SeededDice
+    from yak.sim.recording import Recorder
+    from yak.sim.routing import View
+
+SESSIONS_MS = (1_500, 3_000, 6_000)
+COMMIT_US = (200_000, 700_000, 2_000_000)
+LOOK_US = 500_000
+"""How often an administrator looks what is committed, in the end."""
+
+
+class _Readings:
+    """The books for what members read: nothing that is not committed; who counts as having seen it is the plain consumer."""
+
+    def __init__(self, books: ClusterBooks) -> None:
+        self._books = books
+
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """The same for all."""
+        self._books.log_begins(topic, partition, log_start_offset)
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """A member got a record."""
+        self._books.read_by_another(topic, partition, offset, value, high_watermark)
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
+        """The same for all."""
+        return self._books.position_lost(topic, partition, position, log_start_offset)
+
+
+class SimGroup:
+    """One group, of whichever protocol."""
+
+    def __init__(
+        self,
+        group_id: str,
+        view: View,
+        dice: SeededDice,
+        cluster_books: ClusterBooks,
+        books: GroupBooks,
+        topics: tuple[str, ...],
+        *,
+        is_classic: bool,
+    ) -> None:
+        self.group_id = group_id
+        self.view = view
+        self.books = books
+        self.topics = topics
+        self.recorder: Recorder = cluster_books.recorder
+        self.readings = _Readings(cluster_books)
+        self.session_ms = dice.choice(SESSIONS_MS)
+        self.rebalance_ms = dice.choice((1_500, 3_000))
+        # who hears of a rebalance later than it waits for him never gets in
+        self.beat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
+        self.commit_us = dice.choice(COMMIT_US)
+        self.dealt: list[Place] = []
+        """What a leader of the classic protocol dealt out last."""
+        self._cluster_books = cluster_books
+        self._dice = dice
+        self._tokens = 0
+        self._pause_us = dice.choice((1_000_000, 4_000_000, 12_000_000))
+        self._is_stopped = False
+        self._found: dict[Place, Offset] | None = None
+        is_static = dice.chance(30)
+        kind = ClassicMember if is_classic else ConsumerMember
+        self.members: list[GroupMember] = [
+            kind(self, number, dice.fork(f"member {number}"), f"{group_id}-i{number}" if is_static else None)
+            for number in range(dice.between(1, 3))
+        ]
+
+    def count(self, what: str) -> None:
+        """Add to a counter of the run's report."""
+        self._cluster_books.count(what)
+
+    def next_token(self) -> int:
+        """A number for an assignment."""
+        self._tokens += 1
+        return self._tokens
+
+    def partitions(self) -> list[Place]:
+        """What there is to be read, as far as its members know."""
+        return sorted(place for place in self.view.leaders if place[0] in self.topics)
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        """The topic of an assignment of the new protocol."""
+        return next((name for name in self.topics if self.view.topic_ids.get(name) == topic_id), None)
+
+    # ---------------------------------------------------------------------------------------------------- its life
+
+    def start(self) -> None:
+        """Let the members come."""
+        for member in self.members:
+            self._later(self._dice.between(0, 1_000_000), member.start)
+        self._later(self._dice.between(1_000, self._pause_us), self._trouble)
+
+    def _later(self, delay_us: int, then: Any) -> None:
+        self.view.cluster.world.after(delay_us, then)
+
+    def _trouble(self) -> None:
+        if self._is_stopped:
+            return
+        member = self._dice.choice(self.members)
+        if member.is_running:
+            if self._dice.chance(60):
+                member.crash()
+            else:
+                member.leave()
+            self._later(self._dice.between(1_000, 3_000 * self.session_ms // 2), member.start)
+        self._later(self._dice.between(1_000, self._pause_us), self._trouble)
+
+    def heal(self) -> None:
+        """Nobody crashes any more, and all are there."""
+        self._is_stopped = True
+        for member in self.members:
+            member.start()
+        self._look_up()
+
+    # ----------------------------------------------------------------------------------------------------- the end
+
+    def trouble(self, ends: dict[Place, Offset]) -> str | None:
+        """What is not as it should be after everything healed: not stable, behind, or other commits than its members think."""
+        owners: dict[Place, GroupMember] = {}
+        for member in self.members:
+            if not member.is_settled:
+                return f"{member.process} of {self.group_id} is not settled"
+            for place in member.owned:
+                if place in owners:
+                    return f"{place} of {self.group_id} has two owners"
+                owners[place] = member
+        for place, end in ends.items():
+            if place not in owners:
+                return f"nobody in {self.group_id} has {place}"
+            if owners[place].committed(place) < end:
+                return f"{self.group_id} committed {owners[place].committed(place)} of {place}, which ends at {end}"
+        found = self._found
+        if found is None or any(found.get(place, -1) < end for place, end in ends.items()):
+            return f"what {self.group_id} committed was not found yet: {found}"
+        return None
+
+    def _look_up(self) -> None:
+        """Ask the coordinator what is committed, as an administrator does, again and again."""
+        places = self.partitions()
+        asked_at = self.recorder.now
+        link = CoordinatorLink(self.view, self._dice.fork("look-up"), self.group_id)
+
+        def answered(answer: Any | None) -> None:
+            link.close()
+            if answer is not None and answer.error_code == ErrorCode.none:
+                self._found = {
+                    (topic.name, each.partition_index): each.committed_offset
+                    for topic in answer.topics
+                    for each in topic.partitions
+                }
+                self.books.fetched(self.group_id, asked_at, self._found, "an administrator")
+            self._later(LOOK_US, self._look_up)
+
+        self.view.refresh(lambda: None)
+        if places:
+            link.send(OFFSET_FETCH, fetch_request(self.group_id, places), answered)
+        else:
+            self._later(LOOK_US, self._look_up)
+
+
+class Groups:
+    """All groups of a run; in every second run there is none."""
+
+    def __init__(
+        self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]
+    ) -> None:
+        self.books = GroupBooks(view.cluster, books)
+        self._cluster = view.cluster
+        self._cluster_books = books
+        self.groups: list[SimGroup] = []
+        for number in range(dice.choice((0, 0, 0, 0, 1, 1, 1, 2))):
+            some = tuple(
+                sorted({dice.choice(topics), dice.choice(topics)} if dice.chance(25) else {dice.choice(topics)})
+            )
+            is_classic = dice.chance(60)
+            group_id = f"g{number}{'c' if is_classic else 'n'}"
+            there = tuple(name for name in some if not leaves_out(name))
+            group = SimGroup(group_id, view, dice.fork(group_id), books, self.books, there, is_classic=is_classic)
+            if there and not leaves_out(group_id):
+                self.groups.append(group)
+
+    def start(self) -> None:
+        """Begin."""
+        for group in self.groups:
+            group.start()
+
+    def heal(self) -> None:
+        """Everything works from now on."""
+        for group in self.groups:
+            group.heal()
+
+    def trouble(self) -> str | None:
+        """L3: every group that still promises something is stable, and read and committed everything."""
+        state, history = self._cluster.store.state, self._cluster.history
+        committed = {(str(key.topic_id), key.partition): chain for key, chain in history.committed.items()}
+        for group in self.groups:
+            if not self.books.promises(group.group_id):
+                continue
+            ends: dict[Place, Offset] = {}
+            for topic_id, partition in state.partitions:
+                place = (state.topics[topic_id]["name"], partition)
+                if place[0] not in group.topics or not self._cluster_books.promises(*place):
+                    continue
+                chain = committed.get((topic_id, partition))
+                ends[place] = 0 if chain is None else chain.end
+            # of an empty partition there is nothing to commit
+            found = group.trouble({place: end for place, end in ends.items() if end})
+            if found is not None:
+                return found
+        return None

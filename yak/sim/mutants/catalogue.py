@@ -1,0 +1,12 @@
+"""All mutants, in the order of the table of `yak sim mutants`.
+
+Of the rules that one would take out of any Kafka, one is not here, since its subject does not exist yet: the last stable
+offset, and with it transactions.
+"""
+
+from yak.sim.mutants import epochs, groups, members, records, watermark
+from yak.sim.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (*watermark.MUTANTS, *epochs.MUTANTS, *members.MUTANTS, *records.MUTANTS, *groups.MUTANTS)
+BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}
+assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"

@@ -1,0 +1,108 @@
+"""Mutants of epochs: who may lead, whose fetch counts, where a log is cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.broker.hosting import Hosting
+from yak.broker.replica_fetcher import ReplicaFetcher
+from yak.broker.replica_reading import ReplicaReader
+from yak.replication.partition import Partition
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage.log import Log
+
+
+def _cut_to_the_watermark(swaps: Swaps) -> None:
+    """Cut to the own watermark in a new epoch, and ask for no divergence (before KIP-101)."""
+    real = ReplicaFetcher.follow
+
+    def follow(self: ReplicaFetcher, partition: Partition) -> None:
+        if partition.log is not None and partition.log.log_end_offset > partition.high_watermark:
+            partition.log.truncate_to(partition.high_watermark)
+        real(self, partition)
+
+    swaps.put(ReplicaFetcher, "follow", follow)
+
+
+def _look_for_no_divergence(swaps: Swaps) -> None:
+    """As for a follower of an old version, which names no epoch of its last record."""
+    real = ReplicaReader._take_progress  # noqa: SLF001
+
+    def take_progress(self: Any, session: Any, partition: Any, item: Any) -> Any:
+        item.last_fetched_epoch = -1
+        return real(self, session, partition, item)
+
+    swaps.put(ReplicaReader, "_take_progress", take_progress)
+
+
+def _count_any_fetch(swaps: Swaps) -> None:
+    real = ReplicaReader._readable  # noqa: SLF001
+
+    def readable(self: Any, item: Any) -> Any:
+        if item.partition is not None and item.partition.is_leader:
+            item.current_leader_epoch = item.partition.leader_epoch
+            item.last_fetched_epoch = -1
+            item.fetch_offset = min(item.fetch_offset, item.partition.log_end_offset)
+        return real(self, item)
+
+    swaps.put(ReplicaReader, "_readable", readable)
+
+
+def _write_in_the_last_epoch(swaps: Swaps) -> None:
+    """A new leader goes on in the epoch of its last record, as if the one before still led."""
+    append = Log.append
+
+    def append_stale(self: Log, header: Any, batch: Any, leader_epoch: int, now_ms: int) -> Any:
+        return append(self, header, batch, self.epochs.latest if self.epochs.latest >= 0 else leader_epoch, now_ms)
+
+    swaps.put(Log, "append", append_stale)
+    swaps.put(Log, "assign_epoch", lambda _self, _epoch: None)
+
+
+def _join_anywhere(swaps: Swaps) -> None:
+    real = Partition._begin_epoch  # noqa: SLF001
+
+    def begin(self: Partition) -> None:
+        real(self)
+        self.epoch_start_offset = 0
+
+    swaps.put(Partition, "_begin_epoch", begin)
+
+
+def _lead_in_an_old_boot(swaps: Swaps) -> None:
+    host, become = Hosting.host, Partition.become
+    reads_the_tail = False
+
+    def host_anyhow(self: Any, *arguments: Any) -> None:
+        nonlocal reads_the_tail
+        reads_the_tail = hasattr(self._broker, "metadata")
+        host(self, *arguments)
+
+    def become_leader(self: Partition, **named: Any) -> bool:
+        return become(self, **named | {"may_lead": named["may_lead"] or reads_the_tail})
+
+    swaps.put(Hosting, "host", host_anyhow)
+    swaps.put(Partition, "become", become_leader)
+
+
+MUTANTS = (
+    Mutant("truncate-to-hw", "a log is cut by epochs, not at the watermark (KIP-101)", _cut_to_the_watermark, 40),
+    Mutant(
+        "divergence-not-looked-for",
+        "a leader tells where the logs part (KIP-320)",
+        _look_for_no_divergence,
+        100,
+        faults=("pause", "cut brokers", "kill"),
+    ),
+    Mutant("fetch-of-any-epoch-counts", "a fetch of another epoch proves nothing", _count_any_fetch, 150),
+    Mutant("stale-epoch-append", "what a leader appends carries its own epoch (KIP-101)", _write_in_the_last_epoch, 60),
+    Mutant(
+        "join-before-epoch-start",
+        "the ISR is joined past the epoch's start (KIP-320)",
+        _join_anywhere,
+        200,
+        faults=("pause", "kill"),
+        is_slow=True,
+    ),
+    Mutant("lead-in-old-boot", "nobody leads in an epoch of an earlier boot (KIP-903)", _lead_in_an_old_boot, 40),
+)

@@ -1,0 +1,61 @@
+"""Mutants of what came with groups and with records given up: commits, coordinators, retention on replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.broker.coordinator import writing
+from yak.broker.coordinator.loading import Loading
+from yak.errors import ErrorCode
+from yak.groups.classic import checks
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage import retention
+
+
+def _ack_commits_at_once(swaps: Swaps) -> None:
+    swaps.put(writing, "when_counted", lambda _partition, _appended, then: then(ErrorCode.none))
+
+
+def _take_commits_of_anybody(swaps: Swaps) -> None:
+    swaps.put(checks, "check_commit", lambda *_arguments: None)
+
+
+def _serve_before_loading(swaps: Swaps) -> None:
+    def go_on(self: Loading) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._done()
+
+    swaps.put(Loading, "go_on", go_on)
+
+
+def _retain_to_the_log_end(swaps: Swaps) -> None:
+    real = retention.expired_segments
+
+    def expired(log: Any, now_ms: int, _high_watermark: int) -> Any:
+        return real(log, now_ms, log.log_end_offset)
+
+    swaps.put(retention, "expired_segments", expired)
+
+
+MUTANTS = (
+    Mutant(
+        "commit-acked-unreplicated",
+        "a commit of offsets is acknowledged when it is committed",
+        _ack_commits_at_once,
+        60,
+        faults=("cut brokers", "kill", "slow way", "power"),
+    ),
+    Mutant(
+        "old-generation-commits", "only members of the present generation commit offsets", _take_commits_of_anybody, 40
+    ),
+    Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 40),
+    Mutant(
+        "retention-past-hw",
+        "retention takes nothing above the high watermark",
+        _retain_to_the_log_end,
+        150,
+        faults=("slow way", "pause", "slow disk"),
+        is_slow=True,
+    ),
+)

@@ -1,0 +1,147 @@
+"""Mutants of the in-sync set, of who is a member of the cluster, and of what the store is believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.broker.metadata import Metadata
+from yak.cluster.failure_detector import FailureDetector
+from yak.cluster.image import Image
+from yak.cluster.joining import Joining
+from yak.cluster.sight_gaps import SightGaps
+from yak.cluster.snapshot import write_snapshot
+from yak.replication.isr import IsrProposal
+from yak.replication.partition import Partition
+from yak.sim import store_brokers, store_partitions
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.sim.node import SimNode
+
+
+def _forget_with_the_answer(swaps: Swaps) -> None:
+    real = Metadata.on_store_lost
+
+    def forget(self: Any, event: Any) -> None:
+        for partition in self._broker.partitions.values():
+            if partition.pending_isr is not None:
+                partition.settle(partition.pending_isr)
+        real(self, event)
+
+    swaps.put(Metadata, "on_store_lost", forget)
+
+
+def _believe(partition: Partition, members: tuple[tuple[int, int], ...]) -> None:
+    partition.isr = tuple(node_id for node_id, _epoch in members)
+    partition.isr_epochs = tuple(epoch for _node_id, epoch in members)
+    if len(members) >= partition.effective_min_isr:
+        partition.elr = ()
+    partition.count_quorum()
+
+
+def _shrink_at_once(swaps: Swaps) -> None:
+    real = Partition.propose
+
+    def propose(self: Partition, proposal: IsrProposal) -> None:
+        real(self, proposal)
+        _believe(self, tuple(member for member in self.isr_members if member in proposal.members))
+
+    swaps.put(Partition, "propose", propose)
+
+
+def _grow_at_once(swaps: Swaps) -> None:
+    real = Partition.propose
+
+    def propose(self: Partition, proposal: IsrProposal) -> None:
+        real(self, proposal)
+        _believe(self, tuple(dict.fromkeys((*self.isr_members, *proposal.members))))
+        if self.is_leader and self.log is not None:
+            self.advance_high_watermark()
+
+    swaps.put(Partition, "propose", propose)
+
+
+def _any_boot_is_a_member(swaps: Swaps) -> None:
+    def is_current(state: Any, member: Any, *states: str) -> bool:
+        broker = state.brokers.get(member.node_id)
+        return broker is not None and broker["state"] in states
+
+    swaps.put(store_partitions, "is_current", is_current)
+
+
+def _tell_of_no_loss(swaps: Swaps) -> None:
+    real = SimNode.crash
+    swaps.put(SimNode, "crash", lambda self, *, is_lossy=False: real(self, is_lossy=False))  # noqa: ARG005
+
+
+def _see_no_loss(swaps: Swaps) -> None:
+    swaps.put(store_brokers, "_lost_something", lambda *_arguments: False)
+
+
+def _hold_an_outage_against_all(swaps: Swaps) -> None:
+    swaps.put(FailureDetector, "reset", lambda _self: None)
+    swaps.put(SightGaps, "uncounted_ms", lambda _self, _now_ms: 0)
+
+
+def _believe_an_empty_store(swaps: Swaps) -> None:
+    """Make the cluster anew in the store, and take what it then says for the truth."""
+    verified, apply = Joining._on_verified, Image.apply_all  # noqa: SLF001
+
+    def on_verified(self: Any, outcome: Any, now_ms: int) -> None:
+        if outcome.code == "NO_CLUSTER":
+            self._link.image, self._link.cluster_id, self.admitted = Image(), "", (0, "")
+        verified(self, outcome, now_ms)
+
+    def apply_all(self: Image, records: Any) -> Any:
+        records = list(records)
+        if records and records[0].offset == 1 and self.offset:
+            empty, _delta = apply(Image(), records)
+            records = [write_snapshot(empty)]
+        return apply(self, records)
+
+    swaps.put(Joining, "_on_verified", on_verified)
+    swaps.put(Image, "apply_all", apply_all)
+
+
+MUTANTS = (
+    Mutant(
+        "isr-change-forgotten",
+        "a change whose answer got lost still counts (4.6)",
+        _forget_with_the_answer,
+        60,
+        faults=("lost calls", "pause"),
+    ),
+    Mutant("isr-shrunk-before-the-store-agreed", "a shrink counts after the store's OK", _shrink_at_once, 100),
+    Mutant(
+        "isr-grown-before-the-store-agreed",
+        "a growth counts after the store's OK",
+        _grow_at_once,
+        100,
+        faults=("kill", "lost calls"),
+    ),
+    Mutant(
+        "broker-epoch-ignored-on-return",
+        "an ISR has boots, not brokers (KIP-903)",
+        _any_boot_is_a_member,
+        60,
+    ),
+    Mutant(
+        "power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", _tell_of_no_loss, 60, faults=("power",)
+    ),
+    Mutant(
+        "wiped-disk-believed", "a boot on another disk leaves ISR and ELR", _see_no_loss, 60, faults=("wipe", "kill")
+    ),
+    Mutant(
+        "session-expired-by-an-outage",
+        "an outage of the store fences nobody",
+        _hold_an_outage_against_all,
+        60,
+        faults=("outage",),
+    ),
+    Mutant(
+        "store-believed-after-a-wipe",
+        "an emptied store freezes the metadata (4.8)",
+        _believe_an_empty_store,
+        60,
+        1,
+        ("regression",),
+    ),
+)

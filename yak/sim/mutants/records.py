@@ -1,0 +1,107 @@
+"""Mutants of the log: recovery, producers' sequences, deletion, reading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.broker.replica_fetcher import ReplicaFetcher
+from yak.broker.sessions import FetchSession
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage import producers_restore, retention
+from yak.storage.log import Log
+from yak.storage.log_store import LogStore
+from yak.storage.producer_state import ProducerState
+from yak.storage.reader import PendingRead
+from yak.storage.recovery import Recovery
+
+
+def _follower_acks_unflushed(swaps: Swaps) -> None:
+    swaps.put(ReplicaFetcher, "_tell", lambda self, key, _partition, _log: self._to_tell.__setitem__(key, None))
+
+
+def _follower_learns_no_producers(swaps: Swaps) -> None:
+    real = Log.append_as_follower
+
+    def append(self: Log, *arguments: Any) -> Any:
+        known = self.producers
+        self.producers = ProducerState()
+        try:
+            return real(self, *arguments)
+        finally:
+            self.producers = known
+
+    swaps.put(Log, "append_as_follower", append)
+
+
+def _check_no_sequence(swaps: Swaps) -> None:
+    swaps.put(ProducerState, "check", lambda _self, _header: None)
+
+
+def _look_at_no_earlier_batches(swaps: Swaps) -> None:
+    swaps.put(producers_restore, "_look_back", lambda *_arguments: None)
+
+
+def _keep_the_torn_tail(swaps: Swaps) -> None:
+    def cut(self: Recovery, segment: Any, _file: Any, position: int, _expected: int, reason: str) -> bool:
+        self.result.truncated_because = reason
+        self.result.truncated_bytes += segment.size - position
+        return True
+
+    swaps.put(Recovery, "_cut", cut)
+
+
+def _records_come_back(swaps: Swaps) -> None:
+    real = LogStore.create
+
+    def create(self: LogStore, topic_partition: Any, topic_id: Any, *arguments: Any, **named: Any) -> Any:
+        held = self.logs.get(topic_partition)
+        if held is None:
+            return real(self, topic_partition, topic_id, *arguments, **named)
+        held.topic_id = topic_id
+        return held
+
+    swaps.put(LogStore, "create", create)
+    swaps.put(LogStore, "delete", lambda _self, _log, **_named: lambda: None)
+
+
+def _expire_what_is_not_due(swaps: Swaps) -> None:
+    def expired(log: Log, _now_ms: int, _mark: int) -> Any:
+        return log.segments[:1] if len(log.segments) > 1 else []
+
+    swaps.put(retention, "expired_segments", expired)
+
+
+def _read_nothing_cold(swaps: Swaps) -> None:
+    swaps.put(PendingRead, "run", lambda _self: b"")
+
+
+def _tell_sessions_nothing(swaps: Swaps) -> None:
+    swaps.put(FetchSession, "mark_dirty", lambda _self, _item: None)
+
+
+MUTANTS = (
+    Mutant("follower-acks-unflushed", "with flush.messages=1 a follower syncs first", _follower_acks_unflushed, 100),
+    Mutant("producers-not-copied", "a follower learns the producers' sequences", _follower_learns_no_producers, 40),
+    Mutant("sequences-not-checked", "an idempotent batch is stored once", _check_no_sequence, 50, 1),
+    Mutant(
+        "producers-lost-in-recovery",
+        "a start restores producers' sequences",
+        _look_at_no_earlier_batches,
+        800,
+        1,
+        is_slow=True,
+    ),
+    Mutant("torn-tail-kept", "recovery cuts what a crash tore", _keep_the_torn_tail, 100, 1),
+    Mutant("deleted-records-return", "a topic made anew is empty", _records_come_back, 50, 1),
+    Mutant("retention-too-early", "retention takes what is due only", _expire_what_is_not_due, 50, 1),
+    Mutant(
+        "cold-read-empty",
+        "what is not cached is read from disk",
+        _read_nothing_cold,
+        200,
+        1,
+        ("cold cache", "cut"),
+        is_slow=True,
+    ),
+    Mutant("session-not-told", "a fetch session is told of new records", _tell_sessions_nothing, 200, 1),
+)

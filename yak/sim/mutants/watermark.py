@@ -1,0 +1,130 @@
+"""Mutants of what counts as committed, what is acknowledged, and what is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.broker import appending
+from yak.broker.broker import Broker
+from yak.errors import ErrorCode, LogDirectoryFailure
+from yak.replication.partition import Partition
+from yak.sim.checks import strong_isr
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage.flush import FlushPlan
+from yak.storage.log import Log
+
+
+def _watermark_of_own_log(swaps: Swaps) -> None:
+    def advance(self: Partition) -> bool:
+        assert self.log is not None
+        end = self.log.log_end_offset
+        if end <= self.high_watermark:
+            return False
+        self.high_watermark = end
+        return True
+
+    swaps.put(Partition, "advance_high_watermark", advance)
+
+
+def _committed_isr_only(swaps: Swaps) -> None:
+    real = Partition.count_quorum
+
+    def count(self: Partition) -> None:
+        pending, self.pending_isr = self.pending_isr, None
+        real(self)
+        self.pending_isr = pending
+
+    swaps.put(Partition, "count_quorum", count)
+    # the check of the quorum itself would see it at once: that the others do is what is asked
+    swaps.put(strong_isr, "_waits_for", lambda *_: True)
+
+
+def _moves_below_min_isr(swaps: Swaps) -> None:
+    swaps.put(Partition, "is_under_min_isr", False)
+
+
+def _ack_at_once(swaps: Swaps) -> None:
+    real = appending.place
+
+    def place(*arguments: Any, **named: Any) -> Any:
+        appended = real(*arguments, **named)
+        appended.must_wait = False
+        return appended
+
+    swaps.put(appending, "place", place)
+
+
+def _read_to_the_end(swaps: Swaps) -> None:
+    real = Log.read
+
+    def read(self: Log, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool) -> Any:
+        return real(self, offset, max_bytes, max(up_to, self.log_end_offset), at_least_one=at_least_one)
+
+    swaps.put(Log, "read", read)
+
+
+def _follow_blindly(swaps: Swaps) -> None:
+    def follow(self: Partition, leaders: int) -> bool:
+        moved, self.high_watermark = leaders > self.high_watermark, max(leaders, self.high_watermark)
+        return moved
+
+    swaps.put(Partition, "follow_high_watermark", follow)
+
+
+def _sync_again(swaps: Swaps) -> None:
+    real = FlushPlan.run
+
+    def run_twice(self: FlushPlan) -> None:
+        try:
+            real(self)
+        except LogDirectoryFailure:
+            real(self)
+
+    swaps.put(FlushPlan, "run", run_twice)
+
+
+def _ack_a_failed_flush(swaps: Swaps) -> None:
+    real = Broker.fail_waiting
+    swaps.put(Broker, "fail_waiting", lambda self, partition, _code: real(self, partition, ErrorCode.none))
+
+
+def _ack_a_repeat_at_once(swaps: Swaps) -> None:
+    real = appending.place
+
+    def place(broker: Any, partition: Any, *arguments: Any) -> Any:
+        end = partition.log.log_end_offset
+        appended = real(broker, partition, *arguments)
+        if partition.log is not None and partition.log.log_end_offset == end:
+            appended.must_wait = False
+        return appended
+
+    swaps.put(appending, "place", place)
+
+
+def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:
+    swaps.put(Broker, "leadership_changed", lambda self, partition: None)  # noqa: ARG005
+
+
+MUTANTS = (
+    Mutant("hw-from-own-log", "the high watermark waits for the followers", _watermark_of_own_log, 5),
+    Mutant("hw-from-own-log-unflushed", "the high watermark waits for the device", _watermark_of_own_log, 50, 1),
+    Mutant(
+        "hw-of-committed-isr", "members of an ISR change under way count (4.6)", _committed_isr_only, 300, is_slow=True
+    ),
+    Mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", _moves_below_min_isr, 30),
+    Mutant("ack-before-replication", "an acks=all produce waits for the high watermark", _ack_at_once, 5),
+    Mutant("ack-before-flush", "with flush.messages=1 an answer waits for the device", _ack_at_once, 50, 1),
+    Mutant("fetch-above-hw", "a fetch ends at the high watermark", _read_to_the_end, 20),
+    Mutant("fetch-above-hw-alone", "a fetch ends at what is on the device", _read_to_the_end, 20, 1),
+    Mutant("follower-hw-unbounded", "a follower's watermark ends with its own log", _follow_blindly, 20),
+    Mutant("sync-tried-again", "a failed fsync is never tried again", _sync_again, 50, 1, ("disk",)),
+    Mutant("ack-of-failed-flush", "who waited for a failed flush is told so", _ack_a_failed_flush, 50, 1, ("disk",)),
+    Mutant("ack-of-repeat", "a repeated batch waits for its first copy", _ack_a_repeat_at_once, 400, 1),
+    Mutant(
+        "produce-left-waiting",
+        "a produce that waits is told that another leads",
+        _say_nothing_to_waiting_produces,
+        100,
+        faults=("lost calls", "pause"),
+    ),
+)

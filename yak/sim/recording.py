@@ -1,0 +1,263 @@
+"""What the clients of a run did, as they saw it: written down while it goes on, and judged when it is over (`yak.sim.judge`).
+
+Partitions that were forfeited are left out of what is judged, and commits of groups whose partition of offsets was.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from yak.ids import Offset
+from yak.sim.books import Violation
+from yak.sim.judge.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send
+from yak.sim.judge.verdict import Judgement, judge
+from yak.sim.world import START_MS, World
+
+if TYPE_CHECKING:
+    from yak.sim.clients import ReadBooks
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class _Sent:
+    """A value on its way, or arrived."""
+
+    __slots__ = ("ended", "invoked", "number", "offset", "outcome", "place")
+
+    def __init__(self, number: int, place: Place, now: float) -> None:
+        self.number = number
+        self.place = place
+        self.invoked = now
+        self.ended = now
+        self.outcome = Outcome.INFO
+        self.offset: Offset | None = None
+
+
+class _Read:
+    """What one poll gave of one partition."""
+
+    __slots__ = ("at", "offsets", "place", "process", "values")
+
+    def __init__(self, process: str, place: Place, at: float) -> None:
+        self.process = process
+        self.place = place
+        self.at = at
+        self.offsets = array("q")
+        self.values = array("q")
+
+
+class _Assigned:
+    """Where a process begins to read, and what it gives up."""
+
+    __slots__ = ("at", "dropped", "group", "process", "starts")
+
+    def __init__(
+        self, process: str, at: float, starts: Mapping[Place, Offset], dropped: tuple[Place, ...], group: str | None
+    ) -> None:
+        self.process = process
+        self.at = at
+        self.starts = dict(starts)
+        self.dropped = dropped
+        self.group = group
+
+
+class Committing:
+    """A commit on its way; `INFO` until its answer says more."""
+
+    __slots__ = ("ended", "group", "invoked", "is_over", "is_stale", "offsets", "outcome", "process")
+
+    def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float) -> None:
+        self.process = process
+        self.group = group
+        self.offsets = dict(offsets)
+        self.invoked = self.ended = now
+        self.outcome = Outcome.INFO
+        self.is_over = False
+        self.is_stale = False
+        """Whether it is for a generation that the group had left when it was sent."""
+
+
+class Recorder:
+    """The history under way. Values of clients are bytes; the judge has a number for each."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._sent: dict[bytes, _Sent] = {}
+        self._reads: list[_Read | _Assigned] = []
+        self._commits: list[Committing] = []
+        self._readers: dict[str, Place] = {}
+        """Processes that read a partition from its beginning to its end."""
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        return (self._world.now_us - START_MS * 1000) / 1e6
+
+    # ---------------------------------------------------------------------------------------------------- writing
+
+    def sent(self, place: Place, values: Iterable[bytes]) -> None:
+        """Values are on their way for the first time."""
+        now = self.now
+        for value in values:
+            self._sent[value] = _Sent(len(self._sent), place, now)
+
+    def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
+        """They stand from there on."""
+        now = self.now
+        for offset, value in enumerate(values, base_offset):
+            sent = self._sent[value]
+            sent.outcome, sent.offset, sent.ended = Outcome.OK, offset, now
+
+    def refused(self, values: Iterable[bytes]) -> None:
+        """They were certainly not appended, and are not sent again."""
+        now = self.now
+        for value in values:
+            sent = self._sent[value]
+            sent.outcome, sent.ended = Outcome.FAIL, now
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def reads_all(self, process: str, place: Place) -> None:
+        """This process reads a partition from offset 0 on, and is at its end when the run is over."""
+        self._readers[process] = place
+        self.assigned(process, {place: 0})
+
+    def polls(self, process: str, place: Place) -> _Read:
+        """An answer to a fetch is looked at."""
+        read = _Read(process, place, self.now)
+        self._reads.append(read)
+        return read
+
+    def polled(self, read: _Read, offset: Offset, value: bytes) -> None:
+        """It held this record."""
+        read.offsets.append(offset)
+        read.values.append(self._sent[value].number)
+
+    def assigned(
+        self,
+        process: str,
+        starts: Mapping[Place, Offset],
+        *,
+        dropped: tuple[Place, ...] = (),
+        group: str | None = None,
+    ) -> None:
+        """A process begins to read there; -1 where its group has committed nothing."""
+        self._reads.append(_Assigned(process, self.now, starts, dropped, group))
+
+    # ------------------------------------------------------------------------------------------------- committing
+
+    def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
+        """Offsets are on their way to the coordinator."""
+        commit = Committing(process, group, offsets, self.now)
+        self._commits.append(commit)
+        return commit
+
+    def committed(self, commit: Committing, outcome: Outcome) -> None:
+        """How it ended."""
+        commit.ended, commit.outcome, commit.is_over = self.now, outcome, True
+
+    # --------------------------------------------------------------------------------------------------- the end
+
+    def history(
+        self, keeps: Callable[[Place], bool], keeps_group: Callable[[str], bool], floor: Callable[[Place], Offset]
+    ) -> History:
+        """What is judged. `floor` says from where on a partition still has records: what is below was given up."""
+        history = History()
+        kept: dict[Place, bool] = {}
+
+        def is_kept(place: Place) -> bool:
+            if place not in kept:
+                kept[place] = keeps(place)
+            return kept[place]
+
+        seen: dict[Place, set[int]] = {}
+        for read in self._reads:
+            if isinstance(read, _Assigned):
+                history.add(_assign(read, is_kept, keeps_group))
+            elif len(read.offsets) and is_kept(read.place):
+                if read.process in self._readers:
+                    seen.setdefault(read.place, set()).update(read.values)
+                run = Run(_name(read.place), read.offsets, read.values)
+                history.add(Poll(read.process, read.at, read.at, (run,)))
+        floors = {place: floor(place) for place in kept}
+        for value, sent in self._sent.items():
+            if not is_kept(sent.place):
+                continue
+            outcome, offset = sent.outcome, sent.offset
+            below = offset is not None and offset < floors.setdefault(sent.place, floor(sent.place))
+            if below and sent.number not in seen.get(sent.place, ()):
+                outcome, offset = Outcome.INFO, None
+            process = value.partition(b":")[0].decode()
+            name = _name(sent.place)
+            history.add(Send(process, name, sent.number, sent.invoked, sent.ended, outcome, offset))
+        for commit in self._commits:
+            offsets = {_name(place): offset for place, offset in commit.offsets.items() if is_kept(place)}
+            if offsets and keeps_group(commit.group):
+                ended = commit.ended if commit.is_over else self.now
+                history.add(Commit(commit.process, commit.group, commit.invoked, ended, commit.outcome, offsets))
+        for process, place in self._readers.items():
+            if is_kept(place):
+                end = 1 + max((each.offsets[-1] for each in self._polls_of(process)), default=-1)
+                history.add(Final(process, {_name(place): end}))
+        history.first_offsets = {_name(place): first for place, first in floors.items() if first}
+        return history
+
+    def _polls_of(self, process: str) -> Iterable[_Read]:
+        return (
+            each for each in self._reads if isinstance(each, _Read) and each.process == process and len(each.offsets)
+        )
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}-{place[1]}"
+
+
+def _assign(read: _Assigned, is_kept: Callable[[Place], bool], keeps_group: Callable[[str], bool]) -> Assign:
+    group = read.group if read.group is not None and keeps_group(read.group) else None
+    starts = {_name(place): start for place, start in read.starts.items() if is_kept(place)}
+    return Assign(read.process, read.at, starts, tuple(_name(place) for place in read.dropped), group)
+
+
+def must_hold(history: History) -> Judgement:
+    """Judge it; raises Violation for the first contradiction."""
+    judgement = judge(history)
+    for anomaly in judgement.anomalies[:1]:
+        raise Violation(f"{anomaly.invariant}: {anomaly.kind}: {anomaly.partition}: {anomaly.words}")
+    return judgement
+
+
+class Reading:
+    """The books of one consumer of one partition: what it tells goes to those of the run, and into the history."""
+
+    def __init__(self, books: ReadBooks, recorder: Recorder, process: str, place: Place) -> None:
+        self.is_over = False
+        """Nobody wants to hear of it any more: an answer comes too late."""
+        self._books = books
+        self._recorder = recorder
+        self._process = process
+        self._place = place
+        self._read: _Read | None = None
+
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """An answer to a fetch came."""
+        self._read = None
+        self._books.log_begins(topic, partition, log_start_offset)
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """It held this record."""
+        if self.is_over:
+            return
+        self._books.read(topic, partition, offset, value, high_watermark)
+        if self._read is None:
+            self._read = self._recorder.polls(self._process, self._place)
+        self._recorder.polled(self._read, offset, value)
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
+        """The log does not begin where it did: go on at its start."""
+        start = self._books.position_lost(topic, partition, position, log_start_offset)
+        if not self.is_over:
+            self._recorder.assigned(self._process, {self._place: start})
+        return start

@@ -1,0 +1,66 @@
+"""Somebody who has records of a replicated topic deleted, up to the end of some batch, or all that is committed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.books import Violation
+from yak.sim.request_fields import build
+from yak.sim.wire import request_class
+
+if TYPE_CHECKING:
+    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.routing import Channel
+
+DELETE_RECORDS, VERSION = 21, 2
+HIGH_WATERMARK = -1
+
+
+class RecordsDeleter:
+    """Asks now and then, until it is stopped. What it is told is a low watermark that no high watermark is below."""
+
+    def __init__(self, channel: Channel, books: ClusterBooks, topic: str, partition: int, *, pause_us: int) -> None:
+        self._channel = channel
+        self._books = books
+        self._place = topic, partition
+        self._pause_us = pause_us
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin, in a while."""
+        self._channel.world.after(self._channel.dice.between(self._pause_us // 4, self._pause_us), self._delete)
+
+    def stop(self) -> None:
+        """Delete nothing more."""
+        self._is_stopped = True
+
+    def _delete(self) -> None:
+        if self._is_stopped:
+            return
+        ends = self._books.committed_ends(*self._place)
+        dice = self._channel.dice
+        offset = HIGH_WATERMARK if not ends or dice.chance(20) else dice.choice(ends)
+        topic, partition = self._place
+        fields: dict[str, Any] = {
+            "topics": [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],
+            "timeout": dt.timedelta(seconds=2),
+        }
+        self._channel.send(
+            DELETE_RECORDS, VERSION, build(request_class(DELETE_RECORDS, VERSION), fields), self._on_answer
+        )
+
+    def _on_answer(self, answer: Any | None) -> None:
+        result = None if answer is None else answer.topics[0].partitions[0]
+        if result is not None and result.error_code == ErrorCode.none:
+            self._books.count("records deleted on request")
+            topic, partition = self._place
+            ends = self._books.committed_ends(topic, partition)
+            committed = ends[-1] if ends else 0
+            if self._books.promises(topic, partition) and result.low_watermark > committed:
+                raise Violation(
+                    f"I18: {topic}-{partition}: the low watermark is {result.low_watermark}, only {committed} is committed"
+                )
+        self.start()

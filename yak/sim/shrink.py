@@ -1,0 +1,112 @@
+"""Make a failing run small: fewer brokers, faults, kinds of clients, topics, producers and values, while the same check fails.
+
+Delta debugging (Zeller's ddmin) on the faults; everything else is tried one by one, and halved. A run counts as the same
+failure when the same check, or the same assertion, ends it. The result is a `Spec`, and its command replays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from yak.sim.spec import Spec
+from yak.sim.trial import run_spec
+from yak.sim.verdict import Verdict
+
+TRIES_MAX = 400
+PRODUCERS_MOST, VALUES_MOST = 16, 60
+"""More than these no run has, or each producer sends."""
+NODE_SEEDS = 20
+"""With fewer brokers everything is drawn anew: so many seeds from this one on are tried for the same failure."""
+
+
+class NothingToShrink(Exception):
+    """The run holds."""
+
+
+@dataclass(slots=True)
+class Shrunk:
+    """What came of it. Both verdicts are failures of the same check."""
+
+    before: Verdict
+    after: Verdict
+    tries: int
+
+
+class Shrinker:
+    """Holds the smallest run so far. `on_try` hears of each try: how many there were, and the smallest."""
+
+    def __init__(
+        self, spec: Spec, *, tries_max: int = TRIES_MAX, on_try: Callable[[int, Spec], None] | None = None
+    ) -> None:
+        self._tries_max = tries_max
+        self._on_try = on_try or (lambda _tries, _spec: None)
+        self._tries = 1
+        self._best = self._before = run_spec(spec)
+        if self._before.error is None:
+            raise NothingToShrink(spec.command())
+
+    def run(self) -> Shrunk:
+        """Make it as small as it gets within the tries."""
+        self._fewer_brokers()
+        while True:
+            before = self._best.spec
+            self._fewer_faults()
+            self._fewer_parts()
+            self._fewer(lambda spec, most: replace(spec, producers_max=most), before.producers_max or PRODUCERS_MOST)
+            self._fewer(lambda spec, most: replace(spec, values_max=most), before.values_max or VALUES_MOST)
+            if self._best.spec == before or self._tries >= self._tries_max:
+                return Shrunk(self._before, self._best, self._tries)
+
+    def _fails(self, spec: Spec) -> bool:
+        """Whether this run fails in the same way; then it is the smallest so far."""
+        if self._tries >= self._tries_max:
+            return False
+        self._tries += 1
+        verdict = run_spec(spec)
+        self._on_try(self._tries, self._best.spec)
+        if verdict.error is None or verdict.found_by != self._before.found_by:
+            return False
+        self._best = verdict
+        return True
+
+    def _fewer_brokers(self) -> None:
+        spec = self._best.spec
+        for brokers in range(2, spec.brokers):
+            for seed in range(spec.seed, spec.seed + NODE_SEEDS):
+                if self._fails(replace(spec, brokers=brokers, seed=seed)):
+                    return
+
+    def _fewer_faults(self) -> None:
+        """ddmin: leave out ever smaller parts of the faults that are left."""
+        kept = (
+            list(self._best.spec.keep) if self._best.spec.keep is not None else list(range(1, self._best.strikes + 1))
+        )
+        size = len(kept)
+        while kept and size:
+            for start in range(0, len(kept), size):
+                fewer = kept[:start] + kept[start + size :]
+                if self._fails(replace(self._best.spec, keep=tuple(fewer))):
+                    kept = fewer
+                    break
+            else:
+                size = size // 2 if size > 1 else 0
+                continue
+            size = min(size, len(kept))
+
+    def _fewer_parts(self) -> None:
+        for part in self._best.parts:
+            spec = self._best.spec
+            if not spec.leaves_out(part):
+                self._fails(replace(spec, without=(*spec.without, part)))
+
+    def _fewer(self, bounded: Callable[[Spec, int], Spec], now: int) -> None:
+        """The smallest bound, of those that double from 1 on, with which it still fails."""
+        bound = 1
+        while bound < now and not self._fails(bounded(self._best.spec, bound)):
+            bound *= 2
+
+
+def shrink(spec: Spec, *, tries_max: int = TRIES_MAX, on_try: Callable[[int, Spec], None] | None = None) -> Shrunk:
+    """Make a failing run small. Raises NothingToShrink when it holds."""
+    return Shrinker(spec, tries_max=tries_max, on_try=on_try).run()

@@ -1,0 +1,69 @@
+"""What is run: a seed, and what was made smaller than the seed says. All of it is one command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yak.sim.dice import SeededDice
+
+NONE = "none"
+SIZES = (2, 3, 3, 3, 4, 5)
+
+
+def drawn_size(seed: int) -> int:
+    """How many brokers a seed has where the size is drawn too: most often three."""
+    return SeededDice(f"size {seed}").choice(SIZES)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One run. Everything that is not named here comes from the seed."""
+
+    seed: int
+    brokers: int = 1
+    faults: tuple[str, ...] | None = None
+    """The only classes of faults that strike, in place of those that the seed draws."""
+    mutant: str = ""
+    """A rule that is taken out of the broker (`yak.sim.mutants`)."""
+    keep: tuple[int, ...] | None = None
+    """The only faults that strike, by their number in the seed's order, from 1 on; None for all."""
+    values_max: int | None = None
+    """At most so many values are sent by each producer."""
+    producers_max: int | None = None
+    without: tuple[str, ...] = ()
+    """Topics and kinds of clients that are left out (`Spec.leaves_out`)."""
+
+    def leaves_out(self, part: str) -> bool:
+        """Whether a topic, or a kind of client, is not in this run."""
+        return part in self.without
+
+    def count(self, drawn: int) -> int:
+        """How many values a producer sends that was to send so many."""
+        return drawn if self.values_max is None else min(drawn, self.values_max)
+
+    def has_producer(self, number: int) -> bool:
+        """Whether the producer of this number, from 0 on, takes part."""
+        return self.producers_max is None or number < self.producers_max
+
+    def strikes(self, number: int) -> bool:
+        """Whether the fault of this number strikes."""
+        return self.keep is None or number in self.keep
+
+    def command(self) -> str:
+        """What to type to see this run again."""
+        words = [f"yak sim run --seed {self.seed}"]
+        if self.brokers > 1:
+            words.append(f"--brokers {self.brokers}")
+        if self.mutant:
+            words.append(f"--mutant {self.mutant}")
+        if self.faults is not None:
+            words.append(f'--faults "{",".join(self.faults) or NONE}"')
+        if self.keep is not None:
+            words.append(f"--keep {','.join(map(str, self.keep)) or NONE}")
+        if self.without:
+            words.append(f"--without {','.join(self.without)}")
+        if self.producers_max is not None:
+            words.append(f"--producers {self.producers_max}")
+        if self.values_max is not None:
+            words.append(f"--values {self.values_max}")
+        return " ".join(words)

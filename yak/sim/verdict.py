@@ -1,0 +1,78 @@
+"""How a run of the simulator ended, and how to see it again."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from yak.sim.books import Violation
+from yak.sim.spec import Spec
+from yak.sim.world import Stuck
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The end of one run. `error` says what was violated, `found_by` which check or assertion said so."""
+
+    spec: Spec
+    trace_hash: str
+    events_count: int
+    simulated_s: float
+    counts: dict[str, int] = field(default_factory=dict)
+    strikes: int = 0
+    """How many faults the seed had."""
+    parts: tuple[str, ...] = ()
+    """What could be left out of the run (`Spec.without`)."""
+    error: str | None = None
+    found_by: str = ""
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.spec.seed
+
+    def fail(self, error: Exception, lines: list[str] | None) -> Verdict:
+        """The run ended by this; `lines` gets the traceback."""
+        self.error = f"{type(error).__name__}: {error}"
+        self.found_by = found_by(error)
+        if lines is not None:
+            lines.extend(traceback.format_exception(error))
+        return self
+
+
+def found_by(error: BaseException) -> str:
+    """Which check, or which assertion of the broker, an error is from; empty for an error that nobody foresaw."""
+    modules = [str(frame.f_globals.get("__name__", "")) for frame, _line in traceback.walk_tb(error.__traceback__)]
+    last = modules[-1] if modules else ""
+    if isinstance(error, Stuck):
+        return "the run has to end"
+    if isinstance(error, Violation):
+        if str(error)[:2] in ("L1", "L2"):
+            return f"{str(error)[:2]}, liveness"
+        checks = [
+            name for name in modules if name.startswith(("yak.sim.checks.", "yak.sim.books", "yak.sim.cluster_books"))
+        ]
+        return (checks or [last])[-1].rpartition(".")[2]
+    if isinstance(error, AssertionError):
+        return f"an assertion in {last}"
+    return ""
+
+
+def replay_command(verdict: Verdict) -> str:
+    """What to type to see a run again."""
+    return verdict.spec.command()
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """The verdict for machines."""
+    return {
+        "seed": verdict.seed,
+        "brokers": verdict.spec.brokers,
+        "trace_hash": verdict.trace_hash,
+        "events": verdict.events_count,
+        "simulated_s": round(verdict.simulated_s, 6),
+        "counts": verdict.counts,
+        "error": verdict.error,
+        "found_by": verdict.found_by,
+    }
