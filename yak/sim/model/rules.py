@@ -138,7 +138,9 @@ class Rules:
         left = state.left._replace(changes=state.left.changes - 1)
         call = Call(node, broker.boot, members, broker.view)
         pending = Proposal(members, broker.view, -1)
-        after = with_broker(state, node, broker._replace(pending=pending))._replace(calls=(*state.calls, call), left=left)
+        after = with_broker(state, node, broker._replace(pending=pending))._replace(
+            calls=(*state.calls, call), left=left
+        )
         return self._advance(after, node) if self.lacks == "isr-from-the-store" else after
 
     def _as_follower(self, state: State, node: int) -> Iterator[tuple[Step, State]]:
@@ -267,7 +269,12 @@ class Rules:
             state = state._replace(history=(*state.history, self._next(newest, members, newest.isr)))
         broker = state.brokers[call.node]
         pending = broker.pending
-        if pending is not None and pending.members == call.members and pending.answered < 0 and broker.boot == call.boot:
+        if (
+            pending is not None
+            and pending.members == call.members
+            and pending.answered < 0
+            and broker.boot == call.boot
+        ):
             answered = pending._replace(answered=len(state.history) - 1)
             state = with_broker(state, call.node, broker._replace(pending=answered))
         return state

@@ -6,6 +6,7 @@ import hashlib
 import marshal
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from yak.sim.model.rules import Rules, Step
 from yak.sim.model.state import Left, State, canonical, first_state, tidy
@@ -54,7 +55,7 @@ def search(
     """
     rules = Rules(bounds.min_isr, lacks)
     first = canonical(first_state(bounds.left()))
-    seen = {_digest(first): (b"", ())} if lacks else {_digest(first): None}
+    seen: dict[bytes, tuple[bytes, Step] | None] = {_digest(first): None}
     level, depth, steps = [first], 0, 0
     while level:
         if on_level is not None:
@@ -83,7 +84,7 @@ def _digest(state: State) -> bytes:
     return hashlib.blake2b(marshal.dumps(_plain(state), 0), digest_size=16).digest()
 
 
-def _plain(state: State) -> tuple[object, ...]:
+def _plain(state: State) -> Any:
     """Named tuples as tuples: marshal takes nothing else."""
     brokers = tuple(
         (*broker[:6], None if broker.pending is None else tuple(broker.pending), broker.known)
@@ -93,12 +94,10 @@ def _plain(state: State) -> tuple[object, ...]:
     return (brokers, history, state.registered, state.acks, calls, state.is_up, state.committed, tuple(state.left))
 
 
-def _path(seen: dict[bytes, object], digest: bytes) -> tuple[Step, ...]:
+def _path(seen: dict[bytes, tuple[bytes, Step] | None], digest: bytes) -> tuple[Step, ...]:
     """How a state was reached; names of brokers are those of each state's own canonical form."""
     steps: list[Step] = []
     while (entry := seen[digest]) is not None:
-        digest, step = entry  # type: ignore[misc]
-        if not step:
-            break
+        digest, step = entry
         steps.append(step)
     return tuple(reversed(steps))

@@ -13,7 +13,7 @@ Sound reductions, each of which leaves out only what cannot make a difference:
 from __future__ import annotations
 
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NODES = (0, 1, 2)
 NOBODY = -1
@@ -121,9 +121,7 @@ def tidy(state: State) -> State:
         brokers = tuple(_shifted(broker, oldest) for broker in brokers)
         calls = tuple(call._replace(base=call.base - oldest) if call.base >= 0 else call for call in calls)
     history = state.history[oldest:]
-    leading = {
-        history[broker.view].epoch for node, broker in enumerate(brokers) if history[broker.view].leader == node
-    }
+    leading = {history[broker.view].epoch for node, broker in enumerate(brokers) if history[broker.view].leader == node}
     acks = tuple(ack for ack in state.acks if ack[1] in leading)
     return state._replace(brokers=brokers, history=history, calls=calls, acks=acks)
 
@@ -181,8 +179,8 @@ def _renamed(state: State, names: tuple[int, ...]) -> State:
     def members(these: Members) -> Members:
         return tuple(sorted((names[node], boot) for node, boot in these))
 
-    def placed(items: tuple[object, ...]) -> list[object]:
-        result: list[object] = [None] * len(items)
+    def placed(items: tuple[Any, ...]) -> list[Any]:
+        result: list[Any] = [None] * len(items)
         for node, item in enumerate(items):
             result[names[node]] = item
         return result
@@ -194,14 +192,16 @@ def _renamed(state: State, names: tuple[int, ...]) -> State:
             pending = pending._replace(members=members(pending.members))
         brokers.append(broker._replace(pending=pending, known=tuple(placed(broker.known))))
     return State(
-        brokers=tuple(placed(tuple(brokers))),  # type: ignore[arg-type]
+        brokers=tuple(placed(tuple(brokers))),
         history=tuple(
             Entry(e.epoch, names[e.leader] if e.leader >= 0 else NOBODY, members(e.isr), members(e.elr))
             for e in state.history
         ),
-        registered=tuple(placed(state.registered)),  # type: ignore[arg-type]
+        registered=tuple(placed(state.registered)),
         acks=tuple(sorted((names[node], epoch, boot, end) for node, epoch, boot, end in state.acks)),
-        calls=tuple(sorted(call._replace(node=names[call.node], members=members(call.members)) for call in state.calls)),
+        calls=tuple(
+            sorted(call._replace(node=names[call.node], members=members(call.members)) for call in state.calls)
+        ),
         is_up=state.is_up,
         committed=state.committed,
         left=state.left,

@@ -151,7 +151,9 @@ class Shadow:
             others = [other for other in NODES if other != node]
             mine |= {"start": broker.epoch_start, "pending": pending}
             its |= {"start": partition.epoch_start_offset, "pending": proposed}
-            mine["may join"] = [self._rules.may_join(state, node, other) for other in others if broker.known[other][0] >= 0]
+            mine["may join"] = [
+                self._rules.may_join(state, node, other) for other in others if broker.known[other][0] >= 0
+            ]
             its["may join"] = [may_join(partition, other) for other in others if broker.known[other][0] >= 0]
         if mine != its:
             raise Disagreement(f"after {step}, broker {node}: the model has {mine}, the partition {its}")
