@@ -8,7 +8,7 @@ import pytest
 
 from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.oracle import kio_encodes
-from yak.sim.run import replay_command
+from yak.sim.verdict import replay_command
 
 SEEDS = {3: 240, 2: 30, 4: 30}
 SEEDS_PER_TEST = 20
