@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 
 .PHONY: test
 test: lint  ## lint, then every test, the ones with real clients too
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: sim
 sim: setup  ## SEEDS=200 simulated clusters of three brokers, and as many of one, on all cores

@@ -50,6 +50,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("demo", "yak.commands.demo", "demo", "Kill a broker under load, count what survived.", "On this machine"),
     Entry("serve", "yak.commands.serve", "serve", "Run one broker in the foreground.", "On this machine"),
     Entry("sim", "yak.commands.sim", "sim", "Run the broker in the deterministic simulator.", "On this machine"),
+    Entry(
+        "chaos",
+        "yak.commands.chaos",
+        "chaos",
+        "Break real brokers on purpose, and check what clients saw.",
+        "On this machine",
+    ),
     Entry("context", "yak.commands.context", "context", "Name clusters and switch between them.", "Settings and help"),
     Entry("config", "yak.commands.config", "config", "Show settings and where each came from.", "Settings and help"),
     Entry(

@@ -12,7 +12,7 @@ from yak.errors import UsageError, YakError
 from yak.tui import command_line, help_text
 from yak.tui.app_base import AppBase
 from yak.tui.keys import KEYS
-from yak.tui.look import ZONES, Look
+from yak.tui.look import ZONE_WORDS, ZONES, Look
 from yak.tui.screens.base import YakScreen
 from yak.tui.themes import NAMES, textual_name
 from yak.tui.widgets.dialogs import TextDialog
@@ -95,9 +95,7 @@ class Actions(AppBase):
     def action_zone(self) -> None:
         """UTC, local, relative."""
         self._set_zone("")
-        self.notice(
-            f"times are {'how long ago' if self.look.zone == 'relative' else 'in ' + self.look.zone.replace('utc', 'UTC') + (' time' if self.look.zone == 'local' else '')}"
-        )
+        self.notice(f"times are {ZONE_WORDS[self.look.zone]}")
 
     def action_wide(self) -> None:
         """All columns, or those that have room."""

@@ -36,6 +36,8 @@ _SIGNS: Final = {
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
+ZONE_WORDS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
+
 
 @dataclass(frozen=True, slots=True)
 class Look:

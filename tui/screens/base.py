@@ -65,7 +65,7 @@ class YakScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """The frame, with the body in it."""
         yield Line(id="header")
-        yield Static(id="banner")
+        yield Static(id="banner", markup=False)
         with Horizontal(id="middle"):
             yield Rail(id="rail")
             with Vertical(id="body"):

@@ -1,6 +1,7 @@
 """A cluster that runs: asked over HTTP, listened to by server-sent events, and by librdkafka in threads."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -129,6 +130,13 @@ class LiveSource:
             if not self._addresses:
                 self._addresses.update(await self.kafka(http_addresses))
 
+    async def _look_elsewhere(self) -> None:
+        """Nobody answers where they were: brokers that came back may answer HTTP on other ports."""
+        from yak.tui.source.addresses import http_addresses
+
+        with contextlib.suppress(YakError, OSError):
+            self._addresses.update(await self.kafka(http_addresses))
+
     # listening
 
     async def follow(self) -> AsyncIterator[Event]:
@@ -149,6 +157,7 @@ class LiveSource:
 
     async def _keep_listening(self, events: asyncio.Queue[Event]) -> None:
         tasks: dict[int, asyncio.Task[None]] = {}
+        looking: asyncio.Task[None] | None = None
         tries = 0
         try:
             while True:
@@ -163,6 +172,8 @@ class LiveSource:
                     tries += 1
                     if not self._up:
                         await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
+                        if looking is None or looking.done():
+                            looking = asyncio.create_task(self._look_elsewhere())
                         await asyncio.sleep(wait_ms / 1000)
                         continue
                 for node in self._addresses:
@@ -170,9 +181,10 @@ class LiveSource:
                         tasks[node] = asyncio.create_task(self._listen(node, events))
                 await asyncio.sleep(LOOK_SECONDS if self._up else 0.1)
         finally:
-            for task in tasks.values():
+            begun = [*tasks.values(), *([looking] if looking else [])]
+            for task in begun:
                 task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await asyncio.gather(*begun, return_exceptions=True)
 
     def _learn(self, cluster: Any) -> None:
         for broker in cluster["brokers"]:
@@ -202,7 +214,7 @@ class LiveSource:
                         self._up.add(node)
                         await events.put(_event("link", node_id=node, state="up", why=""))
                         await _read_events(answer, events)
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, ValueError) as error:  # ValueError: what came is no JSON
                 why = f"{error}" or type(error).__name__
             if node in self._up or tries == 0:
                 self._up.discard(node)

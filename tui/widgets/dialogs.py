@@ -231,7 +231,7 @@ class TextDialog(ModalScreen[None]):
         with VerticalScroll(id="dialog", classes="reading") as dialog:
             dialog.border_title = self._title
             dialog.border_subtitle = "esc close"
-            yield Static(self._content, id="text")  # type: ignore[arg-type]
+            yield Static(self._content, id="text", markup=False)  # type: ignore[arg-type]
 
     def action_close(self) -> None:
         """Done."""

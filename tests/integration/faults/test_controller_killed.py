@@ -15,10 +15,10 @@ from kafka.admin import KafkaAdminClient
 from support.fault_cluster import NODES, FaultCluster, Node
 from support.loads import check_complete
 from support.one_record import wait_written
-from support.proxy import CLIENTS, Flow
 from support.waiting import wait_until
 
 from yak.cluster.image import PartitionInfo
+from yak.local.chaos.proxy import CLIENTS, Flow
 
 MANY = 1_000
 SLICES = 5

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 
-from support.proxy import CLIENTS, name_of, quiet_port
+from yak.local.chaos.proxy import CLIENTS, name_of, quiet_port
 
 HOLD_ONE = """
 import socket, sys

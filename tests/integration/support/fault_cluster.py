@@ -1,7 +1,7 @@
 """Three real brokers, each reached by the others, by clients and by way to Redis only through fault proxies.
 
 The brokers advertise their proxies' addresses, so whatever runs between two of them, or between one and Redis, can be held,
-cut or delayed by `support.proxy`. What the cluster decided is read from Redis itself, past the proxies.
+cut or delayed by `yak.local.chaos.proxy`. What the cluster decided is read from Redis itself, past the proxies.
 """
 
 import contextlib
@@ -20,7 +20,6 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad
-from support.proxy import CLIENTS, Proxy, quiet_port
 from support.raw import RawClient
 from support.waiting import wait_until
 
@@ -29,6 +28,7 @@ from yak.cluster.records import BrokerState
 from yak.errors import YakError
 from yak.local import redis_child
 from yak.local.broker_process import parse_error
+from yak.local.chaos.proxy import CLIENTS, Proxy, quiet_port
 from yak.local.metadata_log import RedisSource
 from yak.local.processes import ProcessId, identify, is_paused, is_running, kill, resume, send_signal, wait_gone
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment

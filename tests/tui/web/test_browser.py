@@ -77,8 +77,8 @@ def test_a_file_that_is_too_large_is_refused_in_words(web, visit, tmp_path):
 def test_an_export_is_saved_as_a_file(web, visit):
     visited = visit(web().address)
     visited.see("tiny app is here")
-    visited.page.keyboard.press("x")
-    with visited.page.expect_download() as download:
+    with visited.page.expect_download() as download:  # begins to listen; the file may be there before the next line
+        visited.page.keyboard.press("x")
         visited.see("exported")
     assert download.value.suggested_filename.endswith("äxport.csv")
     assert Path(download.value.path()).read_text() == "line\n" * 50_000

@@ -161,3 +161,16 @@ def test_a_consumer_that_waits_at_a_follower_is_woken_when_the_watermark_moves(r
     rig.ask(18, 0, client=rig.new_client())
     rig.run_for(50)
     assert pending.answer.responses[0].partitions[0].records
+
+
+def test_a_leader_that_may_be_fenced_sends_nobody_to_the_beginning(rig):
+    """Another may lead, with records that this one lacks; who names the epoch is told by the epoch."""
+    partition = replicate(rig, (2, "r2", 2))
+    assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range
+    rig.node.store_line.block()
+    rig.run_for(6_000)
+    assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower
+    assert fetch(rig, offset=2).error_code == 0
+    assert fetch_in_epoch(rig, 3, partition.leader_epoch).error_code == ErrorCode.offset_out_of_range
+    set_partition(rig, "orders", leader=1, replicas=(1,), isr=(1,))
+    assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range, "nobody else has the partition"

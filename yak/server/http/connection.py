@@ -3,12 +3,14 @@
 - A head must be whole in time: `head_deadline_ms` from its first byte, or from the connection's start for the first one.
 - Whatever h11 refuses is answered as a problem in JSON.
 - HTTP/2 and WebSockets are not spoken: no route needs them, and they would go past the bounds on heads.
-- A body that no handler reads holds up nobody (Hypercorn waits for ever to hand it over).
+- A body that no handler reads holds up nobody (Hypercorn waits for ever to hand it over). Whoever is answered before the body
+  is whole is told that the connection ends with the answer: it does, and a next request on it would be lost.
 - At the end what the peer still sends is read and thrown away for a moment: closing a socket with unread bytes resets the
   connection, and the peer would lose the answer that says why.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from math import inf
 from typing import Any, Final
 
@@ -16,6 +18,8 @@ import h11
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.events import Response
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
@@ -31,6 +35,8 @@ from yak.server.http.strict import StrictConnection
 
 RECEIVE_BYTES: Final = 16 * 1024
 _LINGER_SECONDS: Final = 1.0
+_REST_OF_BODY_SECONDS: Final = 0.1
+"""So long an answer waits for the end of a body that its handler did not want: clients send heads and bodies apart."""
 _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
@@ -148,7 +154,7 @@ class StrictProtocol(H11Protocol):
     def __init__(self, app: AppWrapper, config: Config, *more: Any) -> None:
         super().__init__(app, config, *more)
         self.connection = StrictConnection(config.h11_max_incomplete_size)
-        self._has_asked = False
+        self._body_is_whole = trio.Event()
 
     @property
     def is_within_head(self) -> bool:
@@ -159,6 +165,20 @@ class StrictProtocol(H11Protocol):
     def awaits_head(self) -> bool:
         """Whether what comes next belongs to the head of a request."""
         return self.connection.their_state is h11.IDLE
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """As of Hypercorn, which ends the connection without saying so when the body was not whole (RFC 9112 section 9.6)."""
+        if isinstance(event, Response) and self.connection.their_state is h11.SEND_BODY:
+            with trio.move_on_after(_REST_OF_BODY_SECONDS):
+                await self._body_is_whole.wait()
+            if not self._body_is_whole.is_set():
+                event = replace(event, headers=[*event.headers, (b"connection", b"close")])
+        await super().stream_send(event)
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        self._body_is_whole = trio.Event()
+        self.connection.when_body_is_whole = self._body_is_whole.set
+        await super()._create_stream(request)
 
     async def tell(self, problem: Problem) -> None:
         """Answer instead of a handler."""

@@ -5,6 +5,7 @@ to refuse both); a proxy before us may read them otherwise, and what it then tak
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import h11
@@ -25,6 +26,7 @@ class StrictConnection(h11.Connection):
         self._head_bytes_max = head_bytes_max
         self.problem: Problem | None = None
         self.method = b""
+        self.when_body_is_whole: Callable[[], None] = lambda: None
 
     @property
     def is_within_head(self) -> bool:
@@ -39,6 +41,8 @@ class StrictConnection(h11.Connection):
         if isinstance(event, h11.Request):
             self.method = event.method
             self._check_head(event)
+        elif isinstance(event, h11.EndOfMessage):
+            self.when_body_is_whole()
         return event
 
     def _check_line_ends(self, received: bytes) -> None:

@@ -221,6 +221,24 @@ def test_a_body_over_the_bound_is_refused_and_the_answer_arrives(declared: bool)
     run(test, body_bytes_max=1000)
 
 
+def test_whoever_is_answered_before_the_body_was_whole_is_told_of_the_end() -> None:
+    async def test(rig: Rig) -> None:
+        async with await rig.connect() as stream:
+            await stream.send_all(post(b"", declared=3).replace(b"/echo", b"/nowhere"))
+            early = await read_all(stream)
+        assert problem(early)[0] == 404
+        assert b"\r\nconnection: close\r\n" in early.lower()
+        async with await rig.connect() as stream:
+            await stream.send_all(post(b"", declared=3).replace(b"/echo", b"/nowhere"))
+            await trio.sleep(0.01)
+            await stream.send_all(b"[1]" + post(b"[2]", "Connection: close"))
+            refused, answered = (await read_all(stream)).split(b"HTTP/1.1 200")
+        assert b"connection: close" not in refused.lower()
+        assert answered.endswith(b"[2]")
+
+    run(test)
+
+
 def test_whoever_takes_nothing_is_dropped() -> None:
     async def test(rig: Rig) -> None:
         async with await rig.connect() as stream:

@@ -1,15 +1,15 @@
 """A fault proxy for connections: it stands before one address and lets, delays, holds or resets what comes, by who sends.
 
 Who opened a connection is read from /proc (the process that holds its other end), so brokers that share one machine and
-one address can be cut off from each other while clients still reach both. Only Linux has that.
+one address can be cut off from each other while clients still reach both. Only Linux has that; elsewhere all are `CLIENTS`.
 
 What is held is kept, as TCP does it: after `heal` it goes on where it stopped. What is reset is lost.
 """
 
 import contextlib
-import random
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,8 +22,7 @@ CLIENTS = "clients"
 """The source of every connection that is of no process we know."""
 _CHUNK_BYTES = 1 << 16
 _MARKER_BYTES_MAX = 64
-_QUIET_PORTS = range(15_000, 32_000)
-"""Below those that Linux gives to whoever connects somewhere (net.ipv4.ip_local_port_range)."""
+_SLOW_BYTES = 512
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -32,6 +31,8 @@ class Flow:
 
     def __init__(self) -> None:
         self.delay_seconds = 0.0
+        self.bytes_per_second = 0.0
+        """0: as fast as it goes."""
         self.stopped = threading.Event()
         """What `hold_before` waited for came."""
         self._open = threading.Event()
@@ -45,7 +46,7 @@ class Flow:
 
     def release(self) -> None:
         """Let it through, and what was held first."""
-        self.delay_seconds = 0.0
+        self.delay_seconds = self.bytes_per_second = 0.0
         self._marker = b""
         self._open.set()
 
@@ -78,6 +79,18 @@ class Flow:
             time.sleep(self.delay_seconds)
             self._open.wait()
 
+    def send(self, target: socket.socket, data: bytes) -> None:
+        """Hand bytes on, as slowly as this direction is."""
+        if not self.bytes_per_second:
+            target.sendall(data)
+            return
+        for start in range(0, len(data), _SLOW_BYTES):
+            piece = data[start : start + _SLOW_BYTES]
+            target.sendall(piece)
+            if self.bytes_per_second:
+                time.sleep(len(piece) / self.bytes_per_second)
+            self._open.wait()
+
 
 @dataclass
 class Route:
@@ -89,6 +102,7 @@ class Route:
     """New connections are reset as soon as they are made."""
 
     def heal(self) -> None:
+        """Let everything through, both ways."""
         self.resets = False
         self.to_target.release()
         self.to_source.release()
@@ -222,10 +236,10 @@ def _pump(source: socket.socket, target: socket.socket, flow: Flow) -> None:
             flow.pass_when_open()
             stop = flow.stop_at(before, data)
             if stop is not None:
-                target.sendall(data[:stop])
+                flow.send(target, data[:stop])
                 data = data[stop:]
                 flow.pass_when_open()
-            target.sendall(data)
+            flow.send(target, data)
             before = data[-_MARKER_BYTES_MAX:]
         flow.pass_when_open()
         target.shutdown(socket.SHUT_WR)
@@ -253,9 +267,7 @@ def _disconnect(sock: socket.socket) -> None:
 
 def quiet_port() -> int:
     """A port that is free and that the kernel gives to nobody by itself, so that it is still free in a while."""
-    while not ports.is_free("127.0.0.1", port := random.randrange(_QUIET_PORTS.start, _QUIET_PORTS.stop)):
-        pass
-    return port
+    return ports.find_lasting("127.0.0.1")
 
 
 def name_of(local_port: int, remote_port: int, sources: Mapping[str, int]) -> str:
@@ -263,7 +275,7 @@ def name_of(local_port: int, remote_port: int, sources: Mapping[str, int]) -> st
 
     Both ports are needed: the kernel gives one local port to several connections that lead to different places.
     """
-    inode = _inode_of(local_port, remote_port)
+    inode = _inode_of(local_port, remote_port) if sys.platform.startswith("linux") else None
     if inode is None:
         return CLIENTS
     wanted = f"socket:[{inode}]"

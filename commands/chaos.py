@@ -1,0 +1,263 @@
+"""`yak chaos`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, CommandGroup
+from yak.commands.options import Globals
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.local.chaos.report import ChaosReport
+    from yak.sim.judge.history import History
+
+_SECONDS = (5.0, 86_400.0)
+_BROKERS = (3, 9)
+_RATE = (10.0, 5_000.0)
+_SEED_MAX = 1_000_000
+
+chaos = CommandGroup(
+    "chaos",
+    "Break real brokers on purpose, and check what clients saw.",
+    examples=(
+        "yak chaos run",
+        "yak chaos run --duration 5m --seed 7 --faults kill,pause,cut",
+        "yak chaos check history.jsonl",
+    ),
+)
+
+
+@chaos.command(
+    "run",
+    examples=(
+        "yak chaos run",
+        "yak chaos run --duration 5m --seed 7",
+        "yak chaos run --faults all,-disk --timeline run.svg",
+        "yak chaos run --bootstrap localhost:9092 --faults clients",
+        "yak chaos run -o json > run.json",
+    ),
+)
+def run(
+    g: Globals,
+    duration: Annotated[
+        str,
+        typer.Option("--duration", metavar="DURATION", help="How long clients write: 30s, 5m, 1h.", rich_help_panel=STOP),
+    ] = "60s",
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="What goes wrong when.  [drawn, and printed]", rich_help_panel=WHAT,
+                     show_default=False),
+    ] = None,
+    faults: Annotated[
+        str,
+        typer.Option("--faults", metavar="LIST", help="Kinds from yak chaos faults, all, none, all,-KIND.",
+                     rich_help_panel=WHAT),
+    ] = "all",
+    brokers: Annotated[
+        int, typer.Option("--brokers", metavar="N", min=_BROKERS[0], max=_BROKERS[1], help="How many.",
+                          rich_help_panel=WHAT)
+    ] = 3,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second, all together.",
+                            rich_help_panel=WHAT)
+    ] = 150.0,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap", metavar="ADDRESS", help="Check this Kafka, and start none; a topic is made in it.",
+                     rich_help_panel=CONNECTION),
+    ] = None,
+    timeline: Annotated[
+        str | None,
+        typer.Option("--timeline", metavar="FILE", help="Draw the run into an SVG file.", rich_help_panel=OUTPUT),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option("--history", metavar="FILE", help="Keep what clients saw, for yak chaos check.",
+                     rich_help_panel=OUTPUT),
+    ] = None,
+    data_dir: Annotated[
+        str | None,
+        typer.Option("--data-dir", metavar="DIR", help="Work here.  [a temporary directory]", rich_help_panel=WHAT),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep logs and data (or the topic) also when all holds.", rich_help_panel=STOP)
+    ] = False,
+) -> int | None:  # fmt: skip
+    """Start brokers and Redis, break them by a seed's schedule while clients write and read, and judge what clients saw.
+
+    Producers are idempotent with acks=all, consumers assign partitions or share a group; all reach the brokers through
+    fault proxies. At the end, or after Ctrl+C, everything is mended, read from the first record to the last, and compared
+    between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
+    data and the history are kept.
+    """
+    from yak.commands import interrupts
+    from yak.commands.chaos_view import new_watcher, show
+    from yak.local.chaos.faults import parse_faults
+    from yak.local.chaos.run import ChaosRun, ChaosSettings
+    from yak.local.chaos.timeline import draw
+
+    kinds = parse_faults(faults, own_processes=bootstrap is None)
+    seconds = _seconds(duration)
+    if bootstrap is not None:
+        g.must_not_be_readonly("writing test records to a topic")
+    if data_dir is not None:
+        _must_be_new(data_dir)
+    for path in (timeline, history):
+        _must_be_writable(path)
+    number = _drawn() if seed is None else seed
+    settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep)
+    with interrupts.held() as held, new_watcher(g, settings) as watcher:
+        work = ChaosRun(settings, watcher, lambda: held.signal is not None)
+        report = work.run()
+    if history is None and not report.holds and report.folder is not None:
+        history = f"{report.folder}/history.jsonl"
+    if history is not None:
+        _write_history(history, work.history)
+    if timeline is not None:
+        title = f"yak chaos run --seed {number} --duration {duration}: {'holds' if report.holds else 'VIOLATED'}"
+        _write(timeline, draw(work.history, report.struck, report.judgement.anomalies, title))
+    show(
+        g, report, again=_again(duration, faults, brokers, rate, bootstrap, number), history=history, timeline=timeline
+    )
+    return _exit_code(g, report) or held.exit_code or None
+
+
+@chaos.command("check", examples=("yak chaos check history.jsonl", "yak chaos check history.jsonl -o json"))
+def check(
+    g: Globals,
+    file: Annotated[
+        str, typer.Argument(help="What yak chaos run --history wrote.", metavar="FILE", show_default=False)
+    ],
+) -> int | None:
+    """Judge a history that was kept.
+
+    Returns 4 when it contradicts itself: with each contradiction the operations around it are shown.
+    """
+    from yak.commands.chaos_view import show_judgement
+    from yak.sim.judge.lines import from_lines
+    from yak.sim.judge.verdict import judge
+
+    try:
+        with open(file, encoding="utf-8") as lines:
+            history = from_lines(lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("history-unreadable", f"{file} cannot be read", why=str(error)) from None
+    found = judge(history)
+    show_judgement(g, found, history)
+    return None if found.holds else 4
+
+
+@chaos.command("faults", examples=("yak chaos faults", "yak chaos faults -o json"))
+def faults(g: Globals) -> None:
+    """List what yak chaos run can break."""
+    from yak.local.chaos.faults import KINDS
+
+    rows: list[dict[str, Any]] = [
+        {
+            "fault": kind.name,
+            "number": kind.number,
+            "seconds": f"{kind.seconds[0]:g} to {kind.seconds[1]:g}",
+            "anywhere": kind.by_clients,
+            "what": kind.words,
+        }
+        for kind in KINDS
+    ]
+    g.out.table(rows, ("fault", "number", "seconds", "what"), ("anywhere",))
+
+
+@chaos.command("prove", examples=("yak chaos prove", "yak chaos prove --seed 5 -o json"))
+def prove_(
+    g: Globals,
+    seed: Annotated[int, typer.Option("--seed", help="Of the histories that are made.", rich_help_panel=WHAT)] = 1,
+    clean: Annotated[
+        int, typer.Option("--clean", metavar="N", min=1, help="Clean histories to accept.", rich_help_panel=WHAT)
+    ] = 200,
+) -> int | None:
+    """Show that the judge bites: spoil clean histories in every way, and see each one found.
+
+    Returns 4 when one is not found, or a clean history is rejected.
+    """
+    from yak.sim.judge.anomalies import MEANINGS
+    from yak.sim.judge.mutations import clean_histories, prove
+
+    found = list(prove(seed))
+    accepted = clean_histories(seed, clean)
+    rows = [
+        {"invariant": MEANINGS[each.kind][0], "anomaly": str(each.kind), "found": each.is_found, "done": each.words,
+         "told": each.told}
+        for each in found
+    ]  # fmt: skip
+    g.out.table(rows, ("invariant", "anomaly", "found", "done"), ("told",))
+    good = sum(each.is_found for each in found)
+    g.out.note(f"{good} of {len(found)} found; {accepted} of {clean} clean histories accepted")
+    return None if good == len(found) and accepted == clean else 4
+
+
+def _exit_code(g: Globals, report: "ChaosReport") -> int | None:
+    if not report.holds:
+        return 4
+    if report.is_void:
+        g.out.warn("so little was acknowledged that this run proves nothing")
+    return None
+
+
+def _seconds(duration: str) -> float:
+    from yak.commands.units import parse_duration_ms
+
+    seconds = parse_duration_ms(duration, bare_unit="s") / 1000.0
+    if not _SECONDS[0] <= seconds <= _SECONDS[1]:
+        raise UsageError(
+            "chaos-duration",
+            f"--duration {duration} cannot be used",
+            why="clients write for 5 s to 24 h",
+            try_=("yak chaos run --duration 60s",),
+        )
+    return seconds
+
+
+def _drawn() -> int:
+    import secrets
+
+    return secrets.randbelow(_SEED_MAX)
+
+
+def _must_be_new(data_dir: str) -> None:
+    import os
+
+    if os.path.lexists(data_dir) and not (os.path.isdir(data_dir) and not os.listdir(data_dir)):
+        raise UsageError(
+            "chaos-data-dir",
+            f"{data_dir} is not empty",
+            why="every record of a run is counted, so it starts from nothing, and deletes what it made",
+            try_=(f"yak chaos run --data-dir {data_dir}/chaos",),
+        )
+
+
+def _must_be_writable(path: str | None) -> None:
+    """Say so before the run, not after it."""
+    if path is not None:
+        _write(path, "")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError("chaos-file", f"{path} cannot be written", why=str(error)) from None
+
+
+def _write_history(path: str, history: "History") -> None:
+    from yak.sim.judge.lines import to_lines
+
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in to_lines(history))
+
+
+def _again(duration: str, faults: str, brokers: int, rate: float, bootstrap: str | None, seed: int) -> str:
+    """The command that plans the same faults."""
+    words = f"yak chaos run --seed {seed} --duration {duration} --faults {faults}"
+    words += f" --brokers {brokers}" if brokers != _BROKERS[0] else ""
+    words += f" --rate {rate:g}" if rate != 150.0 else ""
+    return words + (f" --bootstrap {bootstrap}" if bootstrap is not None else "")

@@ -1,0 +1,235 @@
+"""How `yak chaos` shows a run while it goes on, and what it found."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.local.chaos.cluster import ChaosCluster
+    from yak.local.chaos.nemesis import Struck
+    from yak.local.chaos.recorder import Recorder
+    from yak.local.chaos.report import ChaosReport
+    from yak.local.chaos.run import ChaosSettings, Watcher
+    from yak.sim.judge.history import History
+    from yak.sim.judge.verdict import Judgement
+
+SHOWN_MAX = 10
+"""Of anomalies and violations so many are printed; JSON has more."""
+_LAST_FAULTS = 8
+_DRAW_SECONDS = 0.25
+_SILENT_SECONDS = 1.0
+_BAR = 40
+
+
+class PrintedRun:
+    """A line on stderr for each phase, fault and note: where there is no terminal."""
+
+    def __init__(self, g: Globals) -> None:
+        self._out = g.out
+
+    def phase(self, name: str, seconds: float | None = None) -> None:
+        """A phase begins."""
+        self._out.note(name if seconds is None else f"{name} for {seconds:g} s")
+
+    def fault(self, found: "Struck") -> None:
+        """It began, or was mended."""
+        self._out.note(fault_line(found))
+
+    def note(self, words: str) -> None:
+        """One line."""
+        self._out.note(f"  {words}")
+
+    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
+        """Nothing: lines only for what happens."""
+
+
+class LiveRun:
+    """A screen on stderr that is drawn anew four times a second: progress, brokers, counts, and the last faults."""
+
+    def __init__(self, live: Any, settings: "ChaosSettings") -> None:
+        self._live = live
+        self._settings = settings
+        self._phase = ""
+        self._seconds: float | None = None
+        self._began = time.monotonic()
+        self._notes: list[str] = []
+        self._drawn = 0.0
+        self._last: tuple[Recorder, ChaosCluster | None, Sequence[Struck]] | None = None
+
+    def phase(self, name: str, seconds: float | None = None) -> None:
+        """A phase begins."""
+        self._phase, self._seconds, self._began = name, seconds, time.monotonic()
+        self._draw()
+
+    def fault(self, _found: "Struck") -> None:
+        """The next picture shows it."""
+        self._drawn = 0.0
+
+    def note(self, words: str) -> None:
+        """Stays on the screen."""
+        self._notes.append(words)
+        self._draw()
+
+    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
+        """Draw when it is time."""
+        self._last = (recorder, cluster, struck)
+        if time.monotonic() - self._drawn > _DRAW_SECONDS:
+            self._draw()
+
+    def _draw(self) -> None:
+        from rich.text import Text
+
+        self._drawn = time.monotonic()
+        took = self._drawn - self._began
+        self._live.update(Text("\n".join(self._lines(took))), refresh=True)
+
+    def _lines(self, took: float) -> list[str]:
+        head = f"yak chaos run --seed {self._settings.seed}   {self._phase}"
+        lines = [head, progress_line(took, self._seconds)]
+        if self._last is not None:
+            recorder, cluster, struck = self._last
+            lines += ["", counts_line(recorder), *partition_lines(recorder)]
+            lines += [""] + broker_lines(cluster) if cluster is not None else []
+            lines += ["", *(fault_line(found) for found in struck[-_LAST_FAULTS:])]
+        return [*lines, *(f"  {words}" for words in self._notes)]
+
+
+@contextlib.contextmanager
+def new_watcher(g: Globals, settings: "ChaosSettings") -> "Iterator[Watcher]":
+    """A live screen on a terminal, lines elsewhere."""
+    g.out.note(f"seed {settings.seed}")
+    if not g.out.stderr.isatty() or g.quiet or os.environ.get("CI"):
+        yield PrintedRun(g)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(file=g.out.stderr, no_color=not g.out.color, highlight=False)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield LiveRun(live, settings)
+
+
+def progress_line(took_s: float, of_s: float | None) -> str:
+    """How far a phase is, or how long it has taken."""
+    if of_s is None:
+        return f"{took_s:.0f} s"
+    filled = min(_BAR, int(_BAR * took_s / of_s))
+    return f"{'█' * filled}{'░' * (_BAR - filled)} {took_s:.0f} of {of_s:.0f} s"
+
+
+def counts_line(recorder: "Recorder") -> str:
+    """What clients have done so far."""
+    return (
+        f"acknowledged {recorder.acknowledged}   refused {recorder.refused}   unknown {recorder.unknown}   "
+        f"under way {recorder.under_way}   read {recorder.polled}"
+    )
+
+
+def partition_lines(recorder: "Recorder") -> list[str]:
+    """Partitions that have acknowledged nothing for a second or more."""
+    now = recorder.now()
+    silent = [(name, now - at) for name, at in sorted(recorder.last_ack_at.items()) if now - at > _SILENT_SECONDS]
+    return [f"silent       {', '.join(f'{name} {seconds:.0f} s' for name, seconds in silent)}"] if silent else []
+
+
+def broker_lines(cluster: "ChaosCluster") -> list[str]:
+    """One line a broker."""
+    lines = []
+    for node in cluster.nodes.values():
+        state = "serves" if node.is_ready else "starts" if node.is_running else "down"
+        lines.append(f"{node.name:<12} {state:<8} started {node.starts} times")
+    return lines
+
+
+def fault_line(found: "Struck") -> str:
+    """When, what, and whether it lasts."""
+    state = "began" if found.mended_s is None else f"mended after {found.mended_s - found.began_s:.1f} s"
+    return f"  {found.began_s:7.1f} s  {found.planned.words()}  {state}  {found.note}".rstrip()
+
+
+# ---------------------------------------------------------------------------------------------------- the result
+
+
+def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, timeline: str | None) -> None:
+    """The report, in the form that was asked for."""
+    if g.out.format in {"json", "yaml"}:
+        g.out.object(report.as_json())
+        return
+    rows = [_totals(report)]
+    g.out.table(rows, tuple(rows[0]))
+    if not g.out.for_people or (g.quiet and report.holds):
+        return
+    out = g.out
+    out.stdout.flush()
+    for line in report_lines(report):
+        out.note(line)
+    out.note("")
+    out.note(
+        out.paint("OK    every promise was kept", "1;32") if report.holds else out.paint("FAIL  see above", "1;31")
+    )
+    for label, value in (("again", again), ("history", history), ("timeline", timeline), ("kept", report.folder)):
+        if value is not None:
+            out.note(f"{label:<9} {value}")
+
+
+def _totals(report: "ChaosReport") -> dict[str, Any]:
+    document = report.judgement.as_json(0)
+    names = ("operations", "acknowledged", "refused", "unknown", "polled", "lost", "duplicated", "reordered")
+    return {name: document[name] for name in names} | {"violations": len(report.violations)}
+
+
+def report_lines(report: "ChaosReport") -> list[str]:
+    """For people, below the counts."""
+    from yak.commands.output import layout
+
+    lines = [""]
+    if report.unavailability:
+        rows = [
+            {"fault": each.kind, "times": each.count, "pause p50 s": each.median_s, "longest s": each.longest_s}
+            for each in report.unavailability
+        ]
+        lines += ["Longest time without an acknowledgement of a partition, by fault (of faults at a time each has it)"]
+        lines += [*layout(rows, list(rows[0])), f"without any fault: {report.quiet_s} s", ""]
+    lines += [f"{name}: {seconds} s" for name, seconds in report.took_s.items()]
+    if report.reached:
+        lines.append("reached: " + ", ".join(f"{words} {count}" for words, count in report.reached.items()))
+    if report.compared_bytes:
+        lines.append(f"compared {report.compared_bytes} bytes of replicas")
+    lines += [f"note: {words}" for words in report.notes[:SHOWN_MAX]]
+    lines += [f"violated {each.invariant}: {each.words}" for each in report.violations[:SHOWN_MAX]]
+    return lines + anomaly_lines(report.judgement)
+
+
+def anomaly_lines(found: "Judgement") -> list[str]:
+    """The kinds with their counts, and the first of each."""
+    lines = []
+    for kind, count in found.by_kind.items():
+        first = next(each for each in found.anomalies if each.kind == kind)
+        lines.append(f"violated {first.invariant}: {kind}, {count} times; the first: {first.partition}: {first.words}")
+    return lines
+
+
+def show_judgement(g: Globals, found: "Judgement", history: "History") -> None:
+    """What `yak chaos check` found."""
+    from yak.sim.judge.verdict import around
+
+    if g.out.format in {"json", "yaml"}:
+        g.out.object({"ok": found.holds, **found.as_json()})
+        return
+    document = found.as_json(0)
+    names = ("operations", "acknowledged", "refused", "unknown", "polled", "lost", "duplicated", "reordered")
+    g.out.table([{name: document[name] for name in names}], names)
+    if not g.out.for_people:
+        return
+    g.out.stdout.flush()
+    for line in anomaly_lines(found):
+        g.out.note(line)
+    if found.anomalies:
+        g.out.note("\nAround the first one:")
+        for line in around(history, found.anomalies[0]):
+            g.out.note(line)
+    g.out.note("OK    the history contradicts nothing" if found.holds else "FAIL  it cannot be explained")

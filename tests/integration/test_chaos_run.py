@@ -1,0 +1,136 @@
+"""`yak chaos`: a short run on real processes holds, and what is done behind its back is found."""
+
+import json
+import signal
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from support.waiting import wait_until
+
+from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
+from yak.local.leftovers import processes_of
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the fault proxy finds out who calls from /proc, which only Linux has"
+)
+
+
+def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> None:
+    ran = yak.run(
+        "chaos", "run", "--duration", "8s", "--seed", "3", "--faults", "kill,redis-kill", "--data-dir", "run", "--rate", "60",
+        "--timeline", "run.svg", "--history", "run.jsonl", "-o", "json", timeout=120,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err + ran.out
+    found = ran.json
+    assert found["ok"] is True
+    assert found["acknowledged"] > 100
+    assert (found["lost"], found["duplicated"], found["reordered"]) == (0, 0, 0)
+    assert {"kill", "redis-kill"} >= {each["kind"] for each in found["struck"]} != set()
+    assert all(each["mended_s"] is not None for each in found["struck"])
+    assert found["compared_bytes"] > 0
+    assert found["reached"]["elections"] > 0
+    assert found["unavailability"]
+    assert not (yak.folder / "run").exists()
+    assert processes_of(str(yak.folder)) == []
+    ET.parse(yak.folder / "run.svg")
+    again = yak.run("chaos", "check", "run.jsonl", "-o", "json")
+    assert again.code == 0
+    assert again.json["acknowledged"] == found["acknowledged"]
+
+    lines = (yak.folder / "run.jsonl").read_text().splitlines()
+    kept, taken = [], None
+    for line in lines:
+        event = json.loads(line)
+        if event[0] == "send" and taken is None and event[6] == "ok" and event[7] is not None and event[7] > 3:
+            taken = (event[2], event[7], event[3])
+        kept.append(event)
+    assert taken is not None
+    for event in kept:
+        if event[0] == "poll":
+            event[4] = [
+                [
+                    name,
+                    *map(
+                        list, zip(*[(o, v) for o, v in zip(offsets, values, strict=True) if v != taken[2]], strict=True)
+                    ),
+                ]
+                for name, offsets, values in event[4]
+                if any(v != taken[2] for v in values)
+            ]
+    (yak.folder / "edited.jsonl").write_text("\n".join(map(json.dumps, kept)))
+    edited = yak.run("chaos", "check", "edited.jsonl")
+    assert edited.code == 4
+    assert f"violated I1: lost-write, 1 times; the first: {taken[0]}: {taken[2]} at offset {taken[1]}" in edited.err
+
+
+def test_records_deleted_behind_its_back_are_found(yak: Any, tmp_path: Path) -> None:
+    cluster = ChaosCluster(tmp_path / "cluster", ClusterSettings(brokers=3))
+    try:
+        cluster.start()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        deleted: list[str] = []
+
+        def delete() -> None:
+            def topic() -> str | None:
+                return next(
+                    (name for name in admin.list_topics(timeout=5).topics if name.startswith("yak-chaos-9-")), None
+                )
+
+            name = wait_until(topic, "the run has its topic", 30)
+            time.sleep(2.0)
+            future = admin.delete_records([TopicPartition(name, 1, 5)])
+            deleted.extend(str(each.result(10).low_watermark) for each in future.values())
+
+        thread = threading.Thread(target=delete)
+        thread.start()
+        ran = yak.run(
+            "chaos", "run", "--bootstrap", cluster.bootstrap, "--duration", "5s", "--seed", "9", "--rate", "60",
+            "--faults", "none", "-o", "json", timeout=120,
+        )  # fmt: skip
+        thread.join()
+        assert deleted == ["5"]
+        assert ran.code == 4, ran.err + ran.out
+        found = ran.json
+        assert found["ok"] is False
+        assert found["lost"] == 5
+        assert {each["partition"][-2:] for each in found["anomalies"]} == {"-1"}
+        assert any(each["kind"] == "poll-skip" for each in found["anomalies"])
+        whole = yak.run(
+            "chaos",
+            "run",
+            "--bootstrap",
+            cluster.bootstrap,
+            "--duration",
+            "5s",
+            "--seed",
+            "1",
+            "--rate",
+            "60",
+            timeout=120,
+        )
+        assert whole.code == 0, whole.err
+        assert "OK    every promise was kept" in whole.err
+        assert [name for name in admin.list_topics(timeout=5).topics if name.startswith("yak-chaos")] == []
+    finally:
+        cluster.close()
+
+
+def test_ctrl_c_ends_the_load_and_judges_what_there_is(yak: Any) -> None:
+    child = yak.start("chaos", "run", "--duration", "10m", "--seed", "1", "--faults", "none", "--data-dir", "cut")
+    for line in child.stderr:
+        if line.startswith("load and faults"):
+            break
+    time.sleep(2.0)
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=90)
+    assert child.returncode == 130, told
+    assert "OK    every promise was kept" in told
+    assert not (yak.folder / "cut").exists()
+    assert processes_of(str(yak.folder)) == []

@@ -1,0 +1,50 @@
+"""`make test`: every test once, side by side; what failed is run once more, alone, and said to be flaky when it then passes.
+
+    python tests/run.py [words for pytest]
+
+A test that passes only when nothing else runs has a bug, or has found one; it does not hide a change that is well, nor does it
+go unsaid (Apache Kafka's own build does the same: `maxTestRetries=1`, `maxTestRetryFailures`). More failures than
+`AGAIN_MAX` are no coincidence and are not run again.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+AGAIN_MAX = 5
+CACHE = Path("build") / "test-cache"
+TESTS_FAILED = 1
+
+
+def run(*words: str) -> int:
+    """One run of pytest; its exit code."""
+    command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={CACHE}", *words]
+    return subprocess.run(command, check=False).returncode
+
+
+def failed() -> list[str]:
+    """The tests that failed in the last run."""
+    try:
+        kept = json.loads((CACHE / "v" / "cache" / "lastfailed").read_text())
+    except FileNotFoundError:
+        return []
+    return sorted(kept)
+
+
+def main(words: list[str]) -> int:
+    """The exit code of pytest, 0 also when what failed passed alone."""
+    shutil.rmtree(CACHE, ignore_errors=True)
+    code = run(*words)
+    again = failed()
+    if code != TESTS_FAILED or not 0 < len(again) <= AGAIN_MAX:
+        return code
+    print(f"\n{len(again)} failed beside the others; once more, alone:", *again, sep="\n  ", flush=True)
+    if (code := run("-n", "0", *again)) == 0:
+        print(f"\nFLAKY: {len(again)} failed beside the others and passed alone:", *again, sep="\n  ", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,138 @@
+"""`yak chaos`: what is refused, what is listed, what a kept history comes to, and what the live screen shows."""
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.live import Live
+
+from yak.commands.chaos_view import LiveRun, counts_line, fault_line, partition_lines, progress_line
+from yak.local.chaos.faults import KINDS
+from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.run import ChaosSettings
+from yak.local.chaos.schedule import PlannedFault
+from yak.sim.dice import SeededDice
+from yak.sim.judge import made
+from yak.sim.judge.history import Outcome
+from yak.sim.judge.lines import to_lines
+from yak.sim.judge.mutations import MUTATIONS, copy_of
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["--faults", "earthquake"], "unknown-fault"),
+        (["--faults", "kill", "--bootstrap", "127.0.0.1:1"], "fault-needs-processes"),
+        (["--duration", "1s"], "chaos-duration"),
+        (["--timeline", "no/such/folder.svg"], "chaos-file"),
+        (["--history", "no/such/folder.jsonl"], "chaos-file"),
+        (["--data-dir", "."], "chaos-data-dir"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    yak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], slug: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("something").touch()
+    ran = yak("chaos", "run", *words)
+    assert ran.code == 2
+    assert f"error[{slug}]" in ran.err
+    assert [each.name for each in (tmp_path / "here").iterdir()] == ["something"]
+
+
+def test_a_read_only_context_writes_nothing_to_somebody_elses_cluster(yak: Any) -> None:
+    ran = yak("chaos", "run", "--bootstrap", "127.0.0.1:1", "--readonly")
+    assert ran.code == 2
+    assert "readonly" in ran.err
+
+
+def test_faults_are_listed(yak: Any) -> None:
+    listed = json.loads(yak("chaos", "faults", "-o", "json").out)
+    assert [row["fault"] for row in listed] == [kind.name for kind in KINDS]
+
+
+def test_the_judge_is_proved(yak: Any) -> None:
+    ran = yak("chaos", "prove", "--clean", "5", "-o", "json")
+    assert ran.code == 0
+    assert all(row["found"] for row in json.loads(ran.out))
+    assert f"{len(MUTATIONS)} of {len(MUTATIONS)} found; 5 of 5 clean histories accepted" in ran.err
+
+
+def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from yak.sim.judge import groups
+
+    monkeypatch.setattr(groups, "commits_are_found", lambda _history: iter(()))
+    ran = yak("chaos", "prove", "--clean", "1", "-o", "json")
+    assert ran.code == 4
+    assert [row["anomaly"] for row in json.loads(ran.out) if not row["found"]] == ["lost-commit"]
+
+
+def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> None:
+    history = made.make(SeededDice(5))
+    path = tmp_path / "history.jsonl"
+    path.write_text("\n".join(to_lines(history)))
+    clean = yak("chaos", "check", str(path))
+    assert clean.code == 0
+    assert "OK    the history contradicts nothing" in clean.err
+
+    spoiled = MUTATIONS[0][2](copy_of(history))
+    assert spoiled is not None
+    path.write_text("\n".join(to_lines(spoiled)))
+    ran = yak("chaos", "check", str(path))
+    assert ran.code == 4
+    assert "violated I1: lost-write, 1 times; the first: made-" in ran.err
+    assert "Around the first one:" in ran.err
+    document = json.loads(yak("chaos", "check", str(path), "-o", "json").out)
+    assert document["ok"] is False
+    assert document["lost"] == 1
+
+    path.write_text('["send"]')
+    assert "error[bad-history]: line 1" in yak("chaos", "check", str(path)).err
+    assert "error[history-unreadable]" in yak("chaos", "check", str(tmp_path / "none")).err
+
+
+def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
+    recorder = Recorder()
+    recorder.sending("w", "t-0", 1)
+    recorder.sent(1, Outcome.OK, 0)
+    recorder.last_ack_at["t-0"] = recorder.now() - 5.0
+    node = SimpleNamespace(name="node-1", is_ready=False, is_running=True, starts=3)
+    cluster: Any = SimpleNamespace(nodes={1: node})
+    found = Struck(PlannedFault(1, "kill", 1.0, 2.0, (2,)), 1.0)
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100, height=30)
+    with Live(console=console, auto_refresh=False) as live:
+        screen = LiveRun(live, ChaosSettings(7, 60.0, KINDS))
+        screen.phase("load and faults", 60.0)
+        screen.fault(found)
+        screen.note("a note")
+        screen.tick(recorder, cluster, [found])
+        screen.phase("settle")
+    shown = stream.getvalue()
+    for words in (
+        "--seed 7",
+        "0 of 60 s",
+        "acknowledged 1",
+        "t-0 5 s",
+        "node-1",
+        "starts",
+        "3 times",
+        "kill 2  began",
+        "a note",
+    ):
+        assert words in shown, words
+
+
+def test_lines_of_the_live_screen() -> None:
+    assert progress_line(30.0, 60.0).startswith("█" * 20 + "░" * 20 + " 30 of 60 s")
+    assert progress_line(3.0, None) == "3 s"
+    assert "under way 0" in counts_line(Recorder())
+    assert partition_lines(Recorder()) == []
+    mended = Struck(PlannedFault(1, "cut", 1.0, 2.0, (2,), {"from": "all"}), 1.0, 4.5, "note")
+    assert fault_line(mended) == "      1.0 s  cut 2 (from=all)  mended after 3.5 s  note"

@@ -1,0 +1,187 @@
+"""The pure parts of a chaos run: the schedule, what records say, the report, the picture, and what a recorder keeps."""
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yak.errors import UsageError
+from yak.local.chaos.content import decode, encode, value_of
+from yak.local.chaos.faults import BY_NAME, KINDS, names, parse_faults
+from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
+from yak.local.chaos.schedule import PlannedFault, plan
+from yak.local.chaos.settling import Settled, Violation
+from yak.local.chaos.timeline import draw
+from yak.sim.judge.anomalies import Anomaly, Kind
+from yak.sim.judge.history import UNREADABLE, History, Outcome, Poll, Send
+from yak.sim.judge.verdict import judge
+
+NODES = (1, 2, 3)
+
+
+def acked(*times: float, partition: str = "t-0") -> History:
+    history = History()
+    for number, at in enumerate(times):
+        history.add(Send("w", partition, number, at - 0.01, at, Outcome.OK, number))
+    return history
+
+
+def struck(kind: str, began: float, mended: float | None, note: str = "") -> Struck:
+    return Struck(PlannedFault(1, kind, began, 1.0, (1,)), began, mended, note)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.floats(5, 600), st.sets(st.sampled_from(sorted(BY_NAME)), min_size=1))
+def test_a_seed_plans_the_same_faults_and_none_gets_in_anothers_way(
+    seed: int, duration: float, chosen: set[str]
+) -> None:
+    kinds = [kind for kind in KINDS if kind.name in chosen]
+    planned = plan(seed, kinds, NODES, duration)
+    assert planned == plan(seed, kinds, NODES, duration)
+    busy: dict[str, float] = {}
+    for fault in planned:
+        kind = BY_NAME[fault.kind]
+        assert kind in kinds
+        assert 0 < fault.at_s < duration
+        assert kind.seconds[0] <= fault.for_s <= kind.seconds[1]
+        assert set(fault.nodes) <= set(NODES)
+        assert len(set(fault.nodes)) == len(fault.nodes)
+        for thing in [f"node-{node}" for node in fault.nodes] if kind.touches == "node" else [kind.touches]:
+            assert busy.get(thing, 0.0) < fault.at_s
+            busy[thing] = fault.end_s
+
+
+def test_seeds_reach_every_fault_and_differ() -> None:
+    planned = [fault for seed in range(20) for fault in plan(seed, KINDS, NODES, 120.0)]
+    assert {fault.kind for fault in planned} == set(BY_NAME)
+    assert any(len(fault.nodes) == len(NODES) for fault in planned), "all brokers at once"
+    assert plan(1, KINDS, NODES, 120.0) != plan(2, KINDS, NODES, 120.0)
+    assert plan(1, (), NODES, 120.0) == ()
+
+
+def test_faults_are_chosen_by_name() -> None:
+    assert parse_faults("all", own_processes=True) == KINDS
+    assert names(parse_faults("kill, pause", own_processes=True)) == "kill,pause"
+    assert "disk" not in names(parse_faults("all,-disk", own_processes=True))
+    assert parse_faults("none", own_processes=True) == ()
+    assert names(()) == "none"
+    assert names(parse_faults("all", own_processes=False)) == "clients"
+    with pytest.raises(UsageError) as unknown:
+        parse_faults("kill,earthquake", own_processes=True)
+    assert unknown.value.code == "unknown-fault"
+    with pytest.raises(UsageError) as impossible:
+        parse_faults("kill", own_processes=False)
+    assert impossible.value.code == "fault-needs-processes"
+
+
+@given(st.integers(0, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 200))
+def test_what_a_record_says_is_read_again(writer: int, sequence: int, size: int) -> None:
+    value = value_of(writer, sequence)
+    assert decode(encode(value, size)) == value
+
+
+@given(st.binary(max_size=100))
+def test_what_nobody_wrote_is_noticed(content: bytes) -> None:
+    found = decode(content)
+    assert found == UNREADABLE or encode(found, len(content)) == content
+    assert decode(None) == UNREADABLE
+
+
+@given(st.integers(0, 63), st.integers(0, 7))
+def test_one_flipped_bit_is_noticed(byte: int, bit: int) -> None:
+    content = bytearray(encode(value_of(3, 77), 64))
+    content[byte] ^= 1 << bit
+    assert decode(bytes(content)) == UNREADABLE
+
+
+def test_a_pause_counts_for_the_fault_it_overlaps() -> None:
+    history = acked(*[n / 10 for n in range(100)], 15.0, *[15.0 + n / 10 for n in range(1, 100)])
+    rows, quiet = unavailability(
+        history, [struck("kill", 10.0, 12.0), struck("pause", 20.0, 21.0), struck("disk", 10.0, 12.0, "not done: x")]
+    )
+    assert [(row.kind, row.count, row.longest_s) for row in rows] == [("kill", 1, 5.1), ("pause", 1, 0.1)]
+    assert quiet == 0.1
+
+
+def test_a_store_that_was_away_alone_must_cost_no_send() -> None:
+    history = acked(1.0)
+    history.add(Send("w", "t-0", 9, 1.0, 2.0, Outcome.INFO))
+    found = judge(history)
+    assert store_alone_costs_nothing(found, ["redis-kill", "redis-pause"])[0].invariant == "L5"
+    assert store_alone_costs_nothing(found, ["redis-kill", "kill"]) == []
+    assert store_alone_costs_nothing(judge(acked(1.0)), ["redis-kill"]) == []
+
+
+def test_a_run_holds_only_when_nothing_was_violated() -> None:
+    report = ChaosReport(1, 5.0, 3, ("kill",), judge(acked(1.0, 2.0)))
+    assert report.holds
+    assert not report.is_void
+    assert report.as_json()["ok"] is True
+    assert not replace(report, violations=(Violation("L1", "x"),)).holds
+    history = acked(1.0, 2.0)
+    history.add(Poll("r", 3.0, 3.0, ()))
+    history.sends[0] = replace(history.sends[0], offset=1)
+    broken = ChaosReport(1, 5.0, 3, ("kill",), judge(history))
+    assert not broken.holds
+    assert broken.as_json()["by_kind"]["inconsistent-offsets"] == 1
+    assert ChaosReport(1, 5.0, 3, (), judge(History())).is_void
+
+
+def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies() -> None:
+    found = [
+        struck("kill", 1.0, 2.0),
+        struck("redis-kill", 2.0, None, "<note>"),
+        struck("disk", 1.0, 2.0, "not done: y"),
+    ]
+    anomaly = Anomaly(Kind.LOST_WRITE, "t-0", "1 & 2", at=3.0)
+    picture = draw(acked(0.6, 1.0, 4.0), found, [anomaly], "title <seed>")
+    root = ET.fromstring(picture)
+    classes = [each.get("class") for each in root.iter()]
+    assert classes.count("fault") == 2
+    assert classes.count("undone") == 1
+    assert classes.count("gap") == 1
+    assert classes.count("bad") == 1
+    assert ET.fromstring(draw(History(), [], [], "nothing")) is not None
+
+
+def message(partition: int, offset: int, value: int) -> Any:
+    return SimpleNamespace(
+        topic=lambda: "t", partition=lambda: partition, offset=lambda: offset, value=lambda: encode(value, 20)
+    )
+
+
+def test_the_recorder_keeps_what_clients_saw() -> None:
+    recorder = Recorder()
+    for value in (1, 2, 3, 4):
+        recorder.sending("w", "t-0", value)
+    recorder.sent(1, Outcome.OK, 0)
+    recorder.never_sent(2)
+    recorder.sent(3, Outcome.FAIL, None, "too large")
+    assert recorder.under_way == 1
+    after = recorder.polled_messages("r", 0.0, [message(0, 0, 1), message(1, 5, 9), message(0, 1, 8)])
+    assert after == {"t-0": 2, "t-1": 6}
+    recorder.assigned("r", {"t-0": 0})
+    recorder.committed("m", "g", 0.0, {"t-0": 2}, Outcome.OK)
+    recorder.read_to_the_end("f", {"t-0": 2})
+    history = recorder.history()
+    assert [(send.value, send.outcome) for send in history.sends] == [
+        (1, Outcome.OK), (3, Outcome.FAIL), (4, Outcome.INFO),
+    ]  # fmt: skip
+    assert (recorder.acknowledged, recorder.refused, recorder.unknown, recorder.polled) == (1, 1, 1, 3)
+    recorder.sent(4, Outcome.OK, 3)  # what a dead client is told does not count
+    assert recorder.acknowledged == 1
+
+
+def test_what_does_not_settle_is_a_violation() -> None:
+    settled = Settled()
+    left = [["x"], ["x"], []]
+    assert settled.wait("soon", "L1", 5.0, lambda: left.pop(0), lambda: None)
+    assert not settled.wait("never", "L2", 0.0, lambda: ["t-0"], lambda: None)
+    assert settled.violations == [Violation("L2", "never: after 0 s still t-0")]
+    assert set(settled.took_s) == {"soon", "never"}

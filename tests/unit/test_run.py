@@ -1,0 +1,53 @@
+"""The runner of `make test`: what fails twice fails, what fails once is said to be flaky."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+RUNNER = Path(__file__).parents[1] / "run.py"
+TESTS = """
+import pathlib, pytest
+@pytest.mark.parametrize("number", range({count}))
+def test_it(number):
+    seen = pathlib.Path(f"seen-{{number}}")
+    was_seen = seen.exists()
+    seen.touch()
+    assert {condition}
+"""
+
+
+def run(folder: Path, condition: str, *, count: int = 1) -> tuple[int, str]:
+    (folder / "test_it.py").write_text(TESTS.format(condition=condition, count=count))
+    ran = subprocess.run(
+        [sys.executable, str(RUNNER), "-q", "--rootdir", "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return ran.returncode, ran.stdout
+
+
+def test_what_passes_alone_is_flaky(tmp_path):
+    code, said = run(tmp_path, "was_seen")
+    assert code == 0
+    assert "FLAKY: 1 failed beside the others and passed alone:\n  test_it.py::test_it[0]" in said
+
+
+def test_what_fails_again_fails(tmp_path):
+    code, said = run(tmp_path, "False")
+    assert code == 1
+    assert "once more, alone" in said
+    assert "FLAKY" not in said
+
+
+def test_many_failures_are_no_coincidence(tmp_path):
+    code, said = run(tmp_path, "was_seen", count=6)
+    assert code == 1
+    assert "once more" not in said
+
+
+def test_what_is_well_is_run_once(tmp_path):
+    code, said = run(tmp_path, "not was_seen")
+    assert code == 0
+    assert "once more" not in said

@@ -1,0 +1,68 @@
+"""The source of a cluster that runs, with brokers that are functions."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from yak.tui.source import addresses
+from yak.tui.source.live import LiveSource
+
+CLUSTER = {
+    "brokers": [{"node_id": 1, "http_address": "http://new:2", "host": "new", "port": 9, "state": "ACTIVE"}],
+}
+
+
+async def streamed(words: str) -> AsyncIterator[bytes]:
+    yield f"data: {words}\n\n".encode()
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    """The broker at `new`; whoever asks elsewhere finds nobody."""
+    if request.url.host != "new":
+        raise httpx.ConnectError("refused")
+    if request.url.path == "/api/events":
+        return httpx.Response(200, content=streamed(json.dumps({"kind": "hello", "time_ms": 1})))
+    return httpx.Response(200, json=CLUSTER)
+
+
+def source(http: dict[int, str], handler=answer) -> LiveSource:
+    made = LiveSource("new:9", http=http)
+    made._client_made = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    return made
+
+
+async def kinds_until(followed: LiveSource, last: str) -> list[str]:
+    found: list[str] = []
+    async with asyncio.timeout(10):
+        async for event in followed.follow():
+            found.append(event["kind"])
+            if event["kind"] == last:
+                break
+    await followed.close()
+    return found
+
+
+def test_brokers_that_came_back_on_other_ports_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "http_addresses", lambda servers: {1: "http://new:2"} if servers == "new:9" else {})
+    found = asyncio.run(kinds_until(source({1: "http://old:1"}), "hello"))
+    assert found[0] == "lost"
+    assert found[-1] == "hello"
+
+
+def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
+    tries = 0
+
+    def garbled_once(request: httpx.Request) -> httpx.Response:
+        nonlocal tries
+        if request.url.path == "/api/events":
+            tries += 1
+            if tries == 1:
+                return httpx.Response(200, content=streamed("<html>"))
+        return answer(request)
+
+    found = asyncio.run(kinds_until(source({1: "http://new:2"}, garbled_once), "hello"))
+    assert found == ["link", "link", "link", "hello"]
+    assert tries == 2

@@ -1,0 +1,107 @@
+"""All clients of a run, and their replacement when one dies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from yak.ids import TopicPartition
+from yak.local.chaos.members import Member
+from yak.local.chaos.readers import Reader
+from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.writers import Writer, refused_writer
+from yak.sim.dice import SeededDice
+
+GROUP: Final = "yak-chaos"
+_FLUSH_SECONDS: Final = 130.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How many, and how much they write together, in records a second."""
+
+    writers: int = 3
+    readers: int = 2
+    members: int = 2
+    rate: float = 150.0
+
+
+class Clients:
+    """They run from `start` until `stop_writing` and `stop_reading`."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        partitions: Sequence[TopicPartition],
+        recorder: Recorder,
+        settings: ClientSettings,
+        *,
+        seed: int,
+        group: str,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._partitions = partitions
+        self._topics = list(dict.fromkeys(each.topic for each in partitions))
+        self._recorder = recorder
+        self._settings = settings
+        self._dice = SeededDice(f"chaos-clients:{seed}")
+        self.group = group
+        self._numbers = 0
+        self.writers = [self._writer() for _ in range(settings.writers)]
+        self.readers = [self._reader() for _ in range(settings.readers)]
+        self.members = [self._member() for _ in range(settings.members)]
+        self._refused = refused_writer(self._next(), bootstrap, partitions, recorder)
+
+    def start(self) -> None:
+        """All begin."""
+        everybody: list[Writer | Reader | Member] = [*self.writers, *self.readers, *self.members, self._refused]
+        for each in everybody:
+            each.start()
+
+    def replace(self, who: str, which: int) -> str:
+        """One `writer`, `reader` or `member` dies, and another begins; gives the name of the dead one."""
+        if who == "writer":
+            index = which % len(self.writers)
+            died: Writer | Reader | Member = self.writers[index]
+            died.drop()
+            self.writers[index] = self._writer()
+            self.writers[index].start()
+        elif who == "reader":
+            index = which % len(self.readers)
+            died = self.readers[index]
+            died.drop()
+            self.readers[index] = self._reader()
+            self.readers[index].start()
+        else:
+            index = which % len(self.members)
+            died = self.members[index]
+            died.drop()
+            self.members[index] = self._member()
+            self.members[index].start()
+        return died.name
+
+    def stop_writing(self) -> int:
+        """No more is sent, and what is under way has ended; gives how much nobody ever answered."""
+        return sum(each.stop(_FLUSH_SECONDS) for each in (*self.writers, self._refused))
+
+    def stop_reading(self) -> None:
+        """Readers and members end in order."""
+        for reader in self.readers:
+            reader.stop()
+        for member in self.members:
+            member.stop()
+
+    def _next(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _writer(self) -> Writer:
+        every_s = self._settings.writers / self._settings.rate
+        return Writer(self._next(), self._bootstrap, self._partitions, self._recorder, every_s=every_s)
+
+    def _reader(self) -> Reader:
+        number = self._next()
+        dice = self._dice.fork(f"reader-{number}")
+        return Reader(number, self._bootstrap, self._partitions, self._recorder, dice)
+
+    def _member(self) -> Member:
+        return Member(self._next(), self._bootstrap, self._topics, self.group, self._recorder)

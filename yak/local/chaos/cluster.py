@@ -1,0 +1,202 @@
+"""The cluster that a chaos run breaks: brokers behind fault proxies, and a Redis of their own, in one folder."""
+
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from yak.errors import NothingInTime, YakError
+from yak.local import processes, redis_child
+from yak.local.broker_process import parse_error
+from yak.local.chaos.node import Node
+from yak.local.chaos.proxy import CLIENTS, Route, quiet_port
+from yak.local.chaos.small_disk import Disk, LimitedDisk, OwnDisk, can_limit
+from yak.local.redis_child import RunningRedis
+
+START_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.02
+_REPLICAS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How large, and how quick to suspect: shorter than usual, so that short runs see much.
+
+    `disk_bytes` is the size of each broker's file system where disks are to be filled; None where they are not.
+    """
+
+    brokers: int = 3
+    lease_s: int = 4
+    lag_ms: int = 4_000
+    disk_bytes: int | None = None
+
+
+class ChaosCluster:
+    """All processes of a run. Nothing of it outlives `close`."""
+
+    def __init__(self, folder: Path, settings: ClusterSettings) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._redis_port = quiet_port()
+        self._redis_folder = folder / "redis"
+        self.redis: RunningRedis | None = None
+        self.disks = "no fault fills them"
+        """How disks are filled, in words."""
+        self.can_fill = False
+        replicas = min(_REPLICAS_MAX, settings.brokers)
+        arguments = ["--lease-time", f"{settings.lease_s}s"]
+        for config in (
+            f"replica.lag.time.max.ms={settings.lag_ms}",
+            f"default.replication.factor={replicas}",
+            f"min.insync.replicas={min(2, replicas)}",
+        ):
+            arguments += ["-c", config]
+        self.nodes: dict[int, Node] = {}
+        for node_id in range(1, settings.brokers + 1):
+            disk = self._disk(node_id, settings.disk_bytes)
+            self.nodes[node_id] = Node(
+                node_id,
+                folder=folder,
+                disk=disk,
+                redis_port=self._redis_port,
+                sources=self.pids,
+                arguments=tuple(arguments),
+            )
+
+    def _disk(self, node_id: int, size_bytes: int | None) -> Disk:
+        place = self.folder / f"node-{node_id}"
+        if size_bytes is None:
+            return LimitedDisk(place)
+        try:
+            disk = OwnDisk(place, size_bytes)
+        except OSError as error:
+            self.can_fill = can_limit()
+            how = "a limit on the broker's files" if self.can_fill else "not at all"
+            self.disks = f"{how}, for no small file system can be had: {error}"
+            return LimitedDisk(place)
+        self.can_fill, self.disks = True, f"a file system of {size_bytes >> 20} MiB for each broker"
+        return disk
+
+    # ------------------------------------------------------------------------------------------------ its life
+
+    def start(self) -> None:
+        """Start everything and wait until all brokers serve. Raises what one of them ended with, or NothingInTime."""
+        self.start_redis()
+        for node in self.nodes.values():
+            node.spawn()
+        deadline = time.monotonic() + START_SECONDS
+        while not all(node.is_ready for node in self.nodes.values()):
+            for node in self.nodes.values():
+                code = node.end_code()
+                if code is not None:
+                    raise parse_error(node.log(), code) or YakError(
+                        "broker-ended", f"{node.name} ended with code {code}", why=str(node.log_path)
+                    )
+            if time.monotonic() > deadline:
+                raise NothingInTime(
+                    "broker-not-ready",
+                    f"the brokers were not ready after {START_SECONDS:.0f} s",
+                    why=f"their logs are in {self.folder}",
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> list[str]:
+        """Stop all brokers in order, one after the other; the names of those that had to be killed."""
+        return [node.name for node in self.nodes.values() if not node.stop()]
+
+    def close(self) -> None:
+        """End every process."""
+        for node in self.nodes.values():
+            node.close()
+        self.kill_redis()
+
+    def keep_data(self) -> None:
+        """Copy what lies on file systems that go with this run, as `node-N.data`: before `close`."""
+        for node in self.nodes.values():
+            if isinstance(node.disk, OwnDisk) and node.disk.readable.is_dir():
+                shutil.copytree(node.disk.readable, self.folder / f"{node.name}.data", dirs_exist_ok=True)
+
+    def discard(self) -> None:
+        """Delete the folder: after `close`."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """For clients: all proxies."""
+        return ",".join(node.proxy.address for node in self.nodes.values())
+
+    def pids(self) -> dict[str, int]:
+        """The brokers' processes by name, for the proxies."""
+        return {node.name: node.process.pid for node in self.nodes.values() if node.process is not None}
+
+    # -------------------------------------------------------------------------------------------------- the store
+
+    @property
+    def redis_url(self) -> str:
+        """The store itself, past the proxies."""
+        return redis_child.url(self._redis_port)
+
+    def start_redis(self) -> None:
+        """Start it on its data; nothing happens when it runs."""
+        if self.redis is None or not processes.is_running(self.redis.process):
+            self.redis = redis_child.start(str(self._redis_folder), self._redis_port, str(self.folder / "redis.log"))
+
+    def kill_redis(self) -> None:
+        """`kill -9`."""
+        if self.redis is not None:
+            processes.kill(self.redis.process)
+
+    def pause_redis(self, *, is_paused: bool) -> None:
+        """SIGSTOP or SIGCONT."""
+        if self.redis is not None:
+            processes.send_signal(self.redis.process, signal.SIGSTOP if is_paused else signal.SIGCONT)
+
+    def empty_redis(self, *, by_restart: bool) -> None:
+        """It loses everything: by FLUSHALL, or by a start on an empty folder."""
+        if by_restart:
+            self.kill_redis()
+            shutil.rmtree(self._redis_folder, ignore_errors=True)
+            self.start_redis()
+            return
+        import redis
+
+        with redis.Redis.from_url(self.redis_url, socket_timeout=5.0) as client:
+            client.flushall()
+
+    # ------------------------------------------------------------------------------------------------- connections
+
+    def routes(self, node_id: int, peers: str) -> Iterator[Route]:
+        """What goes between a broker and `others`, `clients`, the `store`, one `node-N`, or `all`; `+` joins two."""
+        node = self.nodes[node_id]
+        for part in ("others+clients+store" if peers == "all" else peers).split("+"):
+            if part == "store":
+                yield node.redis.route(CLIENTS)
+            elif part == "clients":
+                yield node.proxy.route(CLIENTS)
+            else:
+                for other in self.nodes.values():
+                    if other is not node and part in ("others", other.name):
+                        yield node.proxy.route(other.name)
+                        yield other.proxy.route(node.name)
+
+    def reset(self, node_id: int, peers: str) -> None:
+        """Reset the connections that exist between a broker and these."""
+        node = self.nodes[node_id]
+        words = "others+clients+store" if peers == "all" else peers
+        if "store" in words:
+            node.redis.reset()
+        if "clients" in words:
+            node.proxy.reset(CLIENTS)
+        for other in self.nodes.values():
+            if other is not node and ("others" in words or other.name in words.split("+")):
+                node.proxy.reset(other.name)
+                other.proxy.reset(node.name)
+
+    def heal_connections(self) -> None:
+        """All can reach all again."""
+        for node in self.nodes.values():
+            node.proxy.heal()
+            node.redis.heal()

@@ -1,0 +1,28 @@
+"""What a record of a run says: its number, and a check that nothing else says the same."""
+
+import struct
+import zlib
+from typing import Final
+
+from yak.sim.judge.history import UNREADABLE
+
+_HEAD: Final = struct.Struct(">QI")
+_WRITER_BITS: Final = 32
+
+
+def value_of(writer: int, sequence: int) -> int:
+    """The number of a writer's record; no other record of the run has it."""
+    return writer << _WRITER_BITS | sequence
+
+
+def encode(value: int, size_bytes: int) -> bytes:
+    """The record's value: the number, its CRC-32, and zeros up to the size."""
+    return _HEAD.pack(value, zlib.crc32(value.to_bytes(8, "big"))).ljust(size_bytes, b"\0")
+
+
+def decode(content: bytes | None) -> int:
+    """The number; UNREADABLE when no client of ours can have written this."""
+    if content is None or len(content) < _HEAD.size or any(content[_HEAD.size :]):
+        return UNREADABLE
+    value, check = _HEAD.unpack_from(content)
+    return int(value) if zlib.crc32(content[:8]) == check else UNREADABLE

@@ -1,0 +1,113 @@
+"""Consumers of a run that share a group: each begins where the group had committed, and commits what it read."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from yak.local.chaos.readers import consumer_config, take
+from yak.local.chaos.recorder import Recorder
+from yak.sim.judge.history import Outcome
+
+SESSION_MS: Final = 6_000
+_COMMIT_SECONDS: Final = 1.0
+_ASK_SECONDS: Final = 8.0
+
+
+class Member:
+    """One member in a thread of its own. What it read is committed once a second, and when it gives a partition back."""
+
+    def __init__(self, number: int, bootstrap: str, topics: Sequence[str], group: str, recorder: Recorder) -> None:
+        import confluent_kafka
+
+        self.name = f"member-{number}"
+        self._topics = list(topics)
+        self._group = group
+        self._recorder = recorder
+        self._stopping = threading.Event()
+        self._read: dict[str, int] = {}
+        """Next offsets that are not committed yet."""
+        self._consumer: Any = confluent_kafka.Consumer(
+            consumer_config(bootstrap, self.name, group)
+            | {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 1_000, "auto.offset.reset": "earliest"}
+        )
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        """Join."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the group in order."""
+        self._stopping.set()
+        self._thread.join(30.0)
+        self._consumer.close()
+
+    def drop(self) -> None:
+        """Die without a word; the group finds out by itself."""
+        self._stopping.set()
+        self._thread.join(30.0)
+        del self._consumer
+
+    def _run(self) -> None:
+        self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        committed_at = time.monotonic()
+        while not self._stopping.is_set():
+            self._read |= take(self._consumer, self.name, self._recorder)
+            if self._read and time.monotonic() - committed_at > _COMMIT_SECONDS:
+                self._commit()
+                committed_at = time.monotonic()
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        import confluent_kafka
+
+        asked_at = self._recorder.now()
+        try:
+            found = consumer.committed(partitions, timeout=_ASK_SECONDS)
+        except confluent_kafka.KafkaException:
+            # librdkafka will ask again by itself; where it begins is not known here
+            self._recorder.assigned(self.name, {_name(each): None for each in partitions}, group=self._group)
+            consumer.assign(partitions)
+            return
+        known = {_name(each): None if each.error else max(-1, each.offset) for each in found}
+        self._recorder.assigned(self.name, known, group=self._group, asked_at=asked_at)
+        for each in found:
+            each.offset = each.offset if each.offset >= 0 else confluent_kafka.OFFSET_STORED
+        consumer.assign(found)
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        self._commit()
+        self._lost(consumer, partitions)
+
+    def _lost(self, _consumer: Any, partitions: list[Any]) -> None:
+        names = tuple(map(_name, partitions))
+        for name in names:
+            self._read.pop(name, None)
+        self._recorder.assigned(self.name, {}, names, group=self._group)
+
+    def _commit(self) -> None:
+        import confluent_kafka
+
+        offsets, self._read = self._read, {}
+        if not offsets:
+            return
+        wires = []
+        for name, offset in offsets.items():
+            topic, _, number = name.rpartition("-")
+            wires.append(confluent_kafka.TopicPartition(topic, int(number), offset))
+        invoked = self._recorder.now()
+        try:
+            done = self._consumer.commit(offsets=wires, asynchronous=False)
+        except (confluent_kafka.KafkaException, RuntimeError):
+            # also of an error that refuses it: an earlier try of the same request may have been taken
+            self._recorder.committed(self.name, self._group, invoked, offsets, Outcome.INFO)
+            return
+        good = {_name(each): each.offset for each in done if each.error is None}
+        bad = {name: offset for name, offset in offsets.items() if name not in good}
+        self._recorder.committed(self.name, self._group, invoked, good, Outcome.OK)
+        if bad:
+            self._recorder.committed(self.name, self._group, invoked, bad, Outcome.INFO)
+
+
+def _name(partition: Any) -> str:
+    return f"{partition.topic}-{partition.partition}"

@@ -1,0 +1,222 @@
+"""Who breaks things, and mends them again."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yak.errors import YakError
+from yak.local import processes
+from yak.local.chaos.clients import Clients
+from yak.local.chaos.cluster import ChaosCluster
+from yak.local.chaos.node import Node
+from yak.local.chaos.operator import Operator
+from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.schedule import PlannedFault
+
+_RESPAWN_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class Struck:
+    """A fault that was carried out. Times are the recorder's; `mended_s` None while it lasts."""
+
+    planned: PlannedFault
+    began_s: float
+    mended_s: float | None = None
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """By name."""
+        return {
+            "number": self.planned.number,
+            "kind": self.planned.kind,
+            "what": self.planned.words(),
+            "began_s": round(self.began_s, 2),
+            "mended_s": None if self.mended_s is None else round(self.mended_s, 2),
+            "note": self.note,
+        }
+
+
+@dataclass(slots=True)
+class Nemesis:
+    """Carries out planned faults. Without a cluster of ours only clients can be broken."""
+
+    cluster: ChaosCluster | None
+    clients: Clients
+    recorder: Recorder
+    operator: Operator | None = None
+    struck: list[Struck] = field(default_factory=list)
+    ended_by_themselves: list[str] = field(default_factory=list)
+    _restarts: dict[int, float] = field(default_factory=dict)
+    """Brokers that ended by themselves, and when each is started again (`time.monotonic`)."""
+    _to_start: set[int] = field(default_factory=set)
+
+    def strike(self, fault: PlannedFault) -> Struck:
+        """Break it."""
+        found = Struck(fault, self.recorder.now())
+        self.struck.append(found)
+        try:
+            found.note = self._breaks()[fault.kind](fault) or ""
+        except (OSError, YakError) as error:
+            found.note = f"not done: {error}"
+        return found
+
+    def mend(self, found: Struck) -> None:
+        """Undo it."""
+        with contextlib.suppress(OSError):
+            mend = self._mends().get(found.planned.kind)
+            if mend is not None:
+                mend(found.planned)
+        found.mended_s = self.recorder.now()
+
+    def mend_all(self) -> None:
+        """Whatever is still broken."""
+        for found in self.struck:
+            if found.mended_s is None:
+                self.mend(found)
+        if self.cluster is not None:
+            self.cluster.heal_connections()
+
+    def look(self) -> None:
+        """Start again who ended by itself, as whoever runs a service does, and see after the store."""
+        if self.cluster is None:
+            return
+        for node in self.cluster.nodes.values():
+            if node.node_id in self._to_start:
+                self._start_when_gone(node)
+            elif node.is_wanted and not node.is_running:
+                self._bring_back(node)
+            else:
+                self._restarts.pop(node.node_id, None)
+                if not node.is_running:
+                    node.proxy.refuse()
+        if self.operator is not None:
+            self.operator.look(may_commit=all(node.is_running for node in self.cluster.nodes.values()))
+
+    def _start_when_gone(self, node: Node) -> None:
+        """One that was asked to stop is started as soon as it has."""
+        if node.is_late:
+            self.ended_by_themselves.append(f"{node.name} did not stop in order and was killed")
+            node.kill9()
+        if not node.is_running:
+            self._to_start.discard(node.node_id)
+            node.proxy.refuse()
+            node.spawn()
+
+    def _bring_back(self, node: Node) -> None:
+        start_at = self._restarts.get(node.node_id)
+        if start_at is None:
+            words = f"{node.name} ended by itself with code {node.end_code()} at {self.recorder.now():.1f} s"
+            self.ended_by_themselves.append(words)
+            node.proxy.refuse()
+            self._restarts[node.node_id] = time.monotonic() + _RESPAWN_SECONDS
+        elif time.monotonic() > start_at:
+            del self._restarts[node.node_id]
+            node.spawn()
+
+    # ------------------------------------------------------------------------------------------------- each fault
+
+    def _breaks(self) -> dict[str, Callable[[PlannedFault], str | None]]:
+        return {
+            "kill": lambda fault: self._each(fault, Node.kill9),
+            "pause": lambda fault: self._each(fault, _pause),
+            "restart": lambda fault: self._each(fault, Node.begin_stop),
+            "cut": self._cut,
+            "oneway": self._oneway,
+            "delay": self._delay,
+            "slow": self._slow,
+            "disk": self._fill,
+            "redis-kill": lambda _fault: self._require().kill_redis(),
+            "redis-pause": lambda _fault: self._require().pause_redis(is_paused=True),
+            "redis-empty": self._empty,
+            "clients": lambda fault: f"{self.clients.replace(fault.how['who'], fault.how['which'])} died",
+        }
+
+    def _mends(self) -> dict[str, Callable[[PlannedFault], Any]]:
+        def heal(_fault: PlannedFault) -> None:
+            self._require().heal_connections()
+
+        return {
+            "kill": lambda fault: self._each(fault, Node.spawn),
+            "pause": lambda fault: self._each(fault, _resume),
+            "restart": lambda fault: self._to_start.update(fault.nodes),
+            "cut": heal,
+            "oneway": heal,
+            "delay": heal,
+            "slow": heal,
+            "disk": self._free,
+            "redis-kill": lambda _fault: self._require().start_redis(),
+            "redis-pause": lambda _fault: self._require().pause_redis(is_paused=False),
+        }
+
+    def _require(self) -> ChaosCluster:
+        assert self.cluster is not None, "parse_faults refuses this fault without processes of our own"
+        return self.cluster
+
+    def _each(self, fault: PlannedFault, do: Callable[[Node], object]) -> str | None:
+        for node_id in fault.nodes:
+            do(self._require().nodes[node_id])
+        return None
+
+    def _cut(self, fault: PlannedFault) -> str | None:
+        cluster = self._require()
+        (node_id,) = fault.nodes
+        for route in cluster.routes(node_id, fault.how["from"]):
+            if fault.how["by"] == "reset":
+                route.resets = True
+            else:
+                route.to_target.hold()
+                route.to_source.hold()
+        if fault.how["by"] == "reset":
+            cluster.reset(node_id, fault.how["from"])
+        return None
+
+    def _oneway(self, fault: PlannedFault) -> str | None:
+        (node_id,) = fault.nodes
+        route = next(iter(self._require().routes(node_id, fault.how["peer"])))
+        (route.to_target if fault.how["lost"] == "to" else route.to_source).hold()
+        return None
+
+    def _delay(self, fault: PlannedFault) -> str | None:
+        for route in self._require().routes(fault.nodes[0], fault.how["peers"]):
+            route.to_target.delay_seconds = route.to_source.delay_seconds = fault.how["seconds"] / 2
+        return None
+
+    def _slow(self, fault: PlannedFault) -> str | None:
+        for route in self._require().routes(fault.nodes[0], fault.how["peers"]):
+            route.to_target.bytes_per_second = route.to_source.bytes_per_second = fault.how["bytes_per_second"]
+        return None
+
+    def _fill(self, fault: PlannedFault) -> str | None:
+        node = self._require().nodes[fault.nodes[0]]
+        if node.process is None:
+            return "it did not run"
+        node.disk.fill(node.process)
+        return None
+
+    def _free(self, fault: PlannedFault) -> None:
+        """There is room again; a directory that went offline is used again after a start."""
+        node = self._require().nodes[fault.nodes[0]]
+        node.disk.free(node.process)
+        node.kill9()
+        node.spawn()
+
+    def _empty(self, fault: PlannedFault) -> str | None:
+        assert self.operator is not None
+        if self.operator.is_waiting:
+            return "not done: what it lost before is not back"
+        self._require().empty_redis(by_restart=fault.how["by"] == "restart")
+        self.operator.store_was_emptied()
+        return None
+
+
+def _pause(node: Node) -> None:
+    if node.process is not None:
+        processes.pause(node.process)
+
+
+def _resume(node: Node) -> None:
+    if node.process is not None:
+        processes.resume(node.process)

@@ -1,0 +1,159 @@
+"""Consumers of a run that choose what they read: some from a place in the log, again and again, one from first to last."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from yak.client.connection import IMPATIENT, base_config
+from yak.ids import TopicPartition
+from yak.local.chaos.recorder import Recorder
+from yak.sim.dice import SeededDice
+
+_POLL_MESSAGES: Final = 500
+_POLL_SECONDS: Final = 0.2
+_LASTS_SECONDS: Final = (8, 20)
+_BACK_MAX: Final = 2_000
+_OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
+
+
+def consumer_config(bootstrap: str, client_id: str, group: str) -> dict[str, Any]:
+    """What all consumers of a run have: nothing is committed, or begun anew, behind their back."""
+    return base_config(bootstrap) | {
+        **IMPATIENT,
+        "client.id": client_id,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 20,
+        "socket.timeout.ms": 10_000,
+    }
+
+
+def take(consumer: Any, process: str, recorder: Recorder, seconds: float = _POLL_SECONDS) -> dict[str, int]:
+    """Poll once and write it down; gives the next offset of each partition that something came of."""
+    invoked = recorder.now()
+    good: list[Any] = []
+    for message in consumer.consume(_POLL_MESSAGES, seconds):
+        error = message.error()
+        if error is None:
+            good.append(message)
+        elif error.name() in _OUT_OF_RANGE:
+            recorder.out_of_range.append(f"{process} at {invoked:.1f} s: {error.str()}")
+    return recorder.polled_messages(process, invoked, good)
+
+
+class Reader:
+    """Assigns itself all partitions, reads on for a while, and begins elsewhere: now and then from the first offset."""
+
+    def __init__(
+        self, number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, dice: SeededDice
+    ) -> None:
+        import confluent_kafka
+
+        self.name = f"reader-{number}"
+        self._partitions = partitions
+        self._recorder = recorder
+        self._dice = dice
+        self._stopping = threading.Event()
+        self._positions = {_name(each): 0 for each in partitions}
+        self._consumer: Any = confluent_kafka.Consumer(consumer_config(bootstrap, self.name, "yak-chaos-without-group"))
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stopping.set()
+        self._thread.join(10.0)
+        self._consumer.close()
+
+    def drop(self) -> None:
+        """Die without a word."""
+        self._stopping.set()
+        self._thread.join(10.0)
+        del self._consumer
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            begin(self._consumer, self.name, self._recorder, {each: self._start(each) for each in self._partitions})
+            until = time.monotonic() + self._dice.between(*_LASTS_SECONDS)
+            while time.monotonic() < until and not self._stopping.is_set():
+                self._positions |= take(self._consumer, self.name, self._recorder)
+
+    def _start(self, partition: TopicPartition) -> int:
+        position = self._positions[_name(partition)]
+        return max(0, position - self._dice.below(_BACK_MAX))
+
+
+def begin(consumer: Any, process: str, recorder: Recorder, starts: Mapping[TopicPartition, int]) -> None:
+    """Assign a consumer exactly these partitions and places."""
+    from confluent_kafka import TopicPartition as Wire
+
+    recorder.assigned(process, {_name(each): offset for each, offset in starts.items()})
+    consumer.assign([Wire(each.topic, each.partition, offset) for each, offset in starts.items()])
+
+
+def read_everything(
+    bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, timeout_s: float
+) -> dict[str, int]:
+    """Read each partition from its first offset, 0, to its present end, as process `final`.
+
+    Gives the partitions whose end was not reached in time, with the end. Nobody writes meanwhile.
+    """
+    import confluent_kafka
+
+    process = "final"
+    consumer = confluent_kafka.Consumer(consumer_config(bootstrap, process, "yak-chaos-without-group"))
+    deadline = time.monotonic() + timeout_s
+    try:
+        ends = {_name(each): _end(consumer, each, deadline) for each in partitions}
+        begin(consumer, process, recorder, dict.fromkeys(partitions, 0))
+        left = {name: end for name, end in ends.items() if end > 0}
+        told = len(recorder.out_of_range)
+        while left and time.monotonic() < deadline:
+            for name, position in take(consumer, process, recorder).items():
+                if position >= left.get(name, 1 << 62):
+                    del left[name]
+            if len(recorder.out_of_range) > told:
+                # the log does not begin with 0 any more: read what there is, and the judge sees what is missing
+                told = len(recorder.out_of_range)
+                _begin_at_starts(consumer, partitions, deadline)
+    finally:
+        consumer.close()
+    recorder.read_to_the_end(process, {name: end for name, end in ends.items() if name not in left})
+    return left
+
+
+def _begin_at_starts(consumer: Any, partitions: Sequence[TopicPartition], deadline: float) -> None:
+    from confluent_kafka import TopicPartition as Wire
+
+    wires = []
+    for each in partitions:
+        low, _ = consumer.get_watermark_offsets(Wire(*each), timeout=max(1.0, deadline - time.monotonic()))
+        (position,) = consumer.position([Wire(*each)])
+        wires.append(Wire(each.topic, each.partition, max(low, position.offset)))
+    consumer.assign(wires)
+
+
+def _end(consumer: Any, partition: TopicPartition, deadline: float) -> int:
+    """The high watermark; asked for again while the leader moves."""
+    import confluent_kafka
+
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*partition), timeout=5.0)
+        except confluent_kafka.KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return int(end)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

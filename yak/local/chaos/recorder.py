@@ -1,0 +1,117 @@
+"""The history of a run while it grows, from many threads, and the counts that a screen shows."""
+
+import threading
+import time
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+from yak.local.chaos.content import decode
+from yak.sim.judge.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send
+
+
+class Recorder:
+    """Times are seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._history = History()
+        self._under_way: dict[int, tuple[str, str, float]] = {}
+        self.acknowledged = 0
+        self.refused = 0
+        self.unknown = 0
+        self.polled = 0
+        self.last_ack_at: dict[str, float] = {}
+        """By partition: when a send was last acknowledged."""
+        self.out_of_range: list[str] = []
+        """Consumers that were told that their position is not in the log."""
+        self.last_errors: dict[str, str] = {}
+
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    @property
+    def under_way(self) -> int:
+        """Sends that nobody has answered yet."""
+        return len(self._under_way)
+
+    def sending(self, process: str, partition: str, value: int) -> None:
+        """A send begins."""
+        with self._lock:
+            self._under_way[value] = (process, partition, self.now())
+
+    def never_sent(self, value: int) -> None:
+        """It did not even begin: the client had no room."""
+        with self._lock:
+            self._under_way.pop(value, None)
+
+    def sent(self, value: int, outcome: Outcome, offset: int | None, error: str = "") -> None:
+        """A send ended so."""
+        with self._lock:
+            found = self._under_way.pop(value, None)
+            if found is None:
+                return  # its client died, and what it was told does not count any more
+            process, partition, invoked = found
+            ended = self.now()
+            self._history.add(Send(process, partition, value, invoked, ended, outcome, offset))
+            if outcome is Outcome.OK:
+                self.acknowledged += 1
+                self.last_ack_at[partition] = ended
+            elif outcome is Outcome.FAIL:
+                self.refused += 1
+            else:
+                self.unknown += 1
+                self.last_errors[process] = error
+
+    def gave_up(self, process: str) -> None:
+        """This client died: what it had under way may have been done or not."""
+        with self._lock:
+            values = [value for value, (owner, _, _) in self._under_way.items() if owner == process]
+        for value in values:
+            self.sent(value, Outcome.INFO, None, "the client died")
+
+    def polled_messages(self, process: str, invoked: float, messages: list[Any]) -> dict[str, int]:
+        """What one poll gave, without the errors; gives the next offset of each partition of it."""
+        found: dict[str, tuple[array[int], array[int]]] = {}
+        for message in messages:
+            name = f"{message.topic()}-{message.partition()}"
+            offsets, values = found.setdefault(name, (array("q"), array("q")))
+            offsets.append(message.offset())
+            values.append(decode(message.value()))
+        runs = tuple(Run(name, *columns) for name, columns in found.items())
+        with self._lock:
+            self.polled += sum(len(run.offsets) for run in runs)
+            if runs:
+                self._history.add(Poll(process, invoked, self.now(), runs))
+        return {run.partition: run.offsets[-1] + 1 for run in runs}
+
+    def assigned(
+        self, process: str, starts: Mapping[str, int | None], dropped: tuple[str, ...] = (), *,
+        group: str | None = None, asked_at: float | None = None,
+    ) -> None:  # fmt: skip
+        """A consumer begins to read there, and ends with the dropped ones."""
+        self._add(Assign(process, self.now() if asked_at is None else asked_at, dict(starts), dropped, group))
+
+    def committed(self, process: str, group: str, invoked: float, offsets: Mapping[str, int], outcome: Outcome) -> None:
+        """A commit ended so."""
+        self._add(Commit(process, group, invoked, self.now(), outcome, dict(offsets)))
+
+    def read_to_the_end(self, process: str, ends: Mapping[str, int]) -> None:
+        """After all was settled this process read everything up to there."""
+        self._add(Final(process, dict(ends)))
+
+    def _add(self, event: Event) -> None:
+        with self._lock:
+            self._history.add(event)
+
+    def history(self) -> History:
+        """All of it; what is still under way ended in a way that nobody knows."""
+        with self._lock:
+            left = [process for process, _, _ in self._under_way.values()]
+        for process in dict.fromkeys(left):
+            self.gave_up(process)
+        with self._lock:
+            self._history.sends.sort(key=lambda send: (send.invoked, send.value))
+            return self._history

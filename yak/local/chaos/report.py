@@ -1,0 +1,135 @@
+"""What a run found: counts, promises that were broken, and for how long partitions took no writes under each fault."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any, Final
+
+from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.settling import Violation
+from yak.sim.judge.history import History, Outcome
+from yak.sim.judge.verdict import Judgement
+
+AFTERWARDS_SECONDS: Final = 5.0
+"""So long after a fault was mended a pause still counts as its own."""
+_OK_SHARE_MIN: Final = 0.3
+"""A run of which less was acknowledged says little (docs/reliability.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailability:
+    """Of one kind of fault: how often, and the longest time that some partition acknowledged nothing, in seconds."""
+
+    kind: str
+    count: int
+    median_s: float
+    longest_s: float
+
+
+@dataclass(slots=True)
+class ChaosReport:
+    """The result of a run. `holds` is the verdict."""
+
+    seed: int
+    duration_s: float
+    brokers: int
+    faults: tuple[str, ...]
+    judgement: Judgement
+    struck: tuple[Struck, ...] = ()
+    unavailability: tuple[Unavailability, ...] = ()
+    quiet_s: float = 0.0
+    """The longest pause of a partition without any fault."""
+    violations: tuple[Violation, ...] = ()
+    took_s: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    compared_bytes: int = 0
+    reached: dict[str, int] = field(default_factory=dict)
+    """What the brokers went through: elections, truncations and so on, by their logs."""
+    folder: str | None = None
+    """Where logs and data are, when they were kept."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept."""
+        return self.judgement.holds and not self.violations
+
+    @property
+    def is_void(self) -> bool:
+        """Whether so little was acknowledged that the run proves nothing."""
+        sent = self.judgement.acknowledged + self.judgement.unknown
+        return self.judgement.acknowledged == 0 or self.judgement.acknowledged < _OK_SHARE_MIN * sent
+
+    def as_json(self) -> dict[str, Any]:
+        """By name; these keys stay."""
+        return {
+            "ok": self.holds,
+            "seed": self.seed,
+            "duration_s": self.duration_s,
+            "brokers": self.brokers,
+            "faults": list(self.faults),
+            **self.judgement.as_json(),
+            "violations": [each.as_json() for each in self.violations],
+            "struck": [each.as_json() for each in self.struck],
+            "unavailability": [asdict(each) for each in self.unavailability],
+            "quiet_s": self.quiet_s,
+            "took_s": self.took_s,
+            "compared_bytes": self.compared_bytes,
+            "reached": self.reached,
+            "notes": list(self.notes),
+            "folder": self.folder,
+        }
+
+
+class Acks:
+    """When each partition acknowledged something, sorted."""
+
+    def __init__(self, history: History) -> None:
+        self.by_partition: dict[str, list[float]] = {}
+        for send in history.sends:
+            if send.outcome is Outcome.OK:
+                self.by_partition.setdefault(send.partition, []).append(send.ended)
+        for times in self.by_partition.values():
+            times.sort()
+
+    def longest_pause(self, began_s: float, ended_s: float, *, inside: bool = False) -> float:
+        """The longest time between two acknowledgements of one partition that overlaps these moments, in seconds.
+
+        With `inside` only what ends before the second one.
+        """
+        longest = 0.0
+        for times in self.by_partition.values():
+            first = max(0, bisect_right(times, began_s) - 1)
+            last = min(len(times) - 1, bisect_left(times, ended_s) - inside)
+            longest = max(longest, max((times[n + 1] - times[n] for n in range(first, last)), default=0.0))
+        return round(longest, 3)
+
+    def end(self) -> float:
+        """The last one of all."""
+        return max((times[-1] for times in self.by_partition.values()), default=0.0)
+
+
+def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Unavailability, ...], float]:
+    """By kind of fault, the worst first; and the longest pause before the first fault.
+
+    Of faults that overlapped each has the pause. One that was not carried out counts for nothing.
+    """
+    acks = Acks(history)
+    pauses: dict[str, list[float]] = {}
+    for found in struck:
+        if not found.note.startswith("not done"):
+            end = acks.end() if found.mended_s is None else found.mended_s
+            pause = acks.longest_pause(found.began_s, end + AFTERWARDS_SECONDS)
+            pauses.setdefault(found.planned.kind, []).append(pause)
+    rows = [Unavailability(kind, len(each), round(median(each), 3), max(each)) for kind, each in pauses.items()]
+    first = min((found.began_s for found in struck), default=acks.end())
+    began = max((times[0] for times in acks.by_partition.values()), default=0.0)
+    quiet = acks.longest_pause(began, first, inside=True) if first > began else 0.0
+    return tuple(sorted(rows, key=lambda row: -row.longest_s)), quiet
+
+
+def store_alone_costs_nothing(judgement: Judgement, kinds: Sequence[str]) -> list[Violation]:
+    """L5: when only the store was stopped, or hung, no send failed."""
+    if not kinds or not set(kinds) <= {"redis-kill", "redis-pause"} or not judgement.unknown:
+        return []
+    return [Violation("L5", f"{judgement.unknown} sends failed though only the metadata store was away")]

@@ -1,0 +1,260 @@
+"""A chaos run from start to verdict: start, load, break and mend, settle, read everything, judge."""
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from yak.client.admin import Admin
+from yak.errors import YakError
+from yak.ids import TopicPartition
+from yak.local.chaos import settling
+from yak.local.chaos.clients import GROUP, Clients, ClientSettings
+from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
+from yak.local.chaos.faults import FaultKind
+from yak.local.chaos.nemesis import Nemesis, Struck
+from yak.local.chaos.operator import Operator
+from yak.local.chaos.readers import read_everything
+from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.replicas import different_replicas, logged_bugs, reached
+from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
+from yak.local.chaos.schedule import PlannedFault, plan
+from yak.local.chaos.settling import Settled, Violation
+from yak.local.chaos.writers import BATCH_BYTES_MAX
+from yak.sim.judge.history import History
+from yak.sim.judge.verdict import judge
+
+TOPICS: Final[dict[str, dict[str, str]]] = {
+    "chaos-safe": {"min.insync.replicas": "2"},
+    "chaos-flushed": {"min.insync.replicas": "2", "flush.messages": "1"},
+    "chaos-loose": {"min.insync.replicas": "1"},
+}
+"""Of a cluster of our own: what was acknowledged must survive in each of them, for no disk forgets anything here."""
+PARTITIONS: Final = 2
+PARTITIONS_ALONE: Final = 4
+"""Of the one topic in somebody else's cluster."""
+_COMMON: Final = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(BATCH_BYTES_MAX)}
+_TICK_SECONDS: Final = 0.05
+_READ_SECONDS: Final = 120.0
+_BYTES_A_RECORD: Final = 250
+_DISK_BYTES: Final = 48 << 20
+_ADMIN_MS: Final = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosSettings:
+    """What is done. `bootstrap` None: to a cluster of our own in a folder of its own."""
+
+    seed: int
+    duration_s: float
+    faults: tuple[FaultKind, ...]
+    brokers: int = 3
+    bootstrap: str | None = None
+    rate: float = 150.0
+    data_dir: str | None = None
+    keep: bool = False
+
+
+class Watcher(Protocol):
+    """Who shows a run while it goes on."""
+
+    def phase(self, name: str, seconds: float | None = None) -> None:
+        """Something else is done now, which takes so long if that is known."""
+
+    def fault(self, found: Struck) -> None:
+        """A fault began, or was mended."""
+
+    def note(self, words: str) -> None:
+        """Something worth knowing."""
+
+    def tick(self, recorder: Recorder, cluster: ChaosCluster | None, struck: Sequence[Struck]) -> None:
+        """Called many times a second."""
+
+
+@dataclass(slots=True)
+class ChaosRun:
+    """Use `run`. The history can be looked at afterwards."""
+
+    settings: ChaosSettings
+    watcher: Watcher
+    is_cut_short: Callable[[], bool] = bool
+    """Whether the load shall end now; what comes after it is done all the same."""
+    recorder: Recorder = field(default_factory=Recorder)
+    history: History = field(default_factory=History)
+    _violations: list[Violation] = field(default_factory=list)
+    _notes: list[str] = field(default_factory=list)
+
+    def run(self) -> ChaosReport:
+        """All of it. Raises YakError when there is nothing to be judged: no cluster, no topic."""
+        if self.settings.bootstrap is not None:
+            return self._elsewhere(self.settings.bootstrap)
+        base = None if self.settings.data_dir is None else os.path.abspath(self.settings.data_dir)
+        folder = Path(base or tempfile.mkdtemp(prefix="yak-chaos-"))
+        with self._cluster(folder) as cluster:
+            report = self._with_cluster(cluster)
+            if self.settings.keep or not report.holds:
+                report.folder = str(folder)
+                cluster.keep_data()
+        if report.folder is None:
+            cluster.discard()
+        return report
+
+    @contextlib.contextmanager
+    def _cluster(self, folder: Path) -> Iterator[ChaosCluster]:
+        disk_bytes = None
+        if any(kind.name == "disk" for kind in self.settings.faults):
+            disk_bytes = _DISK_BYTES + int(self.settings.duration_s * self.settings.rate * _BYTES_A_RECORD)
+        cluster = ChaosCluster(folder, ClusterSettings(self.settings.brokers, disk_bytes=disk_bytes))
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+
+    # ------------------------------------------------------------------------------------------- our own cluster
+
+    def _with_cluster(self, cluster: ChaosCluster) -> ChaosReport:
+        self.watcher.phase(f"start {self.settings.brokers} brokers and Redis")
+        cluster.start()
+        kinds = self.settings.faults
+        if any(kind.name == "disk" for kind in kinds):
+            self._note(f"disks are filled by {cluster.disks}")
+            if not cluster.can_fill:
+                kinds = tuple(kind for kind in kinds if kind.name != "disk")
+                self._note("disk: skipped, no disk can be filled here")
+        partitions = self._make_topics(cluster.bootstrap, TOPICS, PARTITIONS)
+        clients = self._clients(cluster.bootstrap, partitions)
+        nemesis = Nemesis(cluster, clients, self.recorder, Operator(cluster.redis_url))
+        planned = plan(self.settings.seed, kinds, tuple(cluster.nodes), self.settings.duration_s)
+        self._load(nemesis, planned)
+
+        self.watcher.phase("settle: everything mended")
+        nemesis.mend_all()
+        settled, meanwhile = Settled(), lambda: self._look(nemesis)
+        if settling.all_serve(settled, cluster, nemesis, meanwhile):
+            settling.all_take_writes(settled, partitions, self.recorder, meanwhile)
+            settling.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
+        self._finish(clients, nemesis, settled, cluster.bootstrap, partitions)
+
+        self.watcher.phase("compare the replicas")
+        self._notes += [f"{name} did not stop in order and was killed" for name in cluster.stop()]
+        different, compared = different_replicas(cluster, partitions) if not settled.violations else ([], 0)
+        self._violations += [*settled.violations, *different, *logged_bugs(cluster)]
+        self._notes += nemesis.ended_by_themselves
+        if nemesis.operator is not None:
+            self._notes += [f"the metadata store was restored {words}" for words in nemesis.operator.restores]
+        report = self._report(nemesis.struck, settled)
+        report.compared_bytes, report.reached = compared, reached(cluster)
+        return report
+
+    # ---------------------------------------------------------------------------------------- somebody else's cluster
+
+    def _elsewhere(self, bootstrap: str) -> ChaosReport:
+        topic = f"yak-chaos-{self.settings.seed}-{os.getpid()}-{int(time.time())}"
+        self.watcher.phase(f"make topic {topic}")
+        partitions = self._make_topics(bootstrap, {topic: {}}, PARTITIONS_ALONE)
+        try:
+            clients = self._clients(bootstrap, partitions)
+            nemesis = Nemesis(None, clients, self.recorder)
+            self._load(nemesis, plan(self.settings.seed, self.settings.faults, (), self.settings.duration_s))
+            self.watcher.phase("settle")
+            settled = Settled()
+            settling.all_take_writes(settled, partitions, self.recorder, lambda: self._look(nemesis))
+            self._finish(clients, nemesis, settled, bootstrap, partitions)
+            self._violations += settled.violations
+            report = self._report(nemesis.struck, settled)
+        finally:
+            if not self.settings.keep:
+                with contextlib.suppress(YakError):
+                    Admin(bootstrap, timeout_ms=_ADMIN_MS).delete_topic(topic)
+        if self.settings.keep:
+            self._note(f"topic {topic} was kept")
+        return report
+
+    # ---------------------------------------------------------------------------------------------------- steps
+
+    def _make_topics(self, bootstrap: str, topics: dict[str, dict[str, str]], count: int) -> list[TopicPartition]:
+        admin = Admin(bootstrap, timeout_ms=_ADMIN_MS)
+        for name, configs in topics.items():
+            admin.create_topic(name, partitions=count, configs={**_COMMON, **configs})
+        return [TopicPartition(name, number) for name in topics for number in range(count)]
+
+    def _clients(self, bootstrap: str, partitions: Sequence[TopicPartition]) -> Clients:
+        self.recorder = Recorder()
+        group = f"{GROUP}-{self.settings.seed}-{os.getpid()}"
+        settings = ClientSettings(rate=self.settings.rate)
+        return Clients(bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group)
+
+    def _load(self, nemesis: Nemesis, planned: Sequence[PlannedFault]) -> None:
+        """Clients write and read for the duration, and faults strike when they were planned."""
+        self.watcher.phase("load and faults", self.settings.duration_s)
+        nemesis.clients.start()
+        began = time.monotonic()
+        agenda: list[tuple[float, Callable[[], Struck]]] = []
+        for fault in planned:
+            agenda.append((fault.at_s, lambda fault=fault: self._strike(nemesis, fault, agenda)))  # type: ignore[misc]
+        while (now := time.monotonic() - began) < self.settings.duration_s and not self.is_cut_short():
+            agenda.sort(key=lambda item: item[0])
+            while agenda and agenda[0][0] <= now:
+                _, do = agenda.pop(0)
+                self.watcher.fault(do())
+                agenda.sort(key=lambda item: item[0])
+            self._look(nemesis)
+            time.sleep(_TICK_SECONDS)
+
+    def _look(self, nemesis: Nemesis) -> None:
+        nemesis.look()
+        self.watcher.tick(self.recorder, nemesis.cluster, nemesis.struck)
+
+    def _strike(
+        self, nemesis: Nemesis, fault: PlannedFault, agenda: list[tuple[float, Callable[[], Struck]]]
+    ) -> Struck:
+        found = nemesis.strike(fault)
+
+        def mend() -> Struck:
+            nemesis.mend(found)
+            return found
+
+        agenda.append((fault.end_s, mend))
+        return found
+
+    def _finish(
+        self, clients: Clients, nemesis: Nemesis, settled: Settled, bootstrap: str, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Writes end, the group catches up, and everything is read once more."""
+        self.watcher.phase("the last acknowledgements")
+        unanswered = clients.stop_writing()
+        if unanswered:
+            self._note(f"{unanswered} sends were never answered")
+        self.watcher.phase("the group catches up, and everything is read from the first record to the last")
+        if not settled.violations:
+            settling.group_caught_up(settled, bootstrap, clients.group, partitions, lambda: self._look(nemesis))
+        clients.stop_reading()
+        left = read_everything(bootstrap, partitions, self.recorder, _READ_SECONDS)
+        self._violations += [
+            Violation("L3", f"{name} could not be read to its end {end}") for name, end in left.items()
+        ]
+
+    def _report(self, struck: Sequence[Struck], settled: Settled) -> ChaosReport:
+        self.watcher.phase("judge the history")
+        self.history = self.recorder.history()
+        found = judge(self.history)
+        rows, quiet = unavailability(self.history, struck)
+        kinds = [each.planned.kind for each in struck]
+        self._violations += store_alone_costs_nothing(found, kinds)
+        self._violations += [Violation("I6", f"out of range: {words}") for words in self.recorder.out_of_range[:20]]
+        self._notes += [f"{name}: {error}" for name, error in self.recorder.last_errors.items()]
+        faults = tuple(kind.name for kind in self.settings.faults)
+        settings = self.settings
+        brokers = 0 if settings.bootstrap is not None else settings.brokers
+        report = ChaosReport(settings.seed, settings.duration_s, brokers, faults, found)
+        report.struck, report.unavailability, report.quiet_s = tuple(struck), rows, quiet
+        report.violations, report.took_s, report.notes = tuple(self._violations), settled.took_s, tuple(self._notes)
+        return report
+
+    def _note(self, words: str) -> None:
+        self._notes.append(words)
+        self.watcher.note(words)

@@ -1,0 +1,131 @@
+"""What must be so within a bounded time once all is mended (L1 to L3): a violation says what was not."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yak.client.connection import base_config
+from yak.ids import TopicPartition
+from yak.local.chaos.cluster import ChaosCluster
+from yak.local.chaos.nemesis import Nemesis
+from yak.local.chaos.recorder import Recorder
+
+READY_SECONDS: Final = 90.0
+WRITES_SECONDS: Final = 15.0
+IN_SYNC_SECONDS: Final = 60.0
+CAUGHT_UP_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that was not kept."""
+
+    invariant: str
+    words: str
+
+    def as_json(self) -> dict[str, str]:
+        """By name."""
+        return {"invariant": self.invariant, "words": self.words}
+
+
+@dataclass(slots=True)
+class Settled:
+    """How long each step took, in seconds, and what did not come."""
+
+    took_s: dict[str, float] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+
+    def wait(
+        self,
+        name: str,
+        invariant: str,
+        seconds: float,
+        left: Callable[[], Sequence[str]],
+        meanwhile: Callable[[], None],
+    ) -> bool:
+        """Wait until nothing is `left`; a violation says what is after so long."""
+        began = time.monotonic()
+        while True:
+            meanwhile()
+            missing = left()
+            if not missing or time.monotonic() - began > seconds:
+                break
+            time.sleep(_POLL_SECONDS)
+        self.took_s[name] = round(time.monotonic() - began, 2)
+        if missing:
+            self.violations.append(Violation(invariant, f"{name}: after {seconds:.0f} s still {', '.join(missing)}"))
+        return not missing
+
+
+def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis, meanwhile: Callable[[], None]) -> bool:
+    """Every broker runs and the metadata store has its history. `meanwhile` is called again and again, as in all of these."""
+
+    def left() -> list[str]:
+        missing = [f"{node.name} does not serve" for node in cluster.nodes.values() if not node.is_ready]
+        waits = nemesis.operator is not None and nemesis.operator.is_waiting
+        return missing + (["the store has no history"] if waits else [])
+
+    return settled.wait("all serve", "L1", READY_SECONDS, left, meanwhile)
+
+
+def all_take_writes(
+    settled: Settled, partitions: Sequence[TopicPartition], recorder: Recorder, meanwhile: Callable[[], None]
+) -> bool:
+    """Every partition acknowledges what is sent from now on."""
+    began = recorder.now()
+
+    def left() -> list[str]:
+        names = [f"{each.topic}-{each.partition}" for each in partitions]
+        return [f"no write to {name}" for name in names if recorder.last_ack_at.get(name, -1.0) <= began]
+
+    return settled.wait("writes", "L1", WRITES_SECONDS, left, meanwhile)
+
+
+def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
+    """Every replica is in its in-sync set."""
+    import confluent_kafka.admin
+
+    admin: Any = confluent_kafka.admin.AdminClient(base_config(bootstrap))
+
+    def left() -> list[str]:
+        try:
+            found = admin.list_topics(timeout=3.0).topics
+        except confluent_kafka.KafkaException as error:
+            return [str(error)]
+        return [
+            f"{topic}-{number} has {len(each.isrs)} of {len(each.replicas)} in sync"
+            for topic in topics
+            for number, each in (found[topic].partitions if topic in found else {}).items()
+            if set(each.isrs) != set(each.replicas)
+        ]
+
+    return settled.wait("in sync", "L2", IN_SYNC_SECONDS, left, meanwhile)
+
+
+def group_caught_up(
+    settled: Settled, bootstrap: str, group: str, partitions: Sequence[TopicPartition], meanwhile: Callable[[], None]
+) -> bool:
+    """The group has committed the end of every partition; nobody writes any more."""
+    import confluent_kafka
+
+    consumer: Any = confluent_kafka.Consumer(base_config(bootstrap) | {"group.id": group, "enable.auto.commit": False})
+    wires = [confluent_kafka.TopicPartition(*each) for each in partitions]
+
+    def left() -> list[str]:
+        try:
+            committed = consumer.committed(wires, timeout=5.0)
+            ends = [consumer.get_watermark_offsets(wire, timeout=5.0)[1] for wire in wires]
+        except confluent_kafka.KafkaException as error:
+            return [str(error)]
+        return [
+            f"{each.topic}-{each.partition} at {each.offset} of {end}"
+            for each, end in zip(committed, ends, strict=True)
+            if end > 0 and each.offset < end
+        ]
+
+    try:
+        return settled.wait("group caught up", "L3", CAUGHT_UP_SECONDS, left, meanwhile)
+    finally:
+        consumer.close()

@@ -1,0 +1,76 @@
+"""Every kind of contradiction that a history can hold, and the invariant it breaks.
+
+Names are Jepsen's where it has one (jepsen.tests.kafka, "anomalies"); `int-` is inside one transaction or one poll. The
+others: `phantom`, `stale-append`, `torn-transaction`, `lost-commit`, `group-skip`.
+"""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from yak.ids import Offset
+
+
+class Kind(StrEnum):
+    """What is wrong."""
+
+    LOST_WRITE = "lost-write"
+    UNSEEN = "unseen"
+    DUPLICATE = "duplicate"
+    INCONSISTENT_OFFSETS = "inconsistent-offsets"
+    NONMONOTONIC_SEND = "nonmonotonic-send"
+    INT_NONMONOTONIC_SEND = "int-nonmonotonic-send"
+    STALE_APPEND = "stale-append"
+    NONMONOTONIC_POLL = "nonmonotonic-poll"
+    INT_NONMONOTONIC_POLL = "int-nonmonotonic-poll"
+    POLL_SKIP = "poll-skip"
+    INT_POLL_SKIP = "int-poll-skip"
+    PHANTOM = "phantom"
+    ABORTED_READ = "aborted-read"
+    PRECOMMITTED_READ = "precommitted-read"
+    TORN_TRANSACTION = "torn-transaction"
+    LOST_COMMIT = "lost-commit"
+    GROUP_SKIP = "group-skip"
+
+
+MEANINGS: dict[Kind, tuple[str, str]] = {
+    Kind.LOST_WRITE: ("I1", "acknowledged, and somebody read past its place without it"),
+    Kind.UNSEEN: ("L3", "acknowledged, and nobody had read it when all was over"),
+    Kind.DUPLICATE: ("I11", "one record at two offsets"),
+    Kind.INCONSISTENT_OFFSETS: ("I1", "two records at one offset"),
+    Kind.NONMONOTONIC_SEND: ("I2", "a producer's later record before its earlier one"),
+    Kind.INT_NONMONOTONIC_SEND: ("I2", "the same inside one transaction"),
+    Kind.STALE_APPEND: ("I2", "a record before one that was acknowledged before it was sent"),
+    Kind.NONMONOTONIC_POLL: ("I15", "a consumer went back"),
+    Kind.INT_NONMONOTONIC_POLL: ("I15", "the same inside one poll"),
+    Kind.POLL_SKIP: ("I15", "a consumer passed over a record that is there"),
+    Kind.INT_POLL_SKIP: ("I15", "the same inside one poll"),
+    Kind.PHANTOM: ("I10", "a record that nobody sent to that partition"),
+    Kind.ABORTED_READ: ("I10", "a record whose send was refused, or whose transaction was aborted"),
+    Kind.PRECOMMITTED_READ: ("I10", "a record of a transaction before its end was asked for"),
+    Kind.TORN_TRANSACTION: ("I12", "part of a transaction, though readers passed all of it"),
+    Kind.LOST_COMMIT: ("I13", "a group begins before what it had committed"),
+    Kind.GROUP_SKIP: ("I13", "below what a group committed lies a record that no member read"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One contradiction, with where and when it was seen."""
+
+    kind: Kind
+    partition: str
+    words: str
+    offset: Offset | None = None
+    value: int | None = None
+    process: str = ""
+    at: float | None = None
+
+    @property
+    def invariant(self) -> str:
+        """The invariant that it breaks."""
+        return MEANINGS[self.kind][0]
+
+    def as_json(self) -> dict[str, Any]:
+        """By name."""
+        return asdict(self) | {"kind": str(self.kind), "invariant": self.invariant}

@@ -1,0 +1,99 @@
+"""What all clients together know of each partition's log: its version order, as Jepsen calls it.
+
+An offset is known by the acknowledgement that named it, or by a poll that gave it. Gaps are allowed: markers of transactions
+and what compaction took have offsets too.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from yak.ids import Offset
+from yak.sim.judge.history import UNREADABLE, History, Outcome, Send
+
+
+@dataclass(slots=True)
+class KnownLog:
+    """One partition as its clients know it."""
+
+    name: str
+    sent: dict[int, Send] = field(default_factory=dict)
+    at: dict[Offset, int] = field(default_factory=dict)
+    """The first value that was seen at an offset."""
+    disputed: dict[Offset, set[int]] = field(default_factory=dict)
+    """Offsets at which different values were seen."""
+    place: dict[int, Offset] = field(default_factory=dict)
+    """The first offset at which a value was seen."""
+    places: dict[int, set[Offset]] = field(default_factory=dict)
+    """Values that were seen at different offsets."""
+    polled: set[int] = field(default_factory=set)
+    polled_end: Offset = 0
+    """One above the highest offset that anybody polled."""
+    visible: Sequence[Offset] = ()
+    """Offsets of records that no reader may pass over, sorted."""
+
+    def learn(self, offset: Offset, value: int) -> None:
+        """Somebody saw this value there."""
+        known = self.at.setdefault(offset, value)
+        if known != value:
+            self.disputed.setdefault(offset, {known}).add(value)
+        first = self.place.setdefault(value, offset)
+        if first != offset and value != UNREADABLE:
+            self.places.setdefault(value, {first}).add(offset)
+
+    def between(self, low: Offset, high: Offset) -> Offset | None:
+        """The first offset from `low` to below `high` that no reader may pass over; None when there is none."""
+        index = bisect_left(self.visible, low)
+        return self.visible[index] if index < len(self.visible) and self.visible[index] < high else None
+
+    def acknowledged(self) -> Iterator[Send]:
+        """Sends that are promised to be there."""
+        return (send for send in self.sent.values() if send.outcome is Outcome.OK)
+
+
+def known_logs(history: History) -> dict[str, KnownLog]:
+    """What is known of every partition that somebody wrote to, or read."""
+    logs: dict[str, KnownLog] = {}
+
+    def log_of(name: str) -> KnownLog:
+        return logs.setdefault(name, KnownLog(name))
+
+    for send in history.sends:
+        log = log_of(send.partition)
+        log.sent[send.value] = send
+        if send.outcome is Outcome.OK and send.offset is not None:
+            log.learn(send.offset, send.value)
+    for poll in history.polls():
+        for run in poll.runs:
+            log = log_of(run.partition)
+            for offset, value in zip(run.offsets, run.values, strict=True):
+                log.learn(offset, value)
+            log.polled.update(run.values)
+            log.polled_end = max(log.polled_end, max(run.offsets, default=-1) + 1)
+    committed = _read_as_committed(history)
+    for log in logs.values():
+        log.visible = sorted(_visible(history, log, committed))
+    return logs
+
+
+def _read_as_committed(history: History) -> set[int]:
+    """Values that somebody who reads only what is committed was given."""
+    return {
+        value
+        for poll in history.polls()
+        if poll.read_committed and history.txns
+        for run in poll.runs
+        for value in run.values
+    }
+
+
+def _visible(history: History, log: KnownLog, committed: set[int]) -> Iterator[Offset]:
+    for offset, value in log.at.items():
+        send = log.sent.get(value)
+        if (
+            send is None
+            or send.txn is None
+            or history.is_committed(send.txn)
+            or (value in committed and not history.is_aborted(send.txn))
+        ):
+            yield offset

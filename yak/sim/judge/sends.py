@@ -1,0 +1,105 @@
+"""What was written: nothing lost, nothing twice, one value an offset, and in order."""
+
+from collections.abc import Iterator, Mapping
+
+from yak.ids import Offset
+from yak.sim.judge.anomalies import Anomaly, Kind
+from yak.sim.judge.history import History, Outcome, Send
+from yak.sim.judge.logs import KnownLog
+
+
+def places(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+    """`inconsistent-offsets` and `duplicate`."""
+    for log in logs.values():
+        for offset, values in log.disputed.items():
+            named = ", ".join(map(str, sorted(values)))
+            yield Anomaly(Kind.INCONSISTENT_OFFSETS, log.name, f"offset {offset} holds {named}", offset, max(values))
+        for value, offsets in log.places.items():
+            named = ", ".join(map(str, sorted(offsets)))
+            yield Anomaly(Kind.DUPLICATE, log.name, f"{value} is at offsets {named}", max(offsets), value)
+
+
+def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+    """`lost-write` and `unseen`.
+
+    Without a read of everything at the end, a write counts as lost when somebody read past its offset and nobody read it.
+    """
+    finals = {name: end for final in history.finals for name, end in final.ends.items()}
+    seen_last = _seen_at_last(history)
+    for log in logs.values():
+        last = seen_last.get(log.name, set())
+        for send in log.acknowledged():
+            if not history.is_committed(send.txn):
+                continue
+            is_over = log.name in finals
+            missing = send.value not in log.polled or (is_over and send.value not in last)
+            if not missing:
+                continue
+            place = log.place.get(send.value)
+            was_passed = place is not None and place < max(log.polled_end, finals.get(log.name, 0))
+            if was_passed:
+                yield _about(Kind.LOST_WRITE, send, "was acknowledged and is not there", place)
+            elif is_over:
+                yield _about(Kind.UNSEEN, send, "was acknowledged and never read", place)
+
+
+def _seen_at_last(history: History) -> dict[str, set[int]]:
+    """What the readers at the end saw of each partition."""
+    readers = {final.process for final in history.finals}
+    seen: dict[str, set[int]] = {}
+    for poll in history.polls():
+        if poll.process in readers:
+            for run in poll.runs:
+                seen.setdefault(run.partition, set()).update(run.values)
+    return seen
+
+
+def order_of_producers(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+    """`nonmonotonic-send`: what one producer was acknowledged stands in the order in which it sent it."""
+    last: dict[tuple[str, str], tuple[Offset, Send]] = {}
+    for send in history.sends:
+        if send.outcome is not Outcome.OK:
+            continue
+        offset = _offset(send, logs)
+        if offset is None:
+            continue
+        key = (send.process, send.partition)
+        before = last.get(key)
+        if before is not None and offset <= before[0] and send.value != before[1].value:
+            inside = send.txn is not None and send.txn == before[1].txn
+            kind = Kind.INT_NONMONOTONIC_SEND if inside else Kind.NONMONOTONIC_SEND
+            yield _about(kind, send, f"is before {before[1].value} at {before[0]}, which was sent first", offset)
+        last[key] = (offset, send)
+
+
+def order_in_time(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+    """`stale-append`: what is acknowledged stands before all that is sent afterwards, whoever sends it.
+
+    A log is appended to at its end, and a new leader's log holds all that was ever acknowledged.
+    """
+    of_partition: dict[str, list[tuple[float, float, Offset, Send]]] = {}
+    for send in history.sends:
+        if send.outcome is not Outcome.OK:
+            continue
+        offset = _offset(send, logs)
+        if offset is not None:
+            of_partition.setdefault(send.partition, []).append((send.invoked, send.ended, offset, send))
+    for found in of_partition.values():
+        by_start = sorted(found, key=lambda each: each[0])
+        by_end = sorted(found, key=lambda each: each[1])
+        ended, highest = 0, -1
+        for invoked, _ended, offset, send in by_start:
+            while by_end[ended][1] < invoked:
+                highest = max(highest, by_end[ended][2])
+                ended += 1
+            if offset < highest:
+                yield _about(Kind.STALE_APPEND, send, f"is before {highest}, acknowledged before it was sent", offset)
+
+
+def _offset(send: Send, logs: Mapping[str, KnownLog]) -> Offset | None:
+    return send.offset if send.offset is not None else logs[send.partition].place.get(send.value)
+
+
+def _about(kind: Kind, send: Send, words: str, offset: Offset | None) -> Anomaly:
+    where = "" if offset is None else f" at offset {offset}"
+    return Anomaly(kind, send.partition, f"{send.value}{where} {words}", offset, send.value, send.process, send.ended)

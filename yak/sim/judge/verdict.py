@@ -1,0 +1,115 @@
+"""All checks over one history, and the counts."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from yak.sim.judge import groups, reads, sends, transactions
+from yak.sim.judge.anomalies import Anomaly, Kind
+from yak.sim.judge.history import History, Outcome, Poll, Send
+from yak.sim.judge.logs import known_logs
+
+LOST = (Kind.LOST_WRITE, Kind.UNSEEN)
+REORDERED = (
+    Kind.NONMONOTONIC_SEND,
+    Kind.INT_NONMONOTONIC_SEND,
+    Kind.STALE_APPEND,
+    Kind.NONMONOTONIC_POLL,
+    Kind.INT_NONMONOTONIC_POLL,
+)
+_AROUND_SENDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was found, and how much was looked at."""
+
+    anomalies: tuple[Anomaly, ...]
+    operations: int
+    acknowledged: int
+    refused: int
+    unknown: int
+    polled: int
+    by_kind: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the history contradicts nothing."""
+        return not self.anomalies
+
+    def count(self, *kinds: Kind) -> int:
+        """How many anomalies of these kinds."""
+        return sum(self.by_kind.get(kind, 0) for kind in kinds)
+
+    def as_json(self, anomalies_max: int = 100) -> dict[str, Any]:
+        """By name, with the first anomalies."""
+        return {
+            "operations": self.operations,
+            "acknowledged": self.acknowledged,
+            "refused": self.refused,
+            "unknown": self.unknown,
+            "polled": self.polled,
+            "lost": self.count(*LOST),
+            "duplicated": self.count(Kind.DUPLICATE),
+            "reordered": self.count(*REORDERED),
+            "by_kind": self.by_kind,
+            "anomalies": [each.as_json() for each in self.anomalies[:anomalies_max]],
+        }
+
+
+def judge(history: History) -> Judgement:
+    """Every contradiction in a history; those that say most come first."""
+    logs = known_logs(history)
+    found = tuple(
+        chain(
+            sends.losses(history, logs),
+            sends.places(logs),
+            sends.order_of_producers(history, logs),
+            sends.order_in_time(history, logs),
+            reads.contents(history, logs),
+            reads.order(history, logs),
+            transactions.wholeness(history, logs),
+            groups.commits_are_found(history),
+            groups.nothing_passed_over(history, logs),
+        )
+    )
+    outcomes = Counter(send.outcome for send in history.sends)
+    polled = sum(len(run.offsets) for poll in history.polls() for run in poll.runs)
+    operations = len(history.sends) + len(history.reads) + len(history.commits) + len(history.txns)
+    by_kind = dict(Counter(str(each.kind) for each in found))
+    counts = (operations, outcomes[Outcome.OK], outcomes[Outcome.FAIL], outcomes[Outcome.INFO], polled)
+    return Judgement(found, *counts, by_kind)
+
+
+def around(history: History, anomaly: Anomaly) -> Iterator[str]:
+    """Lines that tell what happened to its partition around it: the sends near its offset, and who read there."""
+    near = [each for each in history.sends if each.partition == anomaly.partition]
+    middle = next((n for n, each in enumerate(near) if each.value == anomaly.value), None)
+    if middle is not None:
+        for send in near[max(0, middle - _AROUND_SENDS) : middle + _AROUND_SENDS + 1]:
+            yield f"{'>' if send.value == anomaly.value else ' '} {_send_words(send)}"
+    for poll in history.polls():
+        for run in poll.runs:
+            if (
+                run.partition == anomaly.partition
+                and anomaly.offset is not None
+                and _covers(run.offsets, anomaly.offset)
+            ):
+                yield f"  {_poll_words(poll, run.offsets[0], run.offsets[-1])}"
+
+
+def _covers(offsets: Any, offset: int) -> bool:
+    return len(offsets) > 0 and offsets[0] - 1 <= offset <= offsets[-1] + 1
+
+
+def _send_words(send: Send) -> str:
+    where = "?" if send.offset is None else str(send.offset)
+    return (
+        f"{send.invoked:10.3f} to {send.ended:10.3f}  {send.process} sent {send.value}: {send.outcome}, offset {where}"
+    )
+
+
+def _poll_words(poll: Poll, first: int, last: int) -> str:
+    return f"{poll.invoked:10.3f} to {poll.ended:10.3f}  {poll.process} read {first} to {last}"
