@@ -1,6 +1,7 @@
 """`yak sim`: run, mutants, model. Each is in a file of its own."""
 
 from yak.commands.app import CommandGroup
+from yak.commands.sim_model import model
 from yak.commands.sim_mutants import mutants
 from yak.commands.sim_run import run
 
@@ -13,5 +14,5 @@ sim = CommandGroup(
         "yak sim run --seed 5 --lines | less",
         "yak sim mutants",
     ),
-    leaves={"run": run, "mutants": mutants},
+    leaves={"run": run, "mutants": mutants, "model": model},
 )

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from yak.sim.run import replay_command, run_seed
+from yak.sim.run import run_seed
+from yak.sim.verdict import replay_command
 
 SEEDS_PER_TEST = 20
 SEEDS = 200
