@@ -1,0 +1,285 @@
+"""Fetches from whoever leads a partition: finds the leader, follows it when it moves, and gives up in bounded time.
+
+One request may be outstanding: `ask` sends it, `answer` waits for it, and the caller decodes the answer before in between.
+What an answer means for the reader is one of four: records (also none), records that are gone (`Gone`), not now (retried
+here until nothing has moved for `timeout_ms`), or never (`NotReadable`).
+"""
+
+import contextlib
+import random
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Final, NoReturn, Self
+
+from yak.client.reach import split_address
+from yak.spark.columnar.client_settings import Connecting
+from yak.spark.columnar.connection import ANSWER_BYTES_MAX, Connection
+from yak.spark.columnar.schema import READ_COMMITTED, NotReadable, OffsetRange, ReadSettings, UnsupportedSetting
+from yak.spark.columnar.wire import (
+    EARLIEST,
+    FETCH,
+    LATEST,
+    LIST_OFFSETS,
+    METADATA,
+    NO_EPOCH,
+    FetchAnswer,
+    Leader,
+    Malformed,
+    fetch_request,
+    list_offsets_request,
+    metadata_request,
+    read_fetch,
+    read_list_offsets,
+    read_metadata,
+)
+
+GONE_PATIENCE_S: Final = 10.0
+"""How long records may seem gone before they are: brokers learn of topics and high watermarks one after another."""
+WAIT_MS: Final = 500
+"""How long a broker holds an answer without records."""
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
+
+_OFFSET_OUT_OF_RANGE: Final = 1
+_UNKNOWN_TOPIC: Final = 3
+_RETRIED: Final = {
+    -1: "the broker met an error of its own",
+    _UNKNOWN_TOPIC: "the topic or partition is unknown",
+    5: "there is no leader",
+    6: "the leader moved",
+    7: "the broker was too slow",
+    8: "the leader cannot be reached",
+    9: "the replica is not available",
+    13: "the broker lost its connection",
+    56: "the leader's disk failed",
+    72: "the broker's listener is not known",
+    74: "the leader moved",
+    75: "the leader has not yet heard of its election",
+    78: "the new leader does not yet know the high watermark",
+}
+_REFUSED: Final = {
+    2: "the broker found its own records damaged",
+    17: "the topic's name is not valid",
+    29: "reading the topic is not allowed",
+    35: "the broker does not speak the protocol versions of this reader",
+    76: "the broker cannot give this compression to this reader",
+}
+
+
+class Gone(Exception):
+    """Offsets that were asked for do not exist: `earliest` is the first that does, None when the partition is gone."""
+
+    def __init__(self, why: str, earliest: int | None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.earliest = earliest
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A fetch answer without an error; `records` are its bytes."""
+
+    head: FetchAnswer
+    records: memoryview
+
+
+class PartitionFetch:
+    """A context manager, for one reading of one partition."""
+
+    def __init__(self, wanted: OffsetRange, settings: ReadSettings, connecting: Connecting) -> None:
+        self._wanted = wanted
+        self._settings = settings
+        self._connecting = connecting
+        self._name = f"{wanted.topic}-{wanted.partition}"
+        self._fetch_bytes = connecting.fetch_bytes
+        self._bootstrap = _addresses(settings.bootstrap)
+        self._connection: Connection | None = None
+        self._epoch = NO_EPOCH
+        self._is_asked = False
+        self._offset = wanted.start
+        self._pause_s = _PAUSE_S_MIN
+        self._gone_since: float | None = None
+        self._deadline = 0.0
+        self.progressed()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._disconnect()
+
+    def progressed(self) -> None:
+        """Something came: the time that may pass without it begins anew."""
+        self._deadline = time.monotonic() + self._settings.timeout_ms / 1000.0
+        self._gone_since = None
+        self._pause_s = _PAUSE_S_MIN
+
+    def ask(self, offset: int) -> None:
+        """Ask for the records from `offset` on; a lost connection comes out in `answer`, which asks again."""
+        self._offset = offset
+        self._is_asked = False
+        if self._connection is not None:
+            try:
+                self._send(self._connection)
+            except OSError:
+                self._disconnect()
+
+    def answer(self) -> Answer:
+        """The answer to what was asked. Raises Gone, NotReadable, UnsupportedSetting."""
+        while True:
+            try:
+                answer = self._try()
+            except Malformed as error:
+                raise NotReadable(f"a broker's answer about {self._name} makes no sense", str(error)) from None
+            except OSError as error:
+                self._disconnect()
+                self._retry(f"no answer: {error}")
+                continue
+            error_code = answer.head.error_code
+            if not error_code:
+                return answer
+            if error_code == _OFFSET_OUT_OF_RANGE:
+                self._check_range()
+            else:
+                self._rejected(error_code)
+
+    def nothing_yet(self, why: str, *, is_gone: bool) -> None:
+        """An answer without records: wait, and ask again; `is_gone` when what was asked for seems not to exist."""
+        if is_gone:
+            self._seems_gone(why, None)
+        if time.monotonic() > self._deadline:
+            self._give_up(why)
+        time.sleep(_PAUSE_S_MIN)
+        self.ask(self._offset)
+
+    def need(self, size_bytes: int) -> None:
+        """Ask for at least `size_bytes` from now on: a batch was larger than an answer."""
+        if size_bytes > ANSWER_BYTES_MAX // 2 or size_bytes <= self._fetch_bytes:
+            why = f"a batch of {size_bytes} bytes came neither whole nor alone"
+            raise NotReadable(f"{self._name} cannot be read at offset {self._offset}", why)
+        self._fetch_bytes = size_bytes
+        self.ask(self._offset)
+
+    def _rejected(self, error_code: int) -> None:
+        """An error code: wait and look for the leader again, or raise."""
+        if error_code not in _RETRIED:
+            why = _REFUSED.get(error_code, "the broker gives no other reason")
+            raise NotReadable(f"{self._name} cannot be read (Kafka error {error_code})", why)
+        self._disconnect()
+        why = _RETRIED[error_code]
+        if error_code == _UNKNOWN_TOPIC:
+            self._seems_gone(why, None)
+        self._retry(why)
+
+    # ---------------------------------------------------------------------------------------------------- one try
+
+    def _try(self) -> Answer:
+        connection = self._connection
+        if connection is None:
+            found = self._find_leader()
+            if found.address is None:
+                return Answer(FetchAnswer(found.error_code or 5, -1, -1, -1, (), 0, 0), memoryview(b""))
+            connection = self._connection = Connection(found.address, self._connecting)
+            self._epoch = found.epoch
+        if not self._is_asked:
+            self._send(connection)
+        body = connection.receive()
+        self._is_asked = False
+        head = read_fetch(body)
+        return Answer(head, body[head.records_start : head.records_end])
+
+    def _send(self, connection: Connection) -> None:
+        wanted = self._wanted
+        is_committed = self._settings.isolation == READ_COMMITTED
+        body = fetch_request(
+            wanted.topic,
+            wanted.partition,
+            self._epoch,
+            self._offset,
+            fetch_bytes=self._fetch_bytes,
+            wait_ms=WAIT_MS,
+            is_committed=is_committed,
+        )
+        connection.send(FETCH, body)
+        self._is_asked = True
+
+    def _find_leader(self) -> Leader:
+        """Ask the bootstrap brokers in turn; the first that answers is believed. Raises OSError when none does."""
+        last: OSError | None = None
+        for address in random.sample(self._bootstrap, len(self._bootstrap)):
+            try:
+                with Connection(address, self._connecting) as connection:
+                    data = connection.ask(METADATA, metadata_request(self._wanted.topic))
+            except ssl.SSLError as error:
+                self._no_tls(address, error)
+            except OSError as error:
+                last = OSError(f"{address[0]}:{address[1]}: {error}")
+                continue
+            return read_metadata(data, self._wanted.topic, self._wanted.partition, _UNKNOWN_TOPIC)
+        assert last is not None, "there is at least one address"
+        raise last
+
+    def _no_tls(self, address: tuple[str, int], error: ssl.SSLError) -> NoReturn:
+        host, port = address
+        raise NotReadable(f"no TLS connection to {host}:{port}", str(error.reason or error)) from None
+
+    def _check_range(self) -> None:
+        """The leader has no record at the offset: Gone when it lies before the first, or stays after the last."""
+        assert self._connection is not None, "it just answered"
+        bounds = []
+        for end in (EARLIEST, LATEST):
+            request = list_offsets_request(self._wanted.topic, self._wanted.partition, self._epoch, end)
+            try:
+                error_code, offset = read_list_offsets(self._connection.ask(LIST_OFFSETS, request))
+            except OSError as error:
+                self._disconnect()
+                return self._retry(f"no answer: {error}")
+            if error_code:
+                return self._rejected(error_code)
+            bounds.append(offset)
+        earliest, latest = bounds
+        if self._offset < earliest:
+            raise Gone(f"the log begins at offset {earliest} now", earliest)
+        if self._offset > latest:
+            self._seems_gone(f"the log ends at offset {latest}", latest)
+        return self._retry("the offset was out of range")
+
+    # ------------------------------------------------------------------------------------------------- giving up
+
+    def _seems_gone(self, why: str, earliest: int | None) -> None:
+        now = time.monotonic()
+        if self._gone_since is None:
+            self._gone_since = now
+        if now - self._gone_since > min(GONE_PATIENCE_S, self._settings.timeout_ms / 2000.0):
+            raise Gone(why, earliest)
+
+    def _retry(self, why: str) -> None:
+        if time.monotonic() + self._pause_s > self._deadline:
+            self._give_up(why)
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _PAUSE_S_MAX)
+
+    def _give_up(self, why: str) -> NoReturn:
+        seconds = self._settings.timeout_ms / 1000.0
+        raise NotReadable(
+            f"{self._name} gave nothing from offset {self._offset} on for {seconds:g} s",
+            why,
+            (f"yak doctor -b {self._settings.bootstrap}",),
+        )
+
+    def _disconnect(self) -> None:
+        self._is_asked = False
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+        self._connection = None
+
+
+def _addresses(bootstrap: str) -> list[tuple[str, int]]:
+    try:
+        found = [split_address(part.strip().rpartition("://")[2]) for part in bootstrap.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if not found:
+        raise UnsupportedSetting("bootstrap", f"{bootstrap!r} is no list of HOST:PORT") from None
+    return found

@@ -1,0 +1,89 @@
+"""`read`: a range of one partition's offsets as Arrow batches."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from yak.spark.columnar.batches import Damaged, survey, unpack
+from yak.spark.columnar.client_settings import understand
+from yak.spark.columnar.columns import decode
+from yak.spark.columnar.fetching import Answer, Gone, PartitionFetch
+from yak.spark.columnar.row_batches import RowBatches
+from yak.spark.columnar.schema import READ_COMMITTED, DataLoss, NotReadable, OffsetRange, ReadSettings
+
+_log = logging.getLogger(__name__)
+
+
+def read(wanted: OffsetRange, settings: ReadSettings) -> Iterator[Any]:
+    """The records of `wanted` as `pyarrow.RecordBatch`es of `arrow_schema(settings.include_headers)`, in order.
+
+    None of them is empty; most have `settings.batch_rows` rows. Raises `UnsupportedSetting` before anything is sent;
+    `DataLoss` where records are gone and `settings.fail_on_data_loss` (else goes on with the first that is left, and
+    logs a warning); `NotReadable` when nothing came for `settings.timeout_ms`, or what came is damaged.
+    """
+    connecting = understand(settings)
+    fetch = PartitionFetch(wanted, settings, connecting)
+    return _read(wanted, settings, fetch)
+
+
+def _read(wanted: OffsetRange, settings: ReadSettings, fetch: PartitionFetch) -> Iterator[Any]:
+    rows = RowBatches(wanted, settings)
+    offset = wanted.start
+    with fetch:
+        fetch.ask(offset)
+        while offset < wanted.end:
+            try:
+                answer = fetch.answer()
+                offset, columns = _take_in(answer, offset, wanted, settings, fetch)
+            except Gone as gone:
+                offset = _after_loss(gone, offset, wanted, settings)
+                fetch.progressed()
+                fetch.ask(offset)
+                continue
+            except Damaged as damaged:
+                message = f"{wanted.topic}-{wanted.partition} is damaged from offset {offset} on"
+                raise NotReadable(message, str(damaged)) from None
+            if columns is not None:
+                yield from rows.add(columns)
+        yield from rows.rest()
+
+
+def _take_in(
+    answer: Answer, offset: int, wanted: OffsetRange, settings: ReadSettings, fetch: PartitionFetch
+) -> tuple[int, Any]:
+    """(offset to go on with, columns or None) of an answer; what comes after it has been asked for meanwhile."""
+    head = answer.head
+    aborted = head.aborted if settings.isolation == READ_COMMITTED else None
+    surveyed = survey(answer.records, offset, wanted.end, aborted)
+    if surveyed.next_offset == offset:
+        _wait(answer, offset, surveyed.needed_bytes, settings, fetch)
+        return offset, None
+    fetch.progressed()
+    if surveyed.next_offset < wanted.end:
+        fetch.ask(surveyed.next_offset)
+    found = unpack(np.frombuffer(answer.records, np.uint8), surveyed)
+    columns = decode(found, offset, wanted.end, include_headers=settings.include_headers)
+    return surveyed.next_offset, columns
+
+
+def _wait(answer: Answer, offset: int, needed_bytes: int, settings: ReadSettings, fetch: PartitionFetch) -> None:
+    head = answer.head
+    if needed_bytes:
+        fetch.need(needed_bytes)
+    elif settings.isolation == READ_COMMITTED and head.last_stable_offset <= offset < head.high_watermark:
+        fetch.nothing_yet(f"a transaction that began at or before offset {offset} is still open", is_gone=False)
+    else:
+        at_end = offset >= head.high_watermark
+        why = f"the log ends at offset {head.high_watermark}" if at_end else "the broker sends no records"
+        fetch.nothing_yet(why, is_gone=at_end)
+
+
+def _after_loss(gone: Gone, offset: int, wanted: OffsetRange, settings: ReadSettings) -> int:
+    """The offset to go on with. Raises DataLoss where losses are not to be lived with."""
+    if settings.fail_on_data_loss:
+        raise DataLoss(gone.why, wanted.topic, wanted.partition, offset, gone.earliest) from None
+    left = wanted.end if gone.earliest is None else min(gone.earliest, wanted.end)
+    _log.warning("%s-%d: offsets %d to %d are gone (%s)", wanted.topic, wanted.partition, offset, left - 1, gone.why)
+    return left
