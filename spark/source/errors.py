@@ -1,0 +1,65 @@
+"""Errors that cross from Python workers into Spark: as text, so each is one line with what, why, and what to do.
+
+Spark shows a worker's exception as a traceback inside a Java trace. The line begins with our slug in brackets, as Spark's
+own error conditions do, so that `yak spark` finds it there.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from yak.errors import YakError
+
+OPTION = "spark-option"
+DATA_LOSS = "spark-data-loss"
+OFFSET_RANGE = "spark-offset-range"
+CHECKPOINT = "spark-checkpoint"
+SCHEMA = "spark-schema"
+JSON_RECORD = "spark-json"
+WRITE = "spark-write"
+
+
+class SourceError(YakError):
+    """A `YakError` whose text is the whole of it, in one line: `[slug] what: why. Try: what to do`."""
+
+    exit_code = 2
+
+    def __str__(self) -> str:
+        why = f": {self.why}" if self.why else ""
+        tries = f". Try: {'; or '.join(self.try_)}" if self.try_ else ""
+        return " ".join(f"[{self.code}] {self.message}{why}{tries}".split())
+
+    def __reduce__(self) -> Any:
+        """Pickled by its arguments: Spark carries errors between processes."""
+        return _again, (type(self), self.code, self.message, self.why, self.try_)
+
+
+def _again(kind: type[SourceError], code: str, message: str, why: str, try_: tuple[str, ...]) -> SourceError:
+    return kind(code, message, why=why, try_=try_)
+
+
+def bad_option(name: str, value: object, why: str, *try_: str) -> SourceError:
+    """The error for an option that cannot be taken."""
+    return SourceError(OPTION, f'option {name}="{value}" cannot be taken', why=why, try_=try_)
+
+
+def data_loss(what: str, reasons: Sequence[str] = ()) -> SourceError:
+    """Records that the query was to read are gone: the meaning of Spark's Kafka source (KAFKA_DATA_LOSS), in its words' order."""
+    return SourceError(
+        DATA_LOSS,
+        what,
+        why="; ".join(reasons)
+        or "some data may have been lost: it was aged out by retention, or its topic was deleted before it was processed",
+        try_=('to read on without it: .option("failOnDataLoss", "false")',),
+    )
+
+
+@contextlib.contextmanager
+def in_one_line() -> Iterator[None]:
+    """Let every `YakError` from inside leave as a `SourceError` of the same slug and words."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except YakError as error:
+        raise SourceError(error.code, error.message, why=error.why, try_=error.try_) from None

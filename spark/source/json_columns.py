@@ -1,0 +1,131 @@
+"""Many JSON values at once as one Arrow struct array: by Arrow's own parser where it agrees with Spark's rules, else one by one.
+
+Arrow parses a text of many objects, one row each. It is trusted with values that begin with `{` and end with `}`: no object can
+then reach over the end of its value (after `}` no `{` may follow, and a string may hold no newline), so when it finds as many
+rows as there are values, each is of its own value. Whatever it refuses, and types that it reads otherwise than Spark, is
+parsed one by one.
+"""
+
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+)
+
+from yak.spark.source.json_converters import Mismatch, object_converter
+
+FEW = 256
+"""Values that are parsed one by one instead of looking for the one among them that Arrow refuses."""
+_ALIKE = (StringType, IntegerType, LongType, DoubleType, BooleanType)
+"""Types that Arrow and Spark read alike."""
+
+
+@dataclass
+class Parsed:
+    """The rows of some values, and what was wrong, by index: malformed rows have null in what could not be read."""
+
+    rows: Any
+    wrong: dict[int, str] = field(default_factory=dict)
+
+
+class JsonParser:
+    """Values of one schema. `parse` raises nothing for what is in the values."""
+
+    def __init__(self, schema: StructType) -> None:
+        self.schema = schema
+        self.type = to_arrow_type(schema, timezone="UTC")
+        self._convert = object_converter(schema)
+        self._by_arrow = _is_alike(schema)
+        self._parse_float = Decimal if _has_decimal(schema) else None
+
+    def parse(self, values: Any) -> Parsed:
+        """The struct array of a binary array that has no nulls; as many rows as values."""
+        if not self._by_arrow or not len(values):
+            return self._one_by_one(values)
+        found = self._all_at_once(values)
+        if found is not None:
+            return Parsed(found)
+        if len(values) <= FEW:
+            return self._one_by_one(values)
+        middle = len(values) // 2
+        left, right = self.parse(values.slice(0, middle)), self.parse(values.slice(middle))
+        wrong = left.wrong | {middle + index: why for index, why in right.wrong.items()}
+        return Parsed(pa.concat_arrays([left.rows, right.rows]), wrong)
+
+    def _all_at_once(self, values: Any) -> Any:
+        try:
+            texts = values.cast(pa.string())  # checks that it is UTF-8
+        except pa.ArrowInvalid:
+            return None
+        is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+        if not pc.all(is_object).as_py():
+            return None
+        try:
+            lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
+            table = pyarrow.json.read_json(
+                pa.BufferReader(lines),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema(self.type), unexpected_field_behavior="ignore"
+                ),
+            )
+        except pa.ArrowException:
+            return None
+        if table.num_rows != len(values):
+            return None
+        columns = [table.column(each.name).combine_chunks() for each in self.type]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def _one_by_one(self, values: Any) -> Parsed:
+        rows: list[dict[str, Any]] = []
+        wrong: dict[int, str] = {}
+        for index, value in enumerate(values.to_pylist()):
+            mismatches: list[Mismatch] = []
+            try:
+                found = json.loads(value.decode(), parse_float=self._parse_float)
+                if not isinstance(found, dict):
+                    raise ValueError("it is no JSON object")
+                rows.append(self._convert(found, mismatches))
+            except UnicodeDecodeError:
+                rows.append({})
+                wrong[index] = "it is not UTF-8"
+            except (ValueError, RecursionError) as error:
+                rows.append({})
+                wrong[index] = str(error) if isinstance(error, ValueError) else "it is nested too deep"
+            if mismatches:
+                wrong[index] = str(mismatches[0])
+        return Parsed(pa.array(rows, self.type), wrong)
+
+
+def _is_alike(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return bool(kind.fields) and all(_is_alike(each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_alike(kind.elementType)
+    return type(kind) in _ALIKE
+
+
+def _has_decimal(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_decimal(each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_decimal(kind.elementType)
+    if isinstance(kind, MapType):
+        return _has_decimal(kind.valueType)
+    return isinstance(kind, DecimalType)

@@ -1,0 +1,69 @@
+"""What a task does: one range of one partition as Arrow batches, by the columnar reader or by librdkafka."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from yak.spark.columnar.schema import OffsetRange, ReadSettings, UnsupportedSetting
+from yak.spark.source.errors import in_one_line
+from yak.spark.source.options import LIBRDKAFKA, ReadOptions
+
+log = logging.getLogger("yak.spark")
+
+
+class RangePartition(InputPartition):
+    """One task's input: a range of offsets, and the brokers to ask first."""
+
+    def __init__(self, wanted: OffsetRange, servers: str) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+        self.servers = servers
+
+    def __repr__(self) -> str:
+        return f"{self.wanted.topic}-{self.wanted.partition}[{self.wanted.start}:{self.wanted.end}]"
+
+
+def settings_of(options: ReadOptions, servers: str) -> ReadSettings:
+    """The reader's settings for a query's options."""
+    return ReadSettings(
+        bootstrap=servers,
+        isolation=options.isolation,
+        include_headers=options.include_headers,
+        fail_on_data_loss=options.fail_on_data_loss,
+        timeout_ms=options.timeout_ms,
+        client=dict(options.client_settings),
+    )
+
+
+def batches(task: RangePartition, options: ReadOptions) -> Iterator[Any]:
+    """The records of a task as `pyarrow.RecordBatch`es, in order. Raises SourceError.
+
+    Where the user did not choose, the columnar reader is taken, and librdkafka for settings that it does not speak.
+    """
+    wanted, settings = task.wanted, settings_of(options, task.servers)
+    with in_one_line():
+        if options.client == LIBRDKAFKA:
+            yield from _by_librdkafka(wanted, options, settings)
+            return
+        from yak.spark.columnar.read import read
+
+        try:
+            yield from read(wanted, settings)
+        except UnsupportedSetting as error:
+            if options.client is not None:
+                raise
+            log.warning("%s is read through librdkafka: %s", wanted.topic, error)
+            yield from _by_librdkafka(wanted, options, settings)
+
+
+def _by_librdkafka(wanted: OffsetRange, options: ReadOptions, settings: ReadSettings) -> Iterator[Any]:
+    from yak.spark.source.client_settings import for_librdkafka
+    from yak.spark.source.librdkafka import read
+
+    client = for_librdkafka(options.client_settings)
+    if options.group_id_prefix and "group.id" not in client:
+        client["group.id"] = f"{options.group_id_prefix}-{wanted.topic}-{wanted.partition}"
+    yield from read(wanted, replace(settings, client=client))

@@ -1,0 +1,191 @@
+"""The streaming reader. Spark's checkpoint alone says how far the query came; `commit` is advice and does nothing here."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from yak.ids import TopicPartition
+from yak.spark.columnar.schema import OffsetRange
+from yak.spark.source import stream_offsets
+from yak.spark.source.bounds import LATEST
+from yak.spark.source.errors import CHECKPOINT, SourceError, data_loss
+from yak.spark.source.options import ReadOptions
+from yak.spark.source.ranges import share_limit, split, waiting_records
+from yak.spark.source.reading import RangePartition
+from yak.spark.source.stream_offsets import Offsets
+from yak.spark.source.topics import Topics, shown
+from yak.spark.source.values import Decoding, decoded
+
+log = logging.getLogger("yak.spark")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What Spark asks, batch by batch, on the driver; `read` runs on executors and uses nothing but the options.
+
+    Offsets are those of `stream_offsets`. A batch's range is decided by `latestOffset` and then only ever repeated, so a
+    batch that is run again reads the same records.
+    """
+
+    def __init__(self, options: ReadOptions, decoding: Decoding) -> None:
+        self.options = options
+        self.decoding = decoding
+        self._topics: Topics | None = None
+        self._target: Offsets | None = None
+        self._available_now = False
+        self._latest: Offsets = {}
+        self._last_trigger = float("-inf")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Connections stay where they are."""
+        return self.__dict__ | {"_topics": None}
+
+    # ------------------------------------------------------------------------------------------------- on the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a query without a checkpoint begins. Raises SourceError."""
+        topics = self._cluster()
+        there = topics.assigned()
+        return stream_offsets.initial(topics.resolve(self.options.starting or LATEST, there, side="starting"))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The limit of a trigger; Spark cannot carry two, so `minOffsetsPerTrigger` beside a maximum is ours to keep."""
+        if self.options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self.options.max_offsets_per_trigger)
+        if self.options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self.options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember the end: what comes later is not read."""
+        topics = self._cluster()
+        self._available_now = True
+        self._target = topics.settled_ends({})
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Up to where the next batch goes. Raises SourceError."""
+        begun = stream_offsets.from_json(start)
+        topics = self._cluster()
+        self._latest = self._ends(topics, begun)
+        ends = self._with_lost(begun, self._latest)
+        starts = self._starts(topics, begun, ends)
+        if isinstance(limit, ReadAllAvailable):
+            return stream_offsets.end_after(start, ends)
+        if self._waits(starts, ends):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            ends = share_limit(limit.max_rows, starts, ends)
+        return stream_offsets.end_after(start, ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The ends of the partitions as last seen: for the progress that Spark reports."""
+        return stream_offsets.to_json(self._latest) if self._latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch. Raises SourceError."""
+        starts, ends = stream_offsets.start_of(start, end), stream_offsets.from_json(end)
+        if starts == ends:
+            return []
+        topics = self._cluster()
+        new = [each for each in ends if each not in starts]
+        if new:
+            there = set(topics.there())
+            starts |= self._new_starts(topics, [each for each in new if each in there])
+        ranges = []
+        for each, stop in ends.items():
+            first = starts.get(each)
+            if first is None:
+                self._lost(f"partition {each} is gone before anything of it was read")
+            elif first > stop:
+                self._lost(
+                    f"the end of {each} went back from offset {first} to {stop}: its topic was made anew, or cut"
+                )
+            elif first < stop:
+                ranges.append(OffsetRange(each.topic, each.partition, first, stop))
+        parts = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        return [RangePartition(each, topics.servers) for each in parts]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: Spark has the offsets in its checkpoint, and calls this for a batch only when it plans the next."""
+
+    def stop(self) -> None:
+        """Let go of the connection."""
+        if self._topics is not None:
+            self._topics.close()
+
+    # ----------------------------------------------------------------------------------------------- on the executors
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """One task's batches."""
+        assert isinstance(partition, RangePartition)
+        return decoded(partition, self.options, self.decoding)
+
+    # --------------------------------------------------------------------------------------------------------- inside
+
+    def _cluster(self) -> Topics:
+        if self._topics is None:
+            self._topics = Topics(self.options)
+        return self._topics
+
+    def _ends(self, topics: Topics, begun: Mapping[TopicPartition, int]) -> Offsets:
+        if self._target is not None:
+            return dict(self._target)
+        return topics.settled_ends(begun)
+
+    def _with_lost(self, begun: Offsets, ends: Offsets) -> Offsets:
+        """The ends, with what the query had read of partitions that are gone, or shorter than they were."""
+        gone = [each for each in begun if each not in ends]
+        if gone:
+            foreign = sorted({each.topic for each in gone if not self.options.subscription.covers(each.topic)})
+            if foreign:
+                raise SourceError(
+                    CHECKPOINT,
+                    "the checkpoint is another query's",
+                    why=f"it is of a query over {', '.join(foreign)}; this one reads {self.options.subscription}",
+                    try_=("give this query a checkpoint directory of its own",),
+                )
+            self._lost(f"partitions that the query was reading are gone: {shown(gone)}")
+        shorter = [each for each, offset in ends.items() if offset < begun.get(each, 0)]
+        for each in shorter:
+            self._lost(
+                f"the end of {each} went back from offset {begun[each]} to {ends[each]}: its topic was made anew, or cut"
+            )
+        return ends
+
+    def _starts(self, topics: Topics, begun: Offsets, ends: Offsets) -> Offsets:
+        new = [each for each in ends if each not in begun]
+        return {each: begun[each] for each in ends if each in begun} | (topics.earliest(new) if new else {})
+
+    def _new_starts(self, topics: Topics, new: list[TopicPartition]) -> Offsets:
+        """Partitions that came since the last batch are read from their beginning, which must be offset 0 as in Kafka."""
+        found = topics.earliest(new)
+        for each, offset in found.items():
+            if offset > 0:
+                self._lost(f"partition {each} is new to the query and begins at offset {offset} instead of 0")
+        return found
+
+    def _waits(self, starts: Offsets, ends: Offsets) -> bool:
+        """Whether too little is there for a batch and the wait for more is not over."""
+        least = self.options.min_offsets_per_trigger
+        if least is None or self._available_now:
+            return False
+        now = time.monotonic()
+        is_late = now - self._last_trigger >= self.options.max_trigger_delay_ms / 1000
+        if waiting_records(starts, ends) < least and not is_late:
+            return True
+        self._last_trigger = now
+        return False
+
+    def _lost(self, what: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise data_loss(what)
+        log.warning("%s; failOnDataLoss is false: the query goes on", what)

@@ -1,0 +1,328 @@
+"""The writers: every row a record, through librdkafka's idempotent producer.
+
+At-least-once, like Spark's own Kafka sink (`KafkaWriter.scala`): a task or a batch that Spark runs again after a failure writes its
+records again. A stream's records carry the query's and the batch's id in headers, so that a reader can tell.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
+
+from yak.client.connection import base_config
+from yak.client.errors import from_exception, kafka_exceptions, reason
+from yak.spark.source.client_settings import for_librdkafka
+from yak.spark.source.errors import SCHEMA, WRITE, SourceError, bad_option, in_one_line
+from yak.spark.source.option_values import flag
+from yak.spark.source.options import bootstrap_of, lowered, write_client_settings
+from yak.spark.source.schema import HEADERS
+
+QUERY_HEADER = "yak.spark.query"
+BATCH_HEADER = "yak.spark.batch"
+_FLUSH_S = 0.5
+_TOPIC_WAIT_S = 5.0
+_TYPES: dict[str, tuple[DataType, ...]] = {
+    "key": (StringType(), BinaryType()),
+    "value": (StringType(), BinaryType()),
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (HEADERS,),
+}
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Where rows go. `topic` counts before a row's own; `keep_timestamps` takes the column `timestamp` for the record's time."""
+
+    bootstrap: str
+    topic: str | None
+    keep_timestamps: bool
+    batch_headers: bool
+    client_settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    records: int
+
+
+def write_options(options: Mapping[str, str], overwrite: bool) -> WriteOptions:
+    """The options of a write. Raises SourceError."""
+    given = lowered(options)
+    if overwrite:
+        raise SourceError(
+            WRITE, "a topic cannot be overwritten", why="a log is only appended to", try_=('.mode("append")',)
+        )
+    topic = given.get("topic", "").strip() or None
+    if "topic" in given and topic is None:
+        raise bad_option("topic", given["topic"], "it names no topic")
+    settings = write_client_settings(given)
+    return WriteOptions(
+        bootstrap=bootstrap_of(given),
+        topic=topic,
+        keep_timestamps=flag(given, "keepTimestamps", False),
+        batch_headers=flag(given, "batchHeaders", True),
+        client_settings=settings,
+    )
+
+
+def check_schema(schema: StructType, options: WriteOptions) -> None:
+    """The columns of Spark's Kafka sink: `value`, and `key`, `headers`, `topic`, `partition` where wanted. Raises SourceError."""
+    types = {each.name: each.dataType for each in schema.fields}
+    if "value" not in types:
+        raise SourceError(
+            SCHEMA,
+            'there is no column "value" to write',
+            why=f"the columns are {', '.join(types) or 'none'}",
+            try_=('df.selectExpr("to_json(struct(*)) AS value")',),
+        )
+    if options.topic is None and "topic" not in types:
+        raise SourceError(
+            SCHEMA,
+            "no topic is named",
+            why='there is neither option nor column "topic"',
+            try_=('.option("topic", "orders")',),
+        )
+    for name, wanted in _TYPES.items():
+        if name in types and not any(_is_like(types[name], each) for each in wanted):
+            raise SourceError(
+                SCHEMA,
+                f'column "{name}" cannot be written',
+                why=f"it is {types[name].simpleString()}, not {' or '.join(each.simpleString() for each in wanted)}",
+                try_=(f'df.withColumn("{name}", df["{name}"].cast("{wanted[0].simpleString()}"))',),
+            )
+    if options.keep_timestamps and not isinstance(types.get("timestamp"), TimestampType | TimestampNTZType):
+        raise SourceError(
+            SCHEMA,
+            "keepTimestamps needs a column timestamp",
+            why="there is none of type timestamp",
+            try_=("leave it out",),
+        )
+
+
+def _is_like(one: DataType, other: DataType) -> bool:
+    return one.simpleString() == other.simpleString()
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write.format("yak")`."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self.options = options
+        check_schema(schema, options)
+        require_topic(options)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """One task's rows, on an executor. Raises SourceError when one was not taken."""
+        return produce(iterator, self.options, [])
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("yak")`; made anew for every batch, twice, on the driver: so it asks nothing of a broker."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self.options = options
+        check_schema(schema, options)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """One task's rows of one batch."""
+        return produce(iterator, self.options, _batch_headers() if self.options.batch_headers else [])
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        """Nothing: what was written is in the log already."""
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        """Nothing: a log cannot take back. The batch is run again, and writes again."""
+
+
+def _batch_headers() -> list[tuple[str, bytes]]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "write is called in a task"
+    query = context.getLocalProperty("sql.streaming.queryId") or ""
+    batch = context.getLocalProperty("streaming.sql.batchId") or ""
+    return [(QUERY_HEADER, query.encode()), (BATCH_HEADER, batch.encode())]
+
+
+def require_topic(options: WriteOptions) -> None:
+    """See, on the driver, that the topic is there; a broker that makes topics by itself makes it now. Raises SourceError."""
+    if options.topic is None:
+        return
+    from confluent_kafka import KafkaError, Producer
+
+    from yak.client.connection import check_reachable, is_plain
+
+    settings = for_librdkafka(options.client_settings)
+    with in_one_line():
+        if is_plain(settings):
+            check_reachable(options.bootstrap, 10_000)
+    try:
+        producer = Producer(base_config(options.bootstrap) | settings)
+        deadline = time.monotonic() + _TOPIC_WAIT_S
+        while True:
+            found = producer.list_topics(options.topic, timeout=10.0).topics[options.topic].error
+            if found is None:
+                return
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.1)
+    except kafka_exceptions() as error:
+        raise SourceError(WRITE, f"topic {options.topic} could not be looked up", why=str(error)) from None
+    code = "unknown-topic" if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else WRITE
+    raise SourceError(
+        code,
+        f'topic "{options.topic}" cannot be written to',
+        why=reason(found),
+        try_=(f"yak topics create {options.topic}",),
+    )
+
+
+def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[str, bytes]]) -> Written:
+    """Write all rows and wait until the brokers have them. Raises SourceError with the first refusal."""
+    sending = _sending(options)
+    try:
+        records = sum(_send(sending, batch, options, headers) for batch in batches)
+        while sending.producer.flush(_FLUSH_S):
+            sending.check()
+        sending.check()
+    except BaseException:
+        _SENDING.clear()  # what is still in its queue must not be sent by the next task
+        sending.producer.purge()
+        raise
+    return Written(records)
+
+
+class _Sending:
+    """A producer and what the brokers refused of its records."""
+
+    def __init__(self, producer: Any, refused: list[Any]) -> None:
+        self.producer = producer
+        self.refused = refused
+
+    def check(self) -> None:
+        """Raises SourceError when something was refused."""
+        if not self.refused:
+            return
+        error = self.refused[0]
+        is_topic = error.name() in ("_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION")
+        raise SourceError(
+            WRITE,
+            f"a record was not taken ({len(self.refused)} so far)",
+            why=reason(error),
+            try_=("yak topics create TOPIC",) if is_topic else ("yak doctor",),
+        )
+
+
+_SENDING: dict[tuple[Any, ...], _Sending] = {}
+"""The producer of this worker process: Spark gives a process one task after the other, and connecting takes milliseconds."""
+
+
+def _sending(options: WriteOptions) -> _Sending:
+    key = (options.bootstrap, *sorted(options.client_settings.items()))
+    found = _SENDING.get(key)
+    if found is None:
+        _SENDING.clear()
+        found = _SENDING[key] = _connect(options)
+    return found
+
+
+def _connect(options: WriteOptions) -> _Sending:
+    from confluent_kafka import Producer
+
+    refused: list[Any] = []
+    config = base_config(options.bootstrap) | {
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 5,
+        "batch.size": 1_000_000,
+        "queue.buffering.max.messages": 500_000,
+        "topic.metadata.propagation.max.ms": int(_TOPIC_WAIT_S * 1000),
+        "delivery.report.only.error": True,
+        "on_delivery": lambda error, _message: refused.append(error) if error is not None else None,
+        **for_librdkafka(options.client_settings),
+    }
+    if config["enable.idempotence"] is True and str(config["acks"]) not in ("all", "-1"):
+        config["enable.idempotence"] = False  # as Kafka's own producer does when acks alone was set
+    try:
+        return _Sending(Producer(config), refused)
+    except kafka_exceptions() as error:
+        raise SourceError(WRITE, "the producer's settings are refused", why=str(error)) from None
+
+
+def _send(sending: _Sending, batch: Any, options: WriteOptions, headers: list[tuple[str, bytes]]) -> int:
+    names = batch.schema.names
+    rows: int = batch.num_rows
+
+    def column(name: str) -> Any:
+        return batch.column(names.index(name)).to_pylist() if name in names else itertools.repeat(None, rows)
+
+    topics = itertools.repeat(options.topic, rows) if options.topic is not None else column("topic")
+    times = _milliseconds(batch.column(names.index("timestamp"))) if options.keep_timestamps else None
+    zipped = zip(
+        topics,
+        column("key"),
+        column("value"),
+        column("partition"),
+        times or itertools.repeat(None, rows),
+        column("headers"),
+        strict=True,
+    )
+    send = sending.producer.produce
+    for topic, key, value, partition, timestamp, own in zipped:
+        more: dict[str, Any] = {"headers": headers} if headers else {}
+        if partition is not None:
+            more["partition"] = partition
+        if timestamp is not None:
+            more["timestamp"] = timestamp
+        if own:
+            more["headers"] = headers + [(each["key"], each["value"]) for each in own]
+        try:
+            send(topic, value, key, **more)
+        except BufferError:
+            _send_when_there_is_room(sending, topic, value, key, more)
+        except kafka_exceptions() as error:
+            raise _refusal(topic, error) from None
+    sending.producer.poll(0)
+    sending.check()
+    return rows
+
+
+def _send_when_there_is_room(sending: _Sending, topic: str, value: Any, key: Any, more: dict[str, Any]) -> None:
+    while True:
+        sending.producer.poll(0.05)
+        sending.check()
+        try:
+            sending.producer.produce(topic, value, key, **more)
+        except BufferError:
+            continue
+        except kafka_exceptions() as error:
+            raise _refusal(topic, error) from None
+        return
+
+
+def _refusal(topic: str | None, error: Exception) -> SourceError:
+    if topic is None:
+        return SourceError(
+            WRITE,
+            "a row's topic is null",
+            why="each record needs one",
+            try_=('.option("topic", "orders") for all rows',),
+        )
+    failure = from_exception(error, f"a record for {topic} was refused")
+    return SourceError(WRITE, failure.message, why=failure.why, try_=failure.try_)
+
+
+def _milliseconds(column: Any) -> list[int | None]:
+    import pyarrow as pa
+
+    found: list[int | None] = (
+        column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).cast(pa.int64()).to_pylist()
+    )
+    return found

@@ -1,0 +1,88 @@
+"""One Spark session and one YAK cluster for all tests of a process in this folder: starting either takes seconds.
+
+Tests use topics and folders of their own (`new_name`, `tmp_path`), and stop the queries they start.
+"""
+
+import itertools
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from yak.local.cluster import LocalCluster, UpSettings
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker with topics of one replica; a test that kills it starts it again."""
+    local = LocalCluster(str(tmp_path_factory.mktemp("spark-cluster")))
+    try:
+        local.up(UpSettings(port=0, brokers=1, leaders=1, configs=("offsets.topic.num.partitions=1",)))
+        yield local
+    finally:
+        local.discard()
+
+
+@pytest.fixture
+def bootstrap(cluster: LocalCluster) -> str:
+    """The brokers' addresses."""
+    return ",".join(broker.address for broker in cluster.status().brokers)
+
+
+@pytest.fixture
+def new_name() -> Callable[[], str]:
+    """A name that no topic, query or table of this process has."""
+    return lambda: f"spark-{os.getpid()}-{next(_names)}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session on two cores of this machine, with `format("yak")` and filters pushed down."""
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs Java")
+    from pyspark.sql import SparkSession
+
+    from yak.spark import YakDataSource
+
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("yak-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    session.dataSource.register(YakDataSource)
+    try:
+        yield session
+    finally:
+        session.stop()
+        _end_gateway()
+
+
+def _end_gateway() -> None:
+    """The JVM ends with this process's pipe to it; tests end it at once and wait, so that none is left behind."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None and hasattr(gateway, "proc"):
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=30)
+        SparkContext._gateway = SparkContext._jvm = None
