@@ -164,7 +164,7 @@ class Progress:
     def __init__(self, stream: TextIO, label: str, total: int | None, *, shown: bool) -> None:
         self._stream = stream
         self._label = label
-        self._total = total
+        self.total = total
         self._shown = shown
         self._started = time.monotonic()
         self._drawn = 0.0
@@ -186,15 +186,15 @@ class Progress:
         self._drawn = now
         rate = done / max(now - self._started, 1e-6)
         parts = [self._label]
-        if self._total:
-            filled = min(20, 20 * done // self._total)
+        if self.total:
+            filled = min(20, 20 * done // self.total)
             parts.append("█" * filled + "░" * (20 - filled))
-            parts.append(f"{done:,}/{self._total:,}".replace(",", " "))
+            parts.append(f"{done:,}/{self.total:,}".replace(",", " "))
         else:
             parts.append(f"{done:,}".replace(",", " "))
         parts.append(f"{rate:,.0f}/s".replace(",", " "))
-        if self._total and rate > 0:
-            parts.append(f"{max(self._total - done, 0) / rate:.0f} s left")
+        if self.total and rate > 0:
+            parts.append(f"{max(self.total - done, 0) / rate:.0f} s left")
         text = "  ".join([*parts, note] if note else parts)
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()

@@ -45,6 +45,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store.", "Cluster"),
     Entry("log", "yak.commands.log", "log", "Show the cluster's metadata records, now or as of a time.", "Cluster"),
     Entry("ui", "yak.commands.ui", "ui", "See and break the cluster on a screen, or in a browser.", "Cluster"),
+    Entry("spark", "yak.commands.spark", "spark", "Run Spark jobs, SQL and programs over topics.", "Cluster"),
     Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),
     Entry("up", "yak.commands.up", "up", "Start a cluster on this machine.", "On this machine"),
     Entry("demo", "yak.commands.demo", "demo", "Kill a broker under load, count what survived.", "On this machine"),

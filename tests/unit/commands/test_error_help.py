@@ -8,10 +8,11 @@ import pytest
 
 from yak.client import errors as client_errors
 from yak.commands.error_help import EXPLANATIONS
+from yak.spark.source import errors as source_errors
 
 ROOT = Path(__file__).parents[3]
 SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
-ERRORS = {"YakError", "UsageError", "StartRefused", "Unreachable", "CheckFailed", "NothingInTime"}
+ERRORS = {"YakError", "UsageError", "StartRefused", "Unreachable", "CheckFailed", "NothingInTime", "SourceError"}
 EFFECTS = {"Refused", "Refuse"}
 
 
@@ -20,6 +21,7 @@ def used_slugs() -> dict[str, str]:
     folders = [
         ROOT / "commands",
         ROOT / "tui",
+        ROOT / "spark",
         *(each for each in (ROOT / "yak").iterdir() if each.is_dir() and not each.is_symlink()),
     ]
     for path in [path for folder in folders for path in folder.rglob("*.py")] + list((ROOT / "yak").glob("*.py")):
@@ -34,6 +36,11 @@ def used_slugs() -> dict[str, str]:
                 slug = next((each.value for each in node.keywords if each.arg == "code"), None)
             if isinstance(slug, ast.Constant) and isinstance(slug.value, str) and SLUG.fullmatch(slug.value):
                 found[slug.value] = f"{path.relative_to(ROOT)}:{node.lineno}"
+    found |= {
+        value: "yak/spark/source/errors.py"
+        for name, value in vars(source_errors).items()
+        if name.isupper() and isinstance(value, str)
+    }
     return found | dict.fromkeys(client_errors._SLUGS.values(), "yak/client/errors.py")
 
 

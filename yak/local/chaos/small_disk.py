@@ -89,7 +89,7 @@ class OwnDisk:
 
 
 class LimitedDisk:
-    """An ordinary folder; the broker's files may not grow while it is full."""
+    """An ordinary folder; the broker's files may not grow while it is full: what it logs then is lost too."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,0 +1,1 @@
+"""Spark sessions for YAK: Java, settings, log, progress and errors. Nothing here imports PySpark before it is used."""

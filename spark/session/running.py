@@ -1,0 +1,203 @@
+"""The inside of a job's process: its session, its place among the runs, and an orderly end.
+
+    with running("counts", SessionSettings(master="local[2]"), words=argv, checkpoint=folder) as job:
+        query = build(job.spark, options).writeStream. … .start()
+        job.wait()
+
+SIGTERM and Ctrl+C make `wait` stop the queries in order, each after its batch. An error is kept in words in the run's
+folder, printed in three lines, and becomes the exit code.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from yak.errors import YakError
+from yak.local import spark_runs
+from yak.local.processes import identify
+from yak.local.spark_runs import Run
+from yak.spark.session.errors import translate
+from yak.spark.session.make import make_session
+from yak.spark.session.progress import listen, wait_for_last
+from yak.spark.session.settings import SessionSettings
+
+BATCH_END_S = 60.0
+"""How long a batch under way may take to end after a stop was asked for."""
+
+
+@dataclass(slots=True)
+class RunningJob:
+    """A job with its session."""
+
+    spark: Any
+    run: Run
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self) -> None:
+        """Until every query of the session has ended, or a stop was asked for. Raises what made a query fail."""
+        queries = list(self.spark.streams.active)
+        while not self.stopping.is_set():
+            active = [query for query in queries if query.isActive]
+            for query in queries:
+                _raise_of(query)
+            if not active:
+                return
+            active[0].awaitTermination(1)
+        stop_in_order(queries)
+
+    def tell(self, **changes: Any) -> None:
+        """Change what run.json says: `checkpoint=…`."""
+        self.run = replace(self.run, **changes)
+        spark_runs.save(self.run)
+
+
+def stop_in_order(queries: Sequence[Any], timeout_s: float = BATCH_END_S) -> None:
+    """Stop queries one after the other, in the order given, each when it is between two batches or `timeout_s` passed."""
+    for query in queries:
+        deadline = time.monotonic() + timeout_s
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            if not query.status["isDataAvailable"] and "Waiting" in query.status["message"]:
+                break
+            time.sleep(0.02)
+        query.stop()
+
+
+@contextmanager
+def running(
+    job: str,
+    settings: SessionSettings | None = None,
+    *,
+    words: Sequence[str] = (),
+    bootstrap: str | None = None,
+    checkpoint: str | None = None,
+) -> Iterator[RunningJob]:
+    """A session and a run for the body. Ends the process (SystemExit) with the exit code of an error in it."""
+    settings = settings or SessionSettings()
+    run = _this_run(job, settings, words, bootstrap, checkpoint)
+    stopping = threading.Event()
+    _stop_by_signal(stopping)
+    spark = None
+    try:
+        settings = replace(settings, log=settings.log or run.log)
+        spark = make_session(settings)
+        made = RunningJob(spark, replace(run, state="running", **_where(spark, settings)), stopping)
+        spark_runs.save(made.run)
+        listener = listen(spark, lambda line: _keep(run.folder, line))
+        yield made
+        run = made.run
+        wait_for_last(spark)
+        spark.streams.removeListener(listener)
+    except BaseException as error:  # noqa: BLE001 - the border of the process: whatever it is, it is told in words
+        if spark is not None:
+            wait_for_last(spark)
+        code = _end_badly(run, error, stopping)
+        _quietly_stop(spark)
+        raise SystemExit(code) from None
+    _end(run, "stopped" if stopping.is_set() else "finished")
+    _quietly_stop(spark)
+
+
+def _this_run(
+    job: str, settings: SessionSettings, words: Sequence[str], bootstrap: str | None, checkpoint: str | None
+) -> Run:
+    """The run that `yak spark` made for us, or one of our own."""
+    given = os.environ.get(spark_runs.VARIABLE)
+    found = spark_runs.load(Path(given)) if given else None
+    if found is None:
+        found = spark_runs.new_run(job, words, master=settings.where, bootstrap=bootstrap)
+    run = replace(
+        found,
+        state="starting",
+        ended_ms=None,
+        process=identify(os.getpid()),
+        master=settings.where,
+        bootstrap=bootstrap or found.bootstrap,
+        checkpoint=checkpoint or found.checkpoint,
+    )
+    spark_runs.save(run)
+    return run
+
+
+def _stop_by_signal(stopping: threading.Event) -> None:
+    """The first signal asks; a second one ends at once."""
+
+    def ask(number: int, _frame: object) -> None:
+        if stopping.is_set():
+            raise SystemExit(128 + number)
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)
+
+
+def _where(spark: Any, settings: SessionSettings) -> dict[str, Any]:
+    if settings.is_connect:
+        return {}
+    return {"app_id": spark.sparkContext.applicationId, "ui": spark.sparkContext.uiWebUrl}
+
+
+def _keep(folder: Path, line: Mapping[str, Any]) -> None:
+    # The listener's thread must not die of a full disk: the job goes on, its progress is just not seen.
+    with suppress(OSError):
+        spark_runs.add_progress(folder, line)
+
+
+def _raise_of(query: Any) -> None:
+    error = query.exception()
+    if error is not None:
+        raise error
+
+
+def _end(run: Run, state: spark_runs.State) -> None:
+    with suppress(YakError):
+        spark_runs.save(replace(run, state=state, ended_ms=time.time_ns() // 1_000_000))
+
+
+def _end_badly(run: Run, error: BaseException, stopping: threading.Event) -> int:
+    """Say and keep what happened; the exit code."""
+    if isinstance(error, SystemExit) and not error.code:
+        _end(run, "stopped" if stopping.is_set() else "finished")
+        return 0
+    if stopping.is_set() and not isinstance(error, SystemExit):
+        # Who ends a whole process group ends Java with us.
+        _end(run, "stopped")
+        return 143
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        _end(run, "stopped")
+        return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130
+    shown = translate(error, run.log)
+    _keep_trace(run, error)
+    spark_runs.save_error(run.folder, shown)
+    _end(run, "failed")
+    sys.stderr.write("\n".join(_three_parts(shown)) + "\n")
+    sys.stderr.flush()
+    return shown.exit_code
+
+
+def _three_parts(error: YakError) -> list[str]:
+    """As `yak` prints an error; commands are above us, so not by their function."""
+    lines = [f"error[{error.code}]: {error.message}"]
+    if error.why:
+        lines.append(f"  why:  {error.why}")
+    return lines + [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
+
+
+def _keep_trace(run: Run, error: BaseException) -> None:
+    import traceback
+
+    with suppress(OSError), run.log.open("a", encoding="utf-8") as file:
+        file.writelines(traceback.format_exception(error))
+
+
+def _quietly_stop(spark: Any) -> None:
+    """End the session; Java may be gone already, which is what was wanted."""
+    if spark is not None:
+        with suppress(Exception):
+            spark.stop()

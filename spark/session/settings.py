@@ -1,0 +1,90 @@
+"""What a Spark session of YAK is made with."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from yak.errors import UsageError
+
+CONNECTORS = ("yak", "kafka")
+SHIP = ("package", "all", "nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """The defaults are a session on this machine."""
+
+    app_name: str = "yak"
+    master: str | None = None
+    """`local[*]`, `spark://host:7077`, `yarn`, `k8s://…`, or `sc://host:15002` for Spark Connect. None: what
+    SPARK_REMOTE or MASTER say, else `local[*]`."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings; they win over ours."""
+    driver_memory: str | None = None
+    log: Path | None = None
+    """Where Spark's and Java's words go; None lets them go to stderr."""
+    ui: bool = False
+    """Spark's web UI, on 127.0.0.1 unless the master is elsewhere."""
+    connector: str = "yak"
+    jars: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    ship: str = "package"
+    """What executors elsewhere are sent: our package, that with all it needs, or nothing (they have yak[spark])."""
+    answer_s: float = 30.0
+    """How long a master may take to answer, and then to give an executor."""
+
+    @property
+    def where(self) -> str:
+        """The master, defaults filled in."""
+        return self.master or os.environ.get("SPARK_REMOTE") or os.environ.get("MASTER") or "local[*]"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether everything runs in one process here."""
+        return self.where.startswith("local")
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether it is a Spark Connect server, for which no Java is needed here."""
+        return self.where.startswith("sc://")
+
+    def check(self) -> None:
+        """Raise UsageError (`spark-options`) for what can be seen to be wrong."""
+        if not re.fullmatch(r"local(\[(\*|\d+)(,\d+)?\])?|local-cluster\[.+\]|(spark|k8s|sc)://.+|yarn", self.where):
+            raise UsageError(
+                "spark-options",
+                f'"{self.where}" is no Spark master',
+                why="it is local[*], local[4], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002",
+                try_=("--master 'local[*]'",),
+            )
+        if self.driver_memory is not None and not re.fullmatch(r"(?i)\d+[kmgt]b?", self.driver_memory):
+            raise UsageError(
+                "spark-options",
+                f'"{self.driver_memory}" is no amount of memory for Spark',
+                why="it is a whole number with k, m, g or t",
+                try_=("--driver-memory 2g",),
+            )
+        for name, value, known in (("--connector", self.connector, CONNECTORS), ("--ship", self.ship, SHIP)):
+            if value not in known:
+                raise UsageError(
+                    "spark-options", f'{name} cannot be "{value}"', why=f"it is {' or '.join(known)}",
+                    try_=(f"{name} {known[0]}",),
+                )  # fmt: skip
+
+
+def parse_conf(words: list[str]) -> dict[str, str]:
+    """`name=value` each. Raises UsageError (`spark-options`)."""
+    conf: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(
+                "spark-options",
+                f'"{word}" is no setting of Spark',
+                why="it is written name=value",
+                try_=("--conf spark.sql.shuffle.partitions=8",),
+            )
+        conf[name.strip()] = value
+    return conf

@@ -1,0 +1,107 @@
+"""The Python shell of `yak spark shell`: what is there in it, and how it tells an error."""
+
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from yak.spark.session.errors import is_of_spark, translate
+from yak.spark.session.settings import SessionSettings
+
+
+def names_for(spark: Any, bootstrap: str, settings: SessionSettings) -> dict[str, Any]:
+    """What is there without an import."""
+    from pyspark.sql import functions
+
+    def read(reader: Any, name: str, options: dict[str, str]) -> Any:
+        chosen = {"kafka.bootstrap.servers": bootstrap, "subscribe": name, **options}
+        frame = reader.format(settings.connector).options(**chosen).load()
+        return frame.withColumns({each: frame[each].cast("string") for each in ("key", "value")})
+
+    def topic(name: str, **options: str) -> Any:
+        """A topic as it is now, as a DataFrame; options are the data source's: topic("orders", endingOffsets="latest")."""
+        return read(spark.read, name, options)
+
+    def stream(name: str, **options: str) -> Any:
+        """A topic as a stream, from its earliest record unless startingOffsets says otherwise."""
+        return read(spark.readStream, name, {"startingOffsets": "earliest", **options})
+
+    found = {"spark": spark, "F": functions, "functions": functions, "topic": topic, "stream": stream, "sql": spark.sql}
+    if not settings.is_connect:
+        found["sc"] = spark.sparkContext
+    return found
+
+
+def interact(
+    spark: Any,
+    bootstrap: str,
+    settings: SessionSettings,
+    *,
+    code: str | None = None,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Run `code`, or what is typed; the exit code. Spark's errors are told in three lines, the trace is in the log."""
+    names = names_for(spark, bootstrap, settings)
+    if code is not None:
+        return _run(code, names, settings)
+    if not sys.stdin.isatty():
+        return _run(sys.stdin.read(), names, settings)
+    say(_greeting(spark, bootstrap, settings))
+    if find_spec("IPython") is not None:
+        from IPython import start_ipython
+
+        start_ipython(argv=["--no-banner"], user_ns=names)
+        return 0
+    _converse(names, settings)
+    return 0
+
+
+def _greeting(spark: Any, bootstrap: str, settings: SessionSettings) -> str:
+    lines = [f"Spark {spark.version} on {settings.where}, topics of {bootstrap}"]
+    if not settings.is_connect and spark.sparkContext.uiWebUrl:
+        lines.append(f"  Spark UI  {spark.sparkContext.uiWebUrl}")
+    lines.append(f"  log       {settings.log}")
+    lines.append('  try       topic("orders").groupBy("key").count().show()        Ctrl+D ends it')
+    return "\n".join(lines)
+
+
+def _run(code: str, names: dict[str, Any], settings: SessionSettings) -> int:
+    """Code that nobody types: an error ends it. Raises YakError for Spark's own."""
+    names = {**names, "__name__": "__main__"}
+    try:
+        exec(compile(code, "<yak spark shell>", "exec"), names)  # noqa: S102 - a shell is for running what it is given
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except Exception as error:
+        if is_of_spark(error):
+            raise translate(error, settings.log) from error
+        raise
+    return 0
+
+
+def _converse(names: dict[str, Any], settings: SessionSettings) -> None:
+    """Python's own shell, with history and completion where readline is there."""
+    import code
+
+    class Console(code.InteractiveConsole):
+        def showtraceback(self) -> None:
+            error = sys.exc_info()[1]
+            if error is None or not is_of_spark(error):
+                super().showtraceback()
+                return
+            shown = translate(error, settings.log)
+            self.write(f"error[{shown.code}]: {shown.message}\n")
+            if shown.why:
+                self.write(f"  why:  {shown.why}\n")
+            for number, step in enumerate(shown.try_):
+                self.write(("  try:  " if number == 0 else "        ") + step + "\n")
+
+    try:
+        import readline
+        import rlcompleter
+
+        readline.set_completer(rlcompleter.Completer(names).complete)
+        readline.parse_and_bind("tab: complete")
+    except ImportError:
+        pass
+    Console(names).interact(banner="", exitmsg="")

@@ -1,0 +1,103 @@
+"""What executors on other machines are sent: our package as one zip, and if wanted everything it needs as another."""
+
+import hashlib
+import os
+import time
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import yak
+from yak.spark.session.settings import SessionSettings
+
+ENVIRONMENT = "yakdeps"
+_KEPT_S = 30 * 24 * 3600
+_NEEDED = ("numpy", "pandas", "pyarrow", "protobuf", "confluent-kafka", "crc32c", "cramjam", "python-dateutil", "six",
+           "pytz", "tzdata")  # fmt: skip
+
+
+def ship(spark: Any, settings: SessionSettings) -> None:
+    """Send what the settings say to the executors of a session."""
+    if settings.ship == "nothing":
+        return
+    package = str(package_zip())
+    if settings.is_connect:
+        spark.addArtifacts(package, pyfile=True)
+        if settings.ship == "all":
+            spark.addArtifacts(f"{environment_zip()}#{ENVIRONMENT}", archive=True)
+        return
+    spark.sparkContext.addPyFile(package)
+    if settings.ship == "all":
+        spark.sparkContext.addArchive(f"{environment_zip()}#{ENVIRONMENT}")
+
+
+def executor_path(ship_what: str) -> str:
+    """PYTHONPATH of executors: what was sent lies in the folder that they run in.
+
+    Spark adds what is sent to the path of functions' workers, but not to that of a data source's (4.3).
+    """
+    names = [package_zip().name] if ship_what != "nothing" else []
+    return ":".join([*names, ENVIRONMENT] if ship_what == "all" else names)
+
+
+def submit_arguments(ship_what: str) -> list[str]:
+    """The same for spark-submit."""
+    words = []
+    if ship_what != "nothing":
+        words += ["--py-files", str(package_zip())]
+        words += ["--conf", f"spark.executorEnv.PYTHONPATH={executor_path(ship_what)}"]
+    if ship_what == "all":
+        words += ["--archives", f"{environment_zip()}#{ENVIRONMENT}"]
+    return words
+
+
+def package_zip(cache: Path | None = None) -> Path:
+    """Our package as a zip, made once for each state of its files."""
+    root = Path(yak.__file__).parent
+    files = sorted((path, f"yak/{path.relative_to(root)}") for path in _sources(root))
+    return _zipped("yak", files, cache)
+
+
+def environment_zip(cache: Path | None = None) -> Path:
+    """What the package needs on an executor, from this environment: for the same Python and kind of machine."""
+    files = []
+    for name in _NEEDED:
+        try:
+            dist = distribution(name)
+        except PackageNotFoundError:
+            continue
+        for file in dist.files or ():
+            path = Path(str(dist.locate_file(file)))
+            if ".." not in file.parts and "__pycache__" not in file.parts and "tests" not in file.parts:
+                files.append((path, str(file)))
+    return _zipped(ENVIRONMENT, sorted((path, name) for path, name in files if path.is_file()), cache)
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    """Files of the package; its parts may be links to folders beside it."""
+    for folder, folders, names in os.walk(root, followlinks=True):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (Path(folder, name) for name in sorted(names) if not name.endswith(".pyc"))
+
+
+def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None) -> Path:
+    folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "yak" / "spark"
+    key = hashlib.sha256()
+    for path, inside in files:
+        found = path.stat()
+        key.update(f"{inside} {found.st_size} {found.st_mtime_ns}\n".encode())
+    target = folder / f"{name}-{key.hexdigest()[:16]}.zip"
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_suffix(f".{os.getpid()}")
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path, inside in files:
+            archive.write(path, inside)
+    os.replace(fresh, target)
+    for old in folder.glob(f"{name}-*.zip"):
+        if time.time() - old.stat().st_mtime > _KEPT_S:  # a session that runs still serves it to new executors
+            old.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,164 @@
+"""Runs somebody's PySpark program under spark-submit, as a run of ours.
+
+Started as a process (`python -m yak.spark.session.submitting WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
+child, keeps Spark's words in the log, and tells the end. In client mode spark-submit is given the file of
+`yak.spark.session.submitted` in place of the program, which runs it with our data source registered and its queries'
+progress kept.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from yak.errors import UsageError, YakError
+from yak.local import spark_runs
+from yak.local.processes import identify
+from yak.spark.session.errors import translate
+from yak.spark.session.java import use_java
+from yak.spark.session.make import log_option, require_pyspark
+from yak.spark.session.master import check_answers
+from yak.spark.session.settings import SessionSettings
+from yak.spark.session.shipping import submit_arguments
+
+DEPLOY_MODES = ("client", "cluster")
+_SUBMITTED = Path(__file__).with_name("submitted.py")
+_TAIL_BYTES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is submitted, and with what."""
+
+    file: str
+    words: tuple[str, ...]
+    settings: SessionSettings
+    py_files: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    deploy_mode: str = "client"
+
+
+def submit_command(submission: Submission) -> list[str]:
+    """The words for spark-submit, itself left out. Raises UsageError (`spark-options`, `spark-master`, `spark-missing`)."""
+    settings = submission.settings
+    if submission.deploy_mode not in DEPLOY_MODES:
+        raise UsageError(
+            "spark-options",
+            f'--deploy-mode cannot be "{submission.deploy_mode}"',
+            why="it is client (the program runs here) or cluster",
+            try_=("--deploy-mode client",),
+        )
+    if settings.is_connect:
+        raise UsageError(
+            "spark-options",
+            "a program cannot be submitted to Spark Connect",
+            why="spark-submit needs a master; a Connect server only takes sessions",
+            try_=(f"SPARK_REMOTE={settings.where} python {submission.file}",),
+        )
+    require_pyspark()
+    check_answers(settings.where, timeout_s=5.0)
+    words = ["--master", settings.where, "--deploy-mode", submission.deploy_mode, "--name", settings.app_name]
+    shipped = submit_arguments("nothing" if settings.is_local else settings.ship)
+    for flag, given in (
+        ("--py-files", submission.py_files),
+        ("--archives", submission.archives),
+        ("--files", submission.files),
+        ("--jars", settings.jars),
+        ("--packages", settings.packages),
+    ):
+        ours = [shipped[at + 1] for at, word in enumerate(shipped) if word == flag]
+        if given or ours:
+            words += [flag, ",".join((*ours, *given))]
+    words += [word for at, word in enumerate(shipped) if word == "--conf" or shipped[at - 1] == "--conf"]
+    if settings.driver_memory:
+        words += ["--driver-memory", settings.driver_memory]
+    conf = {"spark.sql.python.filterPushdown.enabled": "true", "spark.ui.showConsoleProgress": "false"}
+    for name, value in {**conf, **settings.conf}.items():
+        words += ["--conf", f"{name}={value}"]
+    if submission.deploy_mode == "client":
+        return [*words, str(_SUBMITTED), submission.file, *submission.words]
+    return [*words, submission.file, *submission.words]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run spark-submit to its end; its exit code, or that of the error in words."""
+    folder = os.environ.get(spark_runs.VARIABLE)
+    run = spark_runs.load(Path(folder)) if folder else None
+    if run is None:
+        run = spark_runs.new_run("submit", arguments)
+        os.environ[spark_runs.VARIABLE] = str(run.folder)
+    run = replace(run, state="starting", process=identify(os.getpid()))
+    spark_runs.save(run)
+    try:
+        use_java()
+        return _run(run, arguments)
+    except YakError as error:
+        return _failed(run, error)
+
+
+def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
+    import pyspark
+
+    program = os.path.join(os.path.dirname(pyspark.__file__), "bin", "spark-submit")
+    environment = dict(os.environ)
+    environment.pop("SPARK_HOME", None)
+    environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if any(each.startswith("local") for each in arguments[1:2]):
+        environment["PYSPARK_PYTHON"] = sys.executable
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    words = ["--driver-java-options", log_option(run.log), *arguments]
+    asked = threading.Event()
+    errors = run.folder / "stderr.txt"
+    with errors.open("ab") as file:
+        child = subprocess.Popen([program, *words], env=environment, stdin=subprocess.DEVNULL, stderr=file)  # noqa: S603
+
+        def pass_on(_number: int, _frame: object) -> None:
+            (child.kill if asked.is_set() else child.terminate)()
+            asked.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, pass_on)
+        code = child.wait()
+    now = spark_runs.load(run.folder) or run
+    if asked.is_set():
+        _end(now, "stopped")
+        return 0
+    if code == 0:
+        _end(now, "finished")
+        return 0
+    error = spark_runs.error_of(run) or translate(RuntimeError(_tail(errors)), run.log)
+    return _failed(now, error)
+
+
+def _failed(run: spark_runs.Run, error: YakError) -> int:
+    spark_runs.save_error(run.folder, error)
+    _end(run, "failed")
+    lines = [f"error[{error.code}]: {error.message}"] + ([f"  why:  {error.why}"] if error.why else [])
+    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
+    sys.stderr.write("\n".join(lines) + "\n")
+    return error.exit_code
+
+
+def _end(run: spark_runs.Run, state: spark_runs.State) -> None:
+    with suppress(YakError):
+        spark_runs.save(replace(run, state=state, ended_ms=time.time_ns() // 1_000_000))
+
+
+def _tail(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

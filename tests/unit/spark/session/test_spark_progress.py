@@ -1,0 +1,102 @@
+"""What is kept of a batch."""
+
+import json
+from typing import Any
+
+import pytest
+
+from yak.spark.session.progress import lag_of, line_of, offsets_in
+from yak.spark.session.running import stop_in_order
+
+PROGRESS: dict[str, Any] = {
+    "id": "q-1",
+    "name": "counts",
+    "batchId": 7,
+    "numInputRows": 120,
+    "inputRowsPerSecond": 60.04,
+    "processedRowsPerSecond": float("inf"),
+    "durationMs": {"triggerExecution": 410},
+    "stateOperators": [
+        {"numRowsTotal": 5, "memoryUsedBytes": 100, "numRowsDroppedByWatermark": 1},
+        {"numRowsTotal": 2},
+    ],
+    "eventTime": {"watermark": "2026-11-20T00:00:00.000Z"},
+    "sources": [
+        {"endOffset": '{"orders": {"0": 10, "1": 4}}', "latestOffset": '{"orders": {"0": 12, "1": 4, "2": 3}}'}
+    ],
+    "sink": {"description": "noop"},
+}
+
+
+def test_a_batch_is_a_line_of_numbers() -> None:
+    line = line_of(PROGRESS)
+    expected = {
+        "query": "counts", "query_id": "q-1", "batch": 7, "input_rows": 120, "input_per_s": 60.0, "processed_per_s": None,
+        "duration_ms": 410, "lag": 5, "state_rows": 7, "state_bytes": 100, "dropped_late": 1,
+        "watermark": "2026-11-20T00:00:00.000Z",
+    }  # fmt: skip
+    assert {name: line[name] for name in expected} == expected
+    assert json.loads(json.dumps(line, allow_nan=False)) == line
+
+
+def test_a_query_without_state_has_none() -> None:
+    line = line_of({"id": "q", "batchId": 0, "inputRowsPerSecond": float("nan")})
+    assert (line["state_rows"], line["state_bytes"], line["lag"], line["input_per_s"]) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("sources", "lag"),
+    [
+        ([], None),
+        ([{"endOffset": None, "latestOffset": None}], None),
+        ([{"endOffset": '{"t":{"0":5}}', "latestOffset": '{"t":{"0":5}}'}], 0),
+        ([{"endOffset": '{"t":{"0":9}}', "latestOffset": '{"t":{"0":5}}'}], 0),
+        ([{"metrics": {"recordsBehindLatest": "12"}}, {"metrics": {"recordsBehindLatest": "1"}}], 13),
+        (
+            [
+                {"endOffset": {"t": {"0": 1}}, "latestOffset": {"t": {"0": 4}}},
+                {"endOffset": None, "latestOffset": None},
+            ],
+            None,
+        ),
+    ],
+)
+def test_lag_is_what_is_in_the_topics_and_not_yet_in_a_batch(sources: list[dict[str, Any]], lag: int | None) -> None:
+    assert lag_of({"sources": sources}) == lag
+
+
+def test_offsets_are_found_in_text_in_text_and_other_things_are_none() -> None:
+    assert offsets_in(json.dumps('{"t": {"3": 9}}')) == {("t", "3"): 9}
+    assert offsets_in("no json") is None
+    assert offsets_in([1]) is None
+    assert offsets_in({"version": 1, "t": {"0": 2, "x": 3}}) == {("t", "0"): 2}
+
+
+class Query:
+    """A query that is in a batch for so many looks."""
+
+    def __init__(self, name: str, looks: int, stopped: list[str]) -> None:
+        self.name, self.looks, self.stopped, self.isActive = name, looks, stopped, True
+
+    @property
+    def status(self) -> dict[str, Any]:
+        self.looks -= 1
+        return {"isTriggerActive": self.looks > 0, "isDataAvailable": True, "message": "Processing new data"}
+
+    def stop(self) -> None:
+        assert self.looks <= 0, "it was cut in its batch"
+        self.stopped.append(self.name)
+
+
+def test_queries_are_stopped_in_order_each_after_its_batch() -> None:
+    stopped: list[str] = []
+    stop_in_order([Query("a", 3, stopped), Query("b", 1, stopped)], timeout_s=5)  # type: ignore[list-item]
+    assert stopped == ["a", "b"]
+
+
+def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
+    stopped: list[str] = []
+    query = Query("a", 10**9, stopped)
+    query.stop = lambda: stopped.append("cut")  # type: ignore[method-assign]
+    stop_in_order([query], timeout_s=0.1)
+    assert stopped == ["cut"]

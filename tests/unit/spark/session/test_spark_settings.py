@@ -1,0 +1,187 @@
+"""What a session is made with, whether its master is there, and what executors are sent."""
+
+import socket
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from yak.errors import UsageError
+from yak.spark.session import make, shipping
+from yak.spark.session.master import addresses_of, check_answers
+from yak.spark.session.settings import SessionSettings, parse_conf
+from yak.spark.session.submitting import Submission, submit_command
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[4]",
+        "local[2,3]",
+        "spark://h:7077",
+        "spark://a:1,b:2",
+        "yarn",
+        "k8s://https://h:6443",
+        "sc://h",
+    ],
+)
+def test_a_master_is_taken(master: str) -> None:
+    SessionSettings(master=master).check()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"master": "lokal"},
+        {"master": "http://h:7077"},
+        {"driver_memory": "much"},
+        {"connector": "pulsar"},
+        {"ship": "everything"},
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(UsageError) as refused:
+        SessionSettings(**wrong).check()  # type: ignore[arg-type]
+    assert refused.value.code == "spark-options"
+    assert refused.value.try_
+
+
+def test_the_master_comes_from_the_environment_as_spark_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.delenv("MASTER", raising=False)
+    assert SessionSettings().where == "local[*]"
+    monkeypatch.setenv("MASTER", "spark://h:7077")
+    assert SessionSettings().where == "spark://h:7077"
+    assert SessionSettings(master="local[1]").where == "local[1]"
+
+
+def test_settings_of_spark_are_name_and_value() -> None:
+    assert parse_conf(["a.b=c=d", " e = f"]) == {"a.b": "c=d", "e": " f"}
+    with pytest.raises(UsageError):
+        parse_conf(["a.b"])
+
+
+def test_the_users_own_settings_win_and_the_log_is_ours(tmp_path: Path) -> None:
+    settings = SessionSettings(
+        master="local[2]",
+        conf={"spark.sql.shuffle.partitions": "7", "spark.driver.extraJavaOptions": "-Dmine=1"},
+        driver_memory="2g",
+        log=tmp_path / "a b" / "spark.log",
+    )
+    assert settings.log is not None
+    settings.log.parent.mkdir()
+    conf = make.configuration(settings)
+    assert conf["spark.sql.shuffle.partitions"] == "7"
+    assert conf["spark.driver.memory"] == "2g"
+    assert conf["spark.sql.python.filterPushdown.enabled"] == "true"
+    assert conf["spark.driver.extraJavaOptions"].startswith("-Dmine=1 ")
+    assert f"appender.file.fileName = {settings.log}" in (settings.log.parent / "spark-log4j2.properties").read_text()
+
+
+def test_behind_spark_connect_nothing_of_the_driver_is_set() -> None:
+    assert not [
+        name for name in make.configuration(SessionSettings(master="sc://h")) if name.startswith("spark.driver")
+    ]
+
+
+@pytest.mark.parametrize(("ship", "path"), [("package", "yak.zip"), ("all", "yak.zip:yakdeps"), ("nothing", None)])
+def test_executors_elsewhere_find_what_they_were_sent(
+    ship: str, path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "package_zip", lambda: tmp_path / "yak.zip")
+    conf = make.configuration(SessionSettings(master="spark://h:7077", ship=ship))
+    assert conf.get("spark.executorEnv.PYTHONPATH") == path
+
+
+def test_spark_itself_is_only_needed_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make, "find_spec", lambda name: None if name == "pyspark" else object())
+    with pytest.raises(UsageError) as refused:
+        make.make_session(SessionSettings(master="local[1]"))
+    assert refused.value.code == "spark-missing"
+
+
+@pytest.mark.parametrize(
+    ("master", "addresses"),
+    [
+        ("local[*]", []),
+        ("yarn", []),
+        ("spark://a:1,b", [("a", 1), ("b", 7077)]),
+        ("sc://h/;token=x", [("h", 15002)]),
+        ("k8s://https://h:6443", [("h", 6443)]),
+        ("k8s://h", [("h", 443)]),
+        ("spark://a:x", [("", 0)]),
+    ],
+)
+def test_addresses_are_read_from_a_master(master: str, addresses: list[tuple[str, int]]) -> None:
+    assert addresses_of(master) == addresses
+
+
+def test_a_master_nobody_listens_at_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        check_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}", timeout_s=2)
+    with pytest.raises(UsageError) as refused:
+        check_answers(f"spark://127.0.0.1:{port}", timeout_s=2)
+    assert refused.value.code == "spark-master"
+    assert f"127.0.0.1:{port}: connection refused" in refused.value.why
+
+
+def test_yarn_needs_to_be_told_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    with pytest.raises(UsageError, match="YARN"):
+        check_answers("yarn", timeout_s=1)
+    monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop")
+    check_answers("yarn", timeout_s=1)
+
+
+def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Path) -> None:
+    made = shipping.package_zip(tmp_path)
+    names = zipfile.ZipFile(made).namelist()
+    assert {"yak/__init__.py", "yak/spark/__init__.py", "yak/spark/source/data_source.py", "yak/errors.py"} <= set(
+        names
+    )
+    assert not [name for name in names if name.endswith(".pyc")]
+    assert shipping.package_zip(tmp_path) == made
+    before = made.stat().st_mtime_ns
+    assert shipping.package_zip(tmp_path).stat().st_mtime_ns == before
+
+
+def test_a_program_is_submitted_with_the_package_and_with_what_it_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yak.spark.session.submitting.check_answers", lambda *_args, **_named: None)
+    monkeypatch.setattr(shipping, "package_zip", lambda: tmp_path / "yak.zip")
+    settings = SessionSettings(
+        app_name="j", master="spark://h:7077", conf={"a": "b"}, jars=("x.jar",), driver_memory="2g"
+    )
+    submission = Submission("/p/job.py", ("--topic", "t"), settings, py_files=("more.py",), archives=("env.tgz#e",))
+    words = submit_command(submission)
+    pairs = dict(pairwise(words))
+    assert pairs["--py-files"] == f"{tmp_path}/yak.zip,more.py"
+    assert pairs["--archives"] == "env.tgz#e"
+    assert pairs["--jars"] == "x.jar"
+    assert pairs["--master"] == "spark://h:7077"
+    assert "a=b" in words
+    assert "spark.executorEnv.PYTHONPATH=yak.zip" in words
+    assert words[-4].endswith("submitted.py")
+    assert words[-3:] == ["/p/job.py", "--topic", "t"]
+    in_cluster = submit_command(Submission("/p/job.py", (), settings, deploy_mode="cluster"))
+    assert in_cluster[-1] == "/p/job.py"
+    assert not in_cluster[-2].endswith("submitted.py")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Submission("j.py", (), SessionSettings(master="sc://h:1")),
+        Submission("j.py", (), SessionSettings(master="local[1]"), deploy_mode="both"),
+    ],
+)
+def test_a_submission_that_cannot_be_is_refused(wrong: Submission) -> None:
+    with pytest.raises(UsageError) as refused:
+        submit_command(wrong)
+    assert refused.value.code == "spark-options"

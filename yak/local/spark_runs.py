@@ -1,0 +1,305 @@
+"""The Spark jobs that were started from this machine: a folder each, `$XDG_STATE_HOME/yak/spark/<id>/`.
+
+    run.json        what runs, who runs it, and how it stands; written by the job's own process, replaced as a whole
+    progress.jsonl  a line for each batch of each query, the latest last; older ones are dropped
+    spark.log       what Spark and Java had to say
+    error.json      the last error in words: code, message, why, try, exit code
+    output.txt      what a job in the background printed
+
+No PySpark here: `yak spark status`, the screen of `yak ui` and the job itself share it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from yak.errors import UsageError, YakError
+from yak.local.processes import ProcessId, identify, is_running, send_signal
+
+State = Literal["starting", "running", "finished", "failed", "stopped", "killed"]
+"""`stopped`: on request, in order. `killed`: its process is gone and did not say why."""
+ACTIVE = ("starting", "running")
+RUNS_KEPT = 50
+PROGRESS_BYTES = 1 << 20
+PROGRESS_LINES_KEPT = 500
+LOG_BYTES = 8 << 20
+VARIABLE = "YAK_SPARK_RUN"
+"""Tells a child process the folder of its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, as run.json has it. Times are milliseconds since 1970."""
+
+    id: str
+    job: str
+    words: tuple[str, ...]
+    """What was typed after the job's name."""
+    master: str
+    started_ms: int
+    state: State = "starting"
+    ended_ms: int | None = None
+    process: ProcessId | None = None
+    app_id: str | None = None
+    ui: str | None = None
+    bootstrap: str | None = None
+    checkpoint: str | None = None
+    folder: Path = field(default_factory=Path)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended."""
+        return self.state in ACTIVE
+
+    @property
+    def log(self) -> Path:
+        """Where Spark's own log is."""
+        return self.folder / "spark.log"
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract for scripts: these keys stay."""
+        return {
+            "id": self.id,
+            "job": self.job,
+            "state": self.state,
+            "words": list(self.words),
+            "master": self.master,
+            "app_id": self.app_id,
+            "ui": self.ui,
+            "bootstrap": self.bootstrap,
+            "checkpoint": self.checkpoint,
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "pid": self.process.pid if self.process else None,
+            "folder": str(self.folder),
+        }
+
+
+def runs_dir(environment: Mapping[str, str] | None = None) -> Path:
+    """`~/.local/state/yak/spark`, or under XDG_STATE_HOME."""
+    env = os.environ if environment is None else environment
+    return Path(env.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "yak" / "spark"
+
+
+def new_run(
+    job: str,
+    words: Sequence[str] = (),
+    *,
+    master: str = "",
+    bootstrap: str | None = None,
+    now_ms: int | None = None,
+    base: Path | None = None,
+) -> Run:
+    """Make a run's folder, and drop the oldest ended runs. Raises YakError (`spark-state`) where that cannot be."""
+    base = base or runs_dir()
+    started_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", job).strip("-.") or "job"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 10_000):
+            folder = base / f"{name}-{number}"
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                break
+    except OSError as error:
+        raise cannot_write(base, error) from None
+    run = Run(folder.name, job, tuple(words), master, started_ms, bootstrap=bootstrap, folder=folder)
+    run = replace(run, process=identify(os.getpid()))
+    save(run)
+    _drop_oldest(base)
+    return run
+
+
+def scratch_log(name: str, base: Path | None = None) -> Path:
+    """A log for what is no job, such as one SQL query. Raises YakError (`spark-state`) where it cannot be."""
+    path = (base or runs_dir()) / f"{name}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > LOG_BYTES:
+            path.write_bytes(b"")
+        path.touch()
+    except OSError as error:
+        raise cannot_write(path.parent, error) from None
+    return path
+
+
+def cannot_write(path: Path, error: OSError) -> YakError:
+    """The error for a state folder that takes nothing."""
+    return UsageError(
+        "spark-state",
+        f"the state of Spark jobs cannot be kept in {path}",
+        why=error.strerror or str(error),
+        try_=("XDG_STATE_HOME=/a/folder/of/yours yak spark …",),
+    )
+
+
+def save(run: Run) -> None:
+    """Replace run.json. Raises YakError (`spark-state`)."""
+    document = asdict(run)
+    del document["folder"]
+    fresh = run.folder / f"run.json.{os.getpid()}"
+    try:
+        fresh.write_text(json.dumps(document), encoding="utf-8")
+        os.replace(fresh, run.folder / "run.json")
+    except OSError as error:
+        raise cannot_write(run.folder, error) from None
+
+
+def load(folder: Path) -> Run | None:
+    """What a folder says; None for one that holds no run. A run whose process is gone is `killed`."""
+    try:
+        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        known = {each.name for each in fields(Run)}
+        values = {name: value for name, value in document.items() if name in known}
+        process = values.get("process")
+        values["process"] = ProcessId(**process) if process else None
+        values["words"] = tuple(values["words"])
+        run = Run(**values, folder=folder)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    if run.is_active and (run.process is None or not is_running(run.process)):
+        # It may have said its last word between our reading and our looking.
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            state = json.loads((folder / "run.json").read_text(encoding="utf-8"))["state"]
+            if state not in ACTIVE:
+                return replace(run, state=state)
+        return replace(run, state="killed", ended_ms=run.ended_ms or _changed_ms(folder))
+    return run
+
+
+def all_runs(base: Path | None = None) -> list[Run]:
+    """Every run that is remembered: active ones first, then the latest first."""
+    base = base or runs_dir()
+    try:
+        folders = [entry for entry in base.iterdir() if entry.is_dir()]
+    except OSError:
+        return []
+    found = [run for run in map(load, folders) if run is not None]
+    return sorted(found, key=lambda run: (not run.is_active, -run.started_ms, run.id))
+
+
+def find_run(name: str, base: Path | None = None) -> Run:
+    """The run of this id, or the latest of this job. Raises UsageError (`unknown-run`)."""
+    runs = all_runs(base)
+    for run in runs:
+        if run.id == name:
+            return run
+    for run in runs:
+        if run.job == name:
+            return run
+    raise UsageError(
+        "unknown-run",
+        f'no Spark job "{name}" was started from here',
+        why=f"there are {', '.join(run.id for run in runs[:8])}" if runs else "none was started yet",
+        try_=("yak spark status",),
+    )
+
+
+def stop(run: Run, *, hard: bool = False) -> bool:
+    """Ask a run's process to end: its queries stop in order, the batch under way is not cut. False when it is gone."""
+    return run.process is not None and send_signal(run.process, signal.SIGKILL if hard else signal.SIGTERM)
+
+
+def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
+    """Remember one batch; a file that grows too long loses its older half."""
+    path = folder / "progress.jsonl"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(dict(line)) + "\n")
+        length = file.tell()
+    if length > PROGRESS_BYTES:
+        kept = path.read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_KEPT:]
+        fresh = path.with_suffix(".new")
+        fresh.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        os.replace(fresh, path)
+
+
+def progress_of(run: Run, limit: int = PROGRESS_LINES_KEPT) -> list[dict[str, Any]]:
+    """The latest batches, oldest first; a line that is just being written is left out."""
+    try:
+        lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-limit:]
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
+def latest_of_each(progress: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The latest batch of each query, in the order in which the queries first came."""
+    latest: dict[str, Mapping[str, Any]] = {}
+    for line in progress:
+        latest[str(line.get("query_id"))] = line
+    return list(latest.values())
+
+
+def batches_of(progress: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The lines that are of a batch."""
+    return [line for line in progress if line.get("event") == "batch"]
+
+
+def figures(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The latest batch of each query, added up: batch (the highest), rates, lag, state. None where nothing tells."""
+    latest = latest_of_each(batches_of(progress))
+
+    def total(name: str) -> Any:
+        values = [line[name] for line in latest if line.get(name) is not None]
+        return sum(values) if values else None
+
+    return {
+        "batch": max((line["batch"] for line in latest if line.get("batch") is not None), default=None),
+        "input_per_s": total("input_per_s"),
+        "processed_per_s": total("processed_per_s"),
+        "lag": total("lag"),
+        "state_rows": total("state_rows"),
+        "state_bytes": total("state_bytes"),
+        "dropped_late": total("dropped_late"),
+        "duration_ms": max((line["duration_ms"] or 0 for line in latest), default=None),
+        "last_ms": max((line["time_ms"] for line in progress), default=None),
+    }
+
+
+def save_error(folder: Path, error: YakError) -> None:
+    """Keep an error's words."""
+    document = {
+        "code": error.code,
+        "message": error.message,
+        "why": error.why,
+        "try": list(error.try_),
+        "exit_code": error.exit_code,
+    }
+    with contextlib.suppress(OSError):
+        (folder / "error.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def error_of(run: Run) -> YakError | None:
+    """The error that ended a run; None when none did."""
+    try:
+        found = json.loads((run.folder / "error.json").read_text(encoding="utf-8"))
+        kind = UsageError if found["exit_code"] == UsageError.exit_code else YakError
+        error = kind(found["code"], found["message"], why=found["why"], try_=tuple(found["try"]))
+        error.exit_code = found["exit_code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return error
+
+
+def _changed_ms(folder: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return max(entry.stat().st_mtime_ns for entry in folder.iterdir()) // 1_000_000
+    return None
+
+
+def _drop_oldest(base: Path) -> None:
+    ended = [run for run in all_runs(base) if not run.is_active]
+    for run in ended[RUNS_KEPT:]:
+        shutil.rmtree(run.folder, ignore_errors=True)
