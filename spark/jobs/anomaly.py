@@ -1,0 +1,179 @@
+"""`anomaly`: values far from what their key's values were, by an exponentially weighted mean and variance."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from yak.spark.jobs.frame import Job, unsupported
+from yak.spark.jobs.options import WHAT
+from yak.spark.jobs.reading import EventOptions, numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "anomaly"
+SUMMARY = "Values of a JSON field far from their key's own running mean."
+
+_RESULT = (
+    "key string, topic string, partition int, offset long, time timestamp, "
+    "number double, mean double, deviation double, z double"
+)
+_STATE = "seen long, mean double, variance double"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(EventOptions):
+    """What counts as far."""
+
+    field: Annotated[
+        str, typer.Option("--field", metavar="PATH", help="A number in a JSON value.", rich_help_panel=WHAT)
+    ]
+    alpha: Annotated[
+        float,
+        typer.Option("--alpha", metavar="0..1", help="Weight of the newest value.", rich_help_panel=WHAT),
+    ] = 0.1
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", metavar="Z", help="How many deviations are too many.", rich_help_panel=WHAT),
+    ] = 4.0
+    warm_up: Annotated[
+        int,
+        typer.Option(
+            "--warm-up", metavar="N", min=2, help="Values of a key before it is judged.", rich_help_panel=WHAT
+        ),
+    ] = 20
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be."""
+        super().check()
+        if not 0.0 < self.alpha < 1.0 or self.threshold <= 0.0:
+            raise unsupported("--alpha or --threshold out of range", "alpha is between 0 and 1, a threshold above 0")
+
+
+@dataclass(slots=True)
+class Running:
+    """What is known of one key: how many values, and their weighted mean and variance (West, 1979)."""
+
+    seen: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+
+    def score(self, number: float) -> float | None:
+        """How many deviations a value is from the mean so far; None where all values so far were the same as it."""
+        if number == self.mean:
+            return 0.0
+        return (number - self.mean) / math.sqrt(self.variance) if self.variance > 0.0 else None
+
+    def add(self, number: float, alpha: float) -> None:
+        """Take a value in."""
+        if self.seen == 0:
+            self.mean = number
+        else:
+            difference = number - self.mean
+            self.mean += alpha * difference
+            self.variance = (1.0 - alpha) * (self.variance + alpha * difference * difference)
+        self.seen += 1
+
+
+def judged(running: Running, rows: list[Any], options: Options) -> Iterator[tuple[Any, float, float, float | None]]:
+    """(row, mean and deviation before it, z) of the rows that are too far, in the order of their offsets; learns of all.
+
+    A batch's rows of a key come in no order. A key lives in one partition, so the order of offsets does not depend on how
+    records fell into batches, and neither does the result.
+    """
+    for row in sorted(rows, key=lambda row: (row.topic, row.partition, row.offset)):
+        mean, deviation = running.mean, math.sqrt(running.variance)
+        z = running.score(row.number)
+        if running.seen >= options.warm_up and (z is None or abs(z) >= options.threshold):
+            yield row, mean, deviation, z
+        running.add(row.number, options.alpha)
+
+
+def build(spark: "SparkSession", options: Options) -> "DataFrame":
+    """Values whose distance from their key's running mean is at least --threshold running deviations.
+
+    Mean and variance are exponentially weighted (--alpha) and kept per key in Spark's state store (transformWithState,
+    RocksDB). A value is judged by those before it, then taken in. `z` is null where all values before were one.
+    """
+    from pyspark.sql import functions as f
+
+    rows = numbers(spark, options, options.field).where(f.col("number").isNotNull())
+    # NaN would make the mean NaN for ever.
+    rows = rows.where(~f.isnan("number")).select("key", "topic", "partition", "offset", "time", "number")
+    if rows.isStreaming:
+        return rows.groupBy("key").transformWithState(
+            statefulProcessor=_processor(options), outputStructType=_RESULT, outputMode="Append", timeMode="None"
+        )
+    return rows.groupBy("key").applyInArrow(_whole_key(options), _RESULT)
+
+
+def _processor(options: Options) -> Any:
+    """The stateful processor, made here since its base class is pyspark's."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Ewma(StatefulProcessor):
+        """Keeps one Running for each key."""
+
+        def init(self, handle: Any) -> None:
+            self._state = handle.getValueState("ewma", _STATE)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803 - Spark's names
+            kept = self._state.get() if self._state.exists() else None
+            running = Running(*kept) if kept is not None else Running()
+            found = [
+                Row(
+                    key=key[0],
+                    topic=row.topic,
+                    partition=row.partition,
+                    offset=row.offset,
+                    time=row.time,
+                    number=row.number,
+                    mean=mean,
+                    deviation=deviation,
+                    z=z,
+                )
+                for row, mean, deviation, z in judged(running, list(rows), options)
+            ]
+            self._state.update((running.seen, running.mean, running.variance))
+            yield from found
+
+        def close(self) -> None:
+            """Nothing is held."""
+
+    return Ewma()
+
+
+def _whole_key(options: Options) -> Any:
+    """The same over all rows of a key at once."""
+
+    def judge(table: Any) -> Any:
+        import types
+
+        import pyarrow as pa
+
+        rows = [types.SimpleNamespace(**row) for row in table.to_pylist()]
+        found = [
+            {**vars(row), "mean": mean, "deviation": deviation, "z": z}
+            for row, mean, deviation, z in judged(Running(), rows, options)
+        ]
+        fields = [*table.schema, *[pa.field(name, pa.float64()) for name in ("mean", "deviation", "z")]]
+        return pa.Table.from_pylist(found, schema=pa.schema(fields))
+
+    return judge
+
+
+JOB = Job(
+    NAME,
+    SUMMARY,
+    Options,
+    build,
+    keys=("key", "offset"),
+    identity=("field", "alpha", "threshold", "warm_up", "key_field", "time_field", "mode"),
+    conf=(("spark.sql.streaming.stateStore.providerClass", ROCKSDB),),
+    examples=("yak spark run anomaly -t server_metrics --field load_1m --threshold 5",),
+)

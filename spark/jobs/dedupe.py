@@ -1,0 +1,76 @@
+"""`dedupe`: each key once."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.spark.jobs.frame import Job
+from yak.spark.jobs.options import WHAT, duration_ms, interval
+from yak.spark.jobs.reading import EventOptions, events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "dedupe"
+SUMMARY = "The first record of each key, within a time."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(EventOptions):
+    """For how long a key is remembered."""
+
+    within: Annotated[
+        str,
+        typer.Option(
+            "--within", metavar="DURATION", help="A key that comes again so much later is new.", rich_help_panel=WHAT
+        ),
+    ] = "10m"
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be."""
+        super().check()
+        duration_ms(self.within)
+
+
+def build(spark: "SparkSession", options: Options) -> "DataFrame":
+    """The first record of each key; what comes again within --within of event time is left out.
+
+    The key is the record's, or a field of its JSON value (--key-field). Keys are kept in Spark's state store until the
+    watermark has passed them, so memory is bounded by --within. Records go on with their own key and value.
+    """
+    from pyspark.sql import functions as f
+
+    rows = events(spark, options)
+    if rows.isStreaming:
+        first = rows.withWatermark("time", interval(options.within)).dropDuplicatesWithinWatermark(["key"])
+    else:
+        first = _first_of_batch(rows, duration_ms(options.within))
+    return first.select(f.col("key"), "value", "topic", "partition", "offset", "timestamp")
+
+
+def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
+    """The same for a batch, which has no watermark: keep a record when none of its key was kept shortly before it."""
+    import pandas as pd
+
+    def keep(group: pd.DataFrame) -> pd.DataFrame:
+        ordered = group.sort_values(["time", "partition", "offset"])
+        chosen, last = [], None
+        for time in ordered["time"]:
+            is_new = last is None or (time - last) > pd.Timedelta(milliseconds=within_ms)
+            chosen.append(is_new)
+            last = time if is_new else last
+        return ordered[chosen]
+
+    return rows.groupBy("key").applyInPandas(keep, rows.schema)
+
+
+JOB = Job(
+    NAME,
+    SUMMARY,
+    Options,
+    build,
+    keys=(),
+    identity=("key_field", "time_field", "within", "mode"),
+    examples=("yak spark run dedupe -t orders --key-field order_id --sink topic:orders-once --checkpoint-dir ./c",),
+)

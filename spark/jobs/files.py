@@ -1,0 +1,120 @@
+"""Files wherever Spark keeps them (a disk, HDFS, an object store), through the Hadoop file system of its own JVM.
+
+Paths are strings, as Spark's own options take them. What is written whole appears under its name at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One file."""
+
+    path: str
+    size_bytes: int
+
+
+class Files:
+    """The file system of one folder."""
+
+    def __init__(self, spark: "SparkSession", folder: str) -> None:
+        session: Any = spark
+        jvm = getattr(session, "_jvm", None)
+        if jvm is None:
+            raise UsageError(
+                "spark-connect",
+                "this job needs a Spark of its own, not one behind Spark Connect",
+                why="it keeps its books through the driver's file system",
+                try_=("--master local[*]", "--master spark://HOST:7077"),
+            )
+        self._jvm = jvm
+        self._file_system = jvm.org.apache.hadoop.fs.Path(folder).getFileSystem(
+            session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - PySpark has no public way
+        )
+        self.folder = str(self._file_system.makeQualified(self._path(folder)).toString()).rstrip("/")
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def at(self, *names: str) -> str:
+        """A path in the folder."""
+        return "/".join((self.folder, *names))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self._file_system.exists(self._path(path)))
+
+    def names(self, path: str) -> list[str]:
+        """What is in a folder, sorted; nothing when it is not there."""
+        if not self.exists(path):
+            return []
+        return sorted(str(each.getPath().getName()) for each in self._file_system.listStatus(self._path(path)))
+
+    def walk(self, path: str) -> Iterator[Found]:
+        """All files below a folder; none when it is not there."""
+        if not self.exists(path):
+            return
+        left = self._file_system.listFiles(self._path(path), True)
+        while left.hasNext():
+            status = left.next()
+            yield Found(str(status.getPath().toString()), int(status.getLen()))
+
+    def read(self, path: str) -> str:
+        """A small text file."""
+        stream = self._file_system.open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def write_new(self, path: str, text: str) -> bool:
+        """Make a text file appear whole; False, and nothing done, when there is one of that name already."""
+        from py4j.protocol import Py4JJavaError
+
+        if self.exists(path):
+            return False
+        parent, _, name = path.rpartition("/")
+        draft = f"{parent}/.{name}.{self._jvm.java.util.UUID.randomUUID().toString()}"
+        stream = self._file_system.create(self._path(draft), True)
+        try:
+            stream.write(text.encode())
+            stream.hsync()
+        finally:
+            stream.close()
+        try:
+            self._rename_new(draft, path)
+        except Py4JJavaError:
+            self._file_system.delete(self._path(draft), False)
+            if self.exists(path):
+                return False
+            raise
+        return True
+
+    def _rename_new(self, path: str, to: str) -> None:
+        """FileContext's rename refuses a target that is there; FileSystem's does not say what it does then."""
+        from pyspark import SparkContext
+
+        hadoop = self._jvm.org.apache.hadoop.fs
+        gateway: Any = SparkContext._gateway  # noqa: SLF001 - for an empty Java array
+        context = hadoop.FileContext.getFileContext(self._file_system.getUri())
+        context.rename(self._path(path), self._path(to), gateway.new_array(hadoop.Options.Rename, 0))
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file, over one of that name."""
+        target = self._path(to)
+        self._file_system.mkdirs(target.getParent())
+        if self._file_system.exists(target):
+            self._file_system.delete(target, False)
+        if not self._file_system.rename(self._path(path), target):
+            raise OSError(f"{path} could not be renamed to {to}")
+
+    def delete(self, path: str) -> None:
+        """Delete a file or a folder with all in it; nothing when it is not there."""
+        self._file_system.delete(self._path(path), True)

@@ -1,0 +1,164 @@
+"""How a job is put together and run: options, session, query, signals. A job itself says only what it computes.
+
+`python -m yak.spark.jobs NAME ...` (`yak.spark.jobs.__main__`) and the tests come through here. pyspark is imported when a job is run.
+"""
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from yak.errors import UsageError, YakError
+from yak.spark.jobs.options import JobOptions, SparkOptions, key_values
+
+if TYPE_CHECKING:
+    import typer
+    from pyspark.sql import DataFrame, SparkSession
+
+    from yak.spark.jobs.sinks import Running
+    from yak.spark.session.settings import SessionSettings
+
+
+def _append_only(options: Any) -> tuple[str, ...]:  # noqa: ARG001 - every job is asked with its options
+    return ("append",)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. `build` computes its result from options of the class `options`.
+
+    `keys` are the columns of the result that make the key of its record in a topic. `modes` are the output modes that the
+    job allows with these options, the best first. `start` replaces the usual way of writing; it gives what runs.
+    `identity` names the options that shape the state: a checkpoint belongs to them.
+    """
+
+    name: str
+    summary: str
+    options: type[SparkOptions]
+    build: "Callable[[SparkSession, Any], DataFrame]"
+    keys: tuple[str, ...] = ("key",)
+    modes: Callable[[Any], tuple[str, ...]] = _append_only
+    modes_by_spark: bool = False
+    """Whether Spark knows better: the modes are tried in turn."""
+    start: "Callable[[SparkSession, Any], Running] | None" = None
+    identity: tuple[str, ...] = ()
+    conf: tuple[tuple[str, str], ...] = ()
+    """Settings of Spark that the job cannot do without."""
+    examples: tuple[str, ...] = ()
+
+
+def command(job: Job, words: Sequence[str] = ()) -> "typer.Typer":
+    """A Typer application of this one job."""
+    import typer
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    hints = get_type_hints(job.options, include_extras=True)
+
+    def run_it(**values: Any) -> None:
+        chosen: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+        raise typer.Exit(run(job, job.options(**chosen), words))
+
+    parameters = [_parameter(each, hints[each.name]) for each in dataclasses.fields(job.options)]
+    # Click shows what must be given first.
+    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    run_it.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run_it.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run_it.__doc__ = inspect.getdoc(job.build)
+    epilog = "Examples:  " + "   ".join(job.examples) if job.examples else None
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    app.command(job.name, context_settings=settings, epilog=epilog)(run_it)
+    return app
+
+
+def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
+    """A keyword of the command. Typer knows lists, not tuples of any length."""
+    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+    if isinstance(default, tuple):
+        from typing import Annotated
+
+        hint, default = Annotated[list[str], *hint.__metadata__], list(default)
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
+    """Run a job to its end, or to SIGTERM or Ctrl-C; gives the exit code. Raises YakError before Spark is started."""
+    options.check()
+    from yak.spark.session.running import running
+
+    with running(
+        job.name,
+        session_settings(job, options),
+        words=words,
+        bootstrap=getattr(options, "bootstrap", None),
+        checkpoint=getattr(options, "checkpoint_dir", None),
+    ) as process:
+        started = start(job, process.spark, options)
+        process.wait()
+        if not process.stopping.is_set():
+            started.show()
+    return 0
+
+
+def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
+    """Begin a job; gives what runs. A batch has ended when this comes back."""
+    from yak.spark.jobs import sinks
+
+    for name, value in job.conf:
+        spark.conf.set(name, value)
+    if job.start is not None:
+        return job.start(spark, options)
+    assert isinstance(options, JobOptions), "a job with other options writes by itself"
+    return sinks.write(job, job.build(spark, options), options)
+
+
+def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
+    """What the job's session is made with."""
+    from yak.spark.session.settings import SessionSettings
+
+    return SessionSettings(
+        app_name=f"yak-{job.name}",
+        master=options.master,
+        conf=key_values("--conf", options.conf),
+        driver_memory=options.driver_memory,
+        connector=getattr(options, "connector", "yak"),
+        jars=options.jars,
+        packages=options.packages,
+        ship=options.ship,
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m yak.spark.jobs`: the list without arguments, else one job."""
+    from yak.spark import jobs
+
+    if not arguments or arguments[0] in {"-h", "--help"}:
+        for name, summary in jobs.summaries():
+            print(f"{name:<8}  {summary}")  # noqa: T201 - this is its output
+        return 0
+    try:
+        job = jobs.load(arguments[0])
+        command(job, arguments[1:])(list(arguments[1:]), prog_name=f"yak spark run {job.name}", standalone_mode=True)
+    except YakError as error:
+        _say(error)
+        return error.exit_code
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
+
+
+def _say(error: YakError) -> None:
+    """What, why, and what to try, as every command of ours says it."""
+    lines = [f"error[{error.code}]: {error.message}"]
+    if error.why:
+        lines.append("  why:  " + " ".join(error.why.split()))
+    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
+    print("\n".join(lines), file=sys.stderr)  # noqa: T201 - likewise
+
+
+def unsupported(what: str, why: str, *try_: str) -> UsageError:
+    """An error for what these options cannot be together."""
+    return UsageError("spark-options", what, why=why, try_=try_)

@@ -1,0 +1,101 @@
+"""`join`: two topics, record to record, by key and nearness in time."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.spark.jobs.frame import Job, unsupported
+from yak.spark.jobs.options import WHAT, duration_ms, interval, one_of
+from yak.spark.jobs.reading import EventOptions, events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "join"
+SUMMARY = "Pairs of records of two topics with one key, close in time."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(EventOptions):
+    """With what, and how close."""
+
+    with_: Annotated[str, typer.Option("--with", metavar="NAME", help="The topic to join with.", rich_help_panel=WHAT)]
+    within: Annotated[
+        str,
+        typer.Option("--within", metavar="DURATION", help="Distance in time, before or after.", rich_help_panel=WHAT),
+    ] = "10m"
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="inner; or left: what found nobody too, once that is sure.",
+            rich_help_panel=WHAT,
+        ),
+    ] = "inner"
+    with_key_field: Annotated[
+        str | None,
+        typer.Option(
+            "--with-key-field",
+            metavar="PATH",
+            help="As --key-field, of the other topic.  [the same]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be."""
+        super().check()
+        one_of("--kind", self.kind, ("inner", "left"))
+        duration_ms(self.within)
+        if "," in self.topic or "," in self.with_:
+            raise unsupported(
+                "join takes one topic on each side", "sides are told apart by topic", "-t orders --with payments"
+            )
+
+
+def build(spark: "SparkSession", options: Options) -> "DataFrame":
+    """Pairs of a record of --topic and one of --with that have the same key and are at most --within apart in time.
+
+    Both sides are kept in Spark's state store until the watermark says that nothing can join them any more. With
+    --kind left, a record of --topic that found nobody comes then, with nulls.
+    """
+    import dataclasses
+
+    from pyspark.sql import functions as f
+
+    other = dataclasses.replace(options, topic=options.with_, key_field=options.with_key_field or options.key_field)
+    left = _side(events(spark, options), options, "")
+    right = _side(events(spark, other), options, "with_")
+    near = f.expr(
+        f"key = with_key AND with_time >= time - INTERVAL '{_seconds(options.within)}' SECOND "
+        f"AND with_time <= time + INTERVAL '{_seconds(options.within)}' SECOND"
+    )
+    joined = left.join(right, near, "left_outer" if options.kind == "left" else "inner")
+    return joined.select(
+        "key", "time", "value", "partition", "offset", "with_time", "with_value", "with_partition", "with_offset"
+    )
+
+
+def _side(rows: "DataFrame", options: Options, prefix: str) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    named = rows.select(*[f.col(name).alias(prefix + name) for name in ("key", "time", "value", "partition", "offset")])
+    return named.withWatermark(prefix + "time", interval(options.watermark))
+
+
+def _seconds(duration: str) -> str:
+    """A duration for an SQL interval."""
+    return f"{duration_ms(duration) / 1000.0:.3f}"
+
+
+JOB = Job(
+    NAME,
+    SUMMARY,
+    Options,
+    build,
+    keys=("key",),
+    identity=("with_", "within", "kind", "key_field", "with_key_field", "time_field", "watermark", "mode"),
+    examples=("yak spark run join -t orders --with payments --key-field order_id --within 10m",),
+)

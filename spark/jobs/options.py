@@ -1,0 +1,293 @@
+"""What every job can be told: where to read, where to write, when to stop. A job's own options extend these.
+
+Options are frozen dataclasses whose fields say how they look on a command line, so that tests make them directly and
+`frame.command` makes a Typer command of them.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+from yak.client.times import parse_duration_ms, parse_time_ms
+from yak.errors import UsageError
+
+WHAT: Final = "What"
+READ: Final = "Where to start, when to stop"
+WRITE: Final = "Where the result goes"
+SPARK: Final = "Spark"
+
+EARLIEST: Final = ("earliest", "start", "beginning", "oldest")
+LATEST: Final = ("latest", "end", "newest")
+RECORD_MODES: Final = ("permissive", "dropmalformed", "failfast")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkOptions:
+    """Where Spark runs, and what else it is told."""
+
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark master.  [local[*]]", rich_help_panel=SPARK),
+    ] = None
+    conf: Annotated[
+        tuple[str, ...],
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK),
+    ] = ()
+    driver_memory: Annotated[
+        str | None,
+        typer.Option("--driver-memory", metavar="SIZE", help="Of the driver, 2g.", rich_help_panel=SPARK),
+    ] = None
+    jars: Annotated[
+        tuple[str, ...],
+        typer.Option("--jars", metavar="PATH", help="Java code to load; may be repeated.", rich_help_panel=SPARK),
+    ] = ()
+    packages: Annotated[
+        tuple[str, ...],
+        typer.Option("--packages", metavar="GROUP:NAME:VERSION", help="The same from Maven.", rich_help_panel=SPARK),
+    ] = ()
+    ship: Annotated[
+        str,
+        typer.Option(
+            "--ship",
+            metavar="WHAT",
+            help="What executors elsewhere get: package, all or nothing.",
+            rich_help_panel=SPARK,
+        ),
+    ] = "package"
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be, before Spark is started."""
+        key_values("--conf", self.conf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(SparkOptions):
+    """What is read, and from where."""
+
+    topic: Annotated[
+        str,
+        typer.Option("--topic", "-t", metavar="NAME,...", help="Read this topic, or these.", rich_help_panel=WHAT),
+    ]
+    bootstrap: Annotated[
+        str,
+        typer.Option(
+            "--bootstrap",
+            "-b",
+            metavar="HOST:PORT,...",
+            envvar="YAK_BOOTSTRAP_SERVERS",
+            help="Ask these brokers first.",
+            rich_help_panel=READ,
+        ),
+    ] = "127.0.0.1:9092"
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help='earliest, latest, a time (-15m, 2026-11-20T12:00Z), or offsets: {"topic":{"0":42}}.',
+            rich_help_panel=READ,
+        ),
+    ] = "earliest"
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="WHERE",
+            help="Read once, up to here, as a batch: latest, a time, or offsets.",
+            rich_help_panel=READ,
+        ),
+    ] = None
+    trigger: Annotated[
+        str,
+        typer.Option("--trigger", metavar="DURATION", help="Time between batches.", rich_help_panel=READ),
+    ] = "1s"
+    available_now: Annotated[
+        bool,
+        typer.Option("--available-now", help="Stop when all that is there now is done.", rich_help_panel=READ),
+    ] = False
+    max_offsets_per_trigger: Annotated[
+        int | None,
+        typer.Option("--max-offsets-per-trigger", metavar="N", min=1, help="Records in a batch.", rich_help_panel=READ),
+    ] = None
+    isolation: Annotated[
+        str,
+        typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.", rich_help_panel=READ),
+    ] = "read_uncommitted"
+    connector: Annotated[
+        str,
+        typer.Option("--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.", rich_help_panel=READ),
+    ] = "yak"
+    option: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client).", rich_help_panel=READ
+        ),
+    ] = ()
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it reads once to an end, instead of following the topic."""
+        return self.to is not None
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be, before Spark is started."""
+        super().check()
+        trigger_ms(self.trigger)
+        key_values("--option", self.option)
+        start_options(self.from_)
+        if self.to is not None:
+            end_of(self.to)
+        one_of("--connector", self.connector, ("yak", "kafka"))
+        one_of("--isolation", self.isolation, ("read_uncommitted", "read_committed"))
+        if self.is_batch and self.available_now:
+            raise UsageError(
+                "spark-options",
+                "--to and --available-now exclude each other",
+                why="--to reads once as a batch; --available-now is a stream that stops at the end of today's records",
+                try_=("leave one of them out",),
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(ReadOptions):
+    """Reading and writing: what most jobs extend."""
+
+    sink: Annotated[
+        str,
+        typer.Option(
+            "--sink",
+            metavar="WHERE",
+            help="console, topic:NAME, parquet:FOLDER or memory:NAME.",
+            rich_help_panel=WRITE,
+        ),
+    ] = "console"
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="Where it resumes from.  [a temporary directory for console and memory]",
+            rich_help_panel=WRITE,
+        ),
+    ] = None
+    output_mode: Annotated[
+        str | None,
+        typer.Option(
+            "--output-mode",
+            metavar="MODE",
+            help="append, update or complete.  [what job and sink allow, update first]",
+            rich_help_panel=WRITE,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be."""
+        super().check()
+        kind, _ = sink_of(self.sink)
+        if self.output_mode is not None:
+            one_of("--output-mode", self.output_mode, ("append", "update", "complete"))
+        if kind in {"topic", "parquet"} and self.checkpoint_dir is None and not self.is_batch:
+            raise UsageError(
+                "spark-no-checkpoint",
+                f"--sink {self.sink} needs --checkpoint-dir",
+                why="without it a job that is started again does not know what it has written",
+                try_=("--checkpoint-dir ./checkpoints/NAME", "--to latest     to read once, as a batch"),
+            )
+
+
+def one_of(flag: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raises UsageError (`spark-options`) when a value is none of these."""
+    if value not in allowed:
+        raise UsageError(
+            "spark-options", f"{flag} {value} is not known", why=f"it is one of {', '.join(allowed)}", try_=()
+        )
+
+
+def sink_of(text: str) -> tuple[str, str]:
+    """(kind, name) of `topic:results`. Raises UsageError (`spark-sink`)."""
+    kind, colon, name = text.partition(":")
+    if kind == "console" and not colon:
+        return kind, ""
+    if kind in {"topic", "parquet", "memory"} and name:
+        return kind, name
+    raise UsageError(
+        "spark-sink",
+        f'"{text}" is not a sink',
+        why="a sink is console, topic:NAME, parquet:FOLDER or memory:NAME",
+        try_=("--sink topic:results", "--sink parquet:./results"),
+    )
+
+
+def key_values(flag: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """The pairs of `KEY=VALUE`. Raises UsageError (`spark-options`)."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError("spark-options", f'{flag} "{text}" is not KEY=VALUE', try_=(f"{flag} name=value",))
+        found[key.strip()] = value
+    return found
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of `10s`. Raises UsageError (`bad-duration`)."""
+    return parse_duration_ms(text, bare_unit="s")
+
+
+def interval(text: str) -> str:
+    """A duration in Spark's words. Raises UsageError (`bad-duration`)."""
+    return f"{duration_ms(text)} milliseconds"
+
+
+def trigger_ms(text: str) -> int:
+    """Milliseconds between batches; 0 is as fast as they go."""
+    return duration_ms(text)
+
+
+def start_options(text: str) -> dict[str, str]:
+    """The data source's options of `--from`. Raises UsageError (`bad-time`, `spark-options`)."""
+    lowered = text.strip().lower()
+    if lowered in EARLIEST:
+        return {"startingOffsets": "earliest"}
+    if lowered in LATEST:
+        return {"startingOffsets": "latest"}
+    if lowered.startswith("{"):
+        return {"startingOffsets": _offsets("--from", text)}
+    return {"startingTimestamp": str(parse_time_ms(text, now_ms=_now_ms()))}
+
+
+def end_of(text: str) -> tuple[dict[str, str], int | None]:
+    """The data source's options of `--to`; and the time in ms below which records count, when it is a time."""
+    lowered = text.strip().lower()
+    if lowered in LATEST:
+        return {"endingOffsets": "latest"}, None
+    if lowered.startswith("{"):
+        return {"endingOffsets": _offsets("--to", text)}, None
+    return {"endingOffsets": "latest"}, parse_time_ms(text, now_ms=_now_ms())
+
+
+def _offsets(flag: str, text: str) -> str:
+    import json
+
+    try:
+        found = json.loads(text)
+        valid = all(
+            isinstance(partitions, dict) and all(p.isdigit() and type(o) is int for p, o in partitions.items())
+            for partitions in found.values()
+        )
+    except (ValueError, AttributeError):
+        valid = False
+    if not valid:
+        raise UsageError(
+            "spark-options",
+            f"{flag} {text} does not parse",
+            why='offsets are JSON of topic, partition and offset: {"orders":{"0":42,"1":-2}}; -2 is earliest, -1 latest',
+            try_=(f"{flag} '" + '{"orders":{"0":42}}' + "'",),
+        )
+    return text
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,163 @@
+"""Topics as DataFrames for the jobs: the raw records, and with a key, a time and a JSON field as columns."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from yak.spark.jobs.options import (
+    RECORD_MODES,
+    WHAT,
+    JobOptions,
+    ReadOptions,
+    end_of,
+    key_values,
+    one_of,
+    start_options,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventOptions(JobOptions):
+    """Records as events: whose (a key), when (a time)."""
+
+    key_field: Annotated[
+        str | None,
+        typer.Option(
+            "--key-field",
+            metavar="PATH",
+            help="Group by this field of a JSON value.  [the record's key]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+    time_field: Annotated[
+        str | None,
+        typer.Option(
+            "--time-field",
+            metavar="PATH",
+            help="When it happened: epoch ms or ISO-8601 in a JSON value.  [the record's timestamp]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+    watermark: Annotated[
+        str,
+        typer.Option("--watermark", metavar="DURATION", help="How late a record may come.", rich_help_panel=WHAT),
+    ] = "10s"
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="Values that are not JSON with the fields asked for: permissive (null), dropmalformed or failfast.",
+            rich_help_panel=WHAT,
+        ),
+    ] = "permissive"
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be."""
+        super().check()
+        one_of("--mode", self.mode, RECORD_MODES)
+        from yak.spark.jobs.options import duration_ms
+
+        duration_ms(self.watermark)
+
+
+def records(spark: "SparkSession", options: ReadOptions, topic: str | None = None) -> "DataFrame":
+    """The records of the topics, in the columns of Spark's Kafka source; a batch where `--to` says so."""
+    reader = spark.read if options.is_batch else spark.readStream
+    settings = {"subscribe": topic or options.topic, **start_options(options.from_)}
+    before_ms = None
+    if options.to is not None:
+        ending, before_ms = end_of(options.to)
+        settings |= ending
+    if options.max_offsets_per_trigger is not None and not options.is_batch:
+        settings["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    settings |= source_settings(options)
+    frame = reader.format(options.connector).options(**settings).load()
+    if before_ms is not None:
+        from pyspark.sql import functions as f
+
+        frame = frame.where(f.col("timestamp") < f.timestamp_millis(f.lit(before_ms)))
+    return frame
+
+
+def source_settings(options: ReadOptions) -> dict[str, str]:
+    """How to reach the brokers, for both connectors."""
+    settings = {"kafka.bootstrap.servers": options.bootstrap}
+    if options.connector == "yak":
+        settings["isolation"] = options.isolation
+    else:
+        settings["kafka.isolation.level"] = options.isolation
+    return settings | key_values("--option", options.option)
+
+
+def events(spark: "SparkSession", options: EventOptions) -> "DataFrame":
+    """The records with `key` and `value` as text and `time`; records without a key have the key ""."""
+    from pyspark.sql import functions as f
+
+    frame = records(spark, options)
+    text = f.col("value").cast("string")
+    key = f.col("key").cast("string") if options.key_field is None else json_field(text, options.key_field)
+    frame = frame.select(
+        f.coalesce(key, f.lit("")).alias("key"),
+        text.alias("value"),
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        (f.col("timestamp") if options.time_field is None else json_time(text, options.time_field)).alias("time"),
+    )
+    wanted = [path for path in (options.key_field, options.time_field) if path is not None]
+    for path in wanted:
+        frame = mind(frame, json_field(f.col("value"), path).isNotNull(), f"no field {path}", options.mode)
+    return frame.where(f.col("time").isNotNull())
+
+
+def numbers(spark: "SparkSession", options: EventOptions, path: str) -> "DataFrame":
+    """The same with `number`, the JSON field at `path`; null where there is none and the mode is permissive."""
+    from pyspark.sql import functions as f
+
+    number = json_field(f.col("value"), path).try_cast("double")
+    frame = events(spark, options).withColumn("number", number)
+    return mind(frame, f.col("number").isNotNull(), f"no number at {path}", options.mode)
+
+
+def mind(frame: "DataFrame", is_good: "Column", what: str, mode: str) -> "DataFrame":
+    """Treat records whose value is not as wanted by the mode: keep them, leave them out, or end with an error."""
+    from pyspark.sql import functions as f
+
+    if mode == "permissive":
+        return frame
+    if mode == "dropmalformed":
+        return frame.where(is_good)
+    place = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
+    # yak.spark.session.carried reads this again out of Spark's words. The mark is in two pieces, for Spark also prints
+    # the query's plan, with this expression in it.
+    rest = json.dumps([f"its value is not JSON, or has {what}", ["--mode permissive", "--mode dropmalformed"], 2])
+    pieces = (f.lit("yak-"), f.lit('error: ["spark-json", "record '), place, f.lit(' is malformed", ' + rest[1:]))
+    message = f.concat(*pieces)
+    return frame.where(f.when(is_good, f.lit(True)).otherwise(f.raise_error(message).cast("boolean")))
+
+
+def json_path(path: str) -> str:
+    """`cpu.user` in the words of get_json_object."""
+    return path if path.startswith("$") else f"$.{path}"
+
+
+def json_field(text: "Column", path: str) -> "Column":
+    """A field of JSON text, as text; null where it is not there or the text is no JSON."""
+    from pyspark.sql import functions as f
+
+    return f.get_json_object(text, json_path(path))
+
+
+def json_time(text: "Column", path: str) -> "Column":
+    """A field of JSON text as a timestamp: epoch milliseconds or ISO-8601; null for anything else."""
+    from pyspark.sql import functions as f
+
+    found = json_field(text, path)
+    return f.coalesce(f.timestamp_millis(found.try_cast("bigint")), f.try_to_timestamp(found))

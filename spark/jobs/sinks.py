@@ -1,0 +1,178 @@
+"""Where a job's result goes: console, topic, Parquet or memory; and the query that brings it there."""
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.errors import UsageError
+from yak.spark.jobs import checkpoint
+from yak.spark.jobs.frame import Job, unsupported
+from yak.spark.jobs.options import JobOptions, sink_of, trigger_ms
+from yak.spark.jobs.reading import source_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+QUERY_HEADER: Final = "yak.spark.query"
+BATCH_HEADER: Final = "yak.spark.batch"
+"""As in yak.spark.source.write, which needs pyspark to be imported."""
+ROWS_SHOWN: Final = 40
+"""Of a batch on the console, and of a table in memory at the end."""
+_MODES: Final = {
+    "console": ("update", "append", "complete"),
+    "topic": ("update", "append", "complete"),
+    "parquet": ("append",),
+    "memory": ("complete", "append", "update"),
+}
+
+
+class Running:
+    """What a job started: a query, or a batch that has ended (None). `table` is shown at the end."""
+
+    def __init__(self, query: "StreamingQuery | None" = None, table: "DataFrame | None" = None) -> None:
+        self.query = query
+        self.table = table
+
+    def show(self) -> None:
+        """The table that was made in memory."""
+        if self.table is not None:
+            self.table.show(ROWS_SHOWN, truncate=False)
+
+
+def write(job: Job, result: "DataFrame", options: JobOptions) -> Running:
+    """Bring the result where the options say; gives what runs. Raises UsageError."""
+    from pyspark.errors import AnalysisException
+
+    kind, name = sink_of(options.sink)
+    if options.is_batch:
+        return _write_batch(job, result, options, kind, name)
+    allowed = output_modes(job, options, kind)
+    for mode in allowed[:-1]:
+        try:
+            return _start(job, result, options, mode)
+        except AnalysisException as error:
+            # Only of a query that the user wrote is the mode not known before Spark has seen it.
+            if not str(error.getCondition()).startswith("STREAMING_OUTPUT_MODE"):
+                raise
+    return _start(job, result, options, allowed[-1])
+
+
+def _start(job: Job, result: "DataFrame", options: JobOptions, mode: str) -> Running:
+    kind, name = sink_of(options.sink)
+    shaped = as_records(job, result) if kind == "topic" else result
+    writer = shaped.writeStream.queryName(name if kind == "memory" else _free_name(result, job.name))
+    writer = writer.outputMode(mode)
+    writer = resumable(writer, job, result, options, mode)
+    if kind == "console":
+        return Running(writer.foreachBatch(_print).start())
+    if kind == "topic":
+        settings = {**source_settings(options), "topic": name}
+        if mode == "append" or options.connector != "yak":
+            return Running(writer.format(options.connector).options(**settings).start())
+        return Running(writer.foreachBatch(_Sender(settings)).start())
+    if kind == "parquet":
+        return Running(writer.format("parquet").option("path", name).start())
+    query = writer.format("memory").start()
+    return Running(query, result.sparkSession.table(name))
+
+
+def _free_name(result: "DataFrame", name: str) -> str:
+    """The name, or name-2, name-3 where a query of this session has it."""
+    taken = {query.name for query in result.sparkSession.streams.active}
+    return next(each for each in (name, *(f"{name}-{number}" for number in range(2, 1_000))) if each not in taken)
+
+
+def resumable(writer: "DataStreamWriter", job: Job, result: "DataFrame", options: Any, mode: str) -> "DataStreamWriter":
+    """The writer with its checkpoint and its trigger. Raises UsageError where there is nothing to resume from."""
+    if options.checkpoint_dir is not None:
+        if sink_of(options.sink)[0] == "memory" and mode != "complete":
+            raise unsupported(
+                "memory has nothing to resume from",
+                f"the table is gone with the process, and {mode} mode does not write it anew",
+                "leave --checkpoint-dir out",
+                "--sink parquet:FOLDER",
+            )
+        checkpoint.claim(result.sparkSession, job, options, options.checkpoint_dir)
+        writer = writer.option("checkpointLocation", options.checkpoint_dir)
+    if options.available_now:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{trigger_ms(options.trigger)} milliseconds")
+
+
+def output_modes(job: Job, options: JobOptions, kind: str) -> list[str]:
+    """The mode asked for, or the best that both job and sink allow; several where only Spark knows. Raises UsageError."""
+    allowed = [mode for mode in _MODES[kind] if mode in job.modes(options)]
+    if options.output_mode is None:
+        return allowed if job.modes_by_spark else allowed[:1]
+    if options.output_mode not in allowed:
+        raise unsupported(
+            f"--output-mode {options.output_mode} does not go with {job.name} into {options.sink}",
+            f"that can be {' or '.join(allowed)}",
+            f"--output-mode {allowed[0]}",
+        )
+    return [options.output_mode]
+
+
+def as_records(job: Job, result: "DataFrame") -> "DataFrame":
+    """Rows as records: the job's key columns as key, all columns as a JSON value."""
+    from pyspark.sql import functions as f
+
+    value = f.to_json(f.struct(*result.columns), {"ignoreNullFields": "false"})
+    if job.keys:
+        key = f.concat_ws("|", *[f.col(name).cast("string") for name in job.keys])
+    elif {"key", "value"} <= set(result.columns):
+        key, value = f.col("key"), f.col("value").cast("string")
+    else:
+        key = f.lit(None).cast("string")
+    return result.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))
+
+
+def _write_batch(job: Job, result: "DataFrame", options: JobOptions, kind: str, name: str) -> Running:
+    if kind == "console":
+        return Running(table=result)
+    if kind == "topic":
+        settings = {**source_settings(options), "topic": name}
+        as_records(job, result).write.format(options.connector).options(**settings).mode("append").save()
+        return Running()
+    if kind == "parquet":
+        from yak.spark.jobs.files import Files
+
+        files = Files(result.sparkSession, name)
+        if files.names(name):
+            raise UsageError(
+                "spark-output-exists",
+                f"{name} is not empty",
+                why="a batch writes its whole result once",
+                try_=(f"--sink parquet:{name}-2", "--available-now --checkpoint-dir DIR     to add what is new"),
+            )
+        result.write.mode("append").parquet(name)
+        return Running()
+    result.createOrReplaceTempView(name)
+    return Running(table=result)
+
+
+class _Sender:
+    """Writes batches of changed rows: Spark lets Python's data sources take streams in append mode only."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._settings = settings
+
+    def __call__(self, batch: "DataFrame", number: int) -> None:
+        """One batch, with the headers that a stream's records carry."""
+        from pyspark.sql import functions as f
+
+        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        pairs = ((QUERY_HEADER, query), (BATCH_HEADER, str(number)))
+        headers = [f.struct(f.lit(key).alias("key"), f.lit(text).cast("binary").alias("value")) for key, text in pairs]
+        rows = batch.withColumn("headers", f.array(*headers))
+        rows.write.format("yak").options(**self._settings).mode("append").save()
+
+
+def _print(batch: "DataFrame", number: int) -> None:
+    rows = batch.limit(ROWS_SHOWN + 1).collect()
+    if not rows:
+        return
+    sys.stdout.write(f"batch {number}\n")
+    batch.sparkSession.createDataFrame(rows, batch.schema).show(ROWS_SHOWN, truncate=False)
+    sys.stdout.flush()

@@ -1,0 +1,103 @@
+"""`stats`: mean, least, greatest and percentiles of a JSON field."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from yak.spark.jobs import windows
+from yak.spark.jobs.frame import Job, unsupported
+from yak.spark.jobs.options import WHAT
+from yak.spark.jobs.reading import numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "stats"
+SUMMARY = "Mean, min, max and percentiles of a JSON field in windows."
+_ACCURACY: Final = 10_000
+"""percentile_approx is exact up to so many values of a window and key, and within 1/10,000 of the rank above."""
+_EXACT: Final = "decimal(38,9)"
+"""Sums are taken in this: a sum of doubles depends on the order, which a job that resumes need not keep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(windows.WindowOptions):
+    """What is measured."""
+
+    field: Annotated[
+        str,
+        typer.Option("--field", metavar="PATH", help="A number in a JSON value: cpu.percent.", rich_help_panel=WHAT),
+    ]
+    percentiles: Annotated[
+        str,
+        typer.Option("--percentiles", metavar="P,...", help="Between 0 and 100.", rich_help_panel=WHAT),
+    ] = "50,95,99"
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be."""
+        super().check()
+        self.ranks()
+
+    def ranks(self) -> list[float]:
+        """The percentiles. Raises UsageError (`spark-options`)."""
+        try:
+            found = [float(text) for text in self.percentiles.split(",") if text.strip()]
+        except ValueError:
+            found = [-1.0]
+        if not all(0.0 <= each <= 100.0 for each in found):
+            raise unsupported(
+                f'--percentiles "{self.percentiles}" cannot be used', "they are numbers from 0 to 100", "50,95,99"
+            )
+        return found
+
+
+def build(spark: "SparkSession", options: Options) -> "DataFrame":
+    """Mean, least, greatest and percentiles of a field of JSON values, by key and window.
+
+    `count` is of records with the number, `malformed` of those without it (--mode permissive). Results do not depend on
+    how the records fell into batches.
+    """
+    from pyspark.sql import functions as f
+
+    rows = windows.with_watermark(numbers(spark, options, options.field), options)
+    ranks = options.ranks()
+    sums = [
+        f.count("number").alias("count"),
+        f.sum(f.when(f.col("number").isNull(), 1).otherwise(0)).alias("malformed"),
+        f.sum(f.col("number").cast(_EXACT)).alias("total"),
+        f.min("number").alias("min"),
+        f.max("number").alias("max"),
+    ]
+    if ranks:
+        levels = f.array(*[f.lit(rank / 100.0) for rank in ranks])
+        sums.append(f.percentile_approx("number", levels, _ACCURACY).alias("ranks"))
+    found = rows.groupBy(windows.window_column(options), "key").agg(*sums)
+    return found.select(
+        f.col("window.start").alias("start"),
+        f.col("window.end").alias("end"),
+        "key",
+        "count",
+        "malformed",
+        (f.col("total").cast("double") / f.col("count")).alias("mean"),
+        "min",
+        "max",
+        *[f.col("ranks")[number].alias(column_of(rank)) for number, rank in enumerate(ranks)],
+    )
+
+
+def column_of(rank: float) -> str:
+    """`p95`, `p99_9`."""
+    return f"p{rank:g}".replace(".", "_")
+
+
+JOB = Job(
+    NAME,
+    SUMMARY,
+    Options,
+    build,
+    keys=("key", "start"),
+    modes=windows.modes,
+    identity=(*windows.IDENTITY, "field", "percentiles"),
+    examples=("yak spark run stats -t server_metrics --field memory_percent --window 10s",),
+)

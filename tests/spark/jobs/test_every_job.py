@@ -1,0 +1,229 @@
+"""Each job over a topic of a real broker: as a batch and as a stream, into every sink, with records that are bad."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yak.errors import UsageError, YakError
+from yak.spark.jobs import load
+from yak.spark.session.errors import translate
+
+pytestmark = pytest.mark.timeout(180)
+
+END = ("end", {"n": 0.0}, 3_600.0, 0)
+"""An hour later: it closes every window before it. Its own window stays open in a stream."""
+KEYS = ("a", "b", "c")
+
+
+def readings(count: int = 120) -> list[tuple[str, object, float, int]]:
+    """One a second: a key each third, a number, and every tenth value no JSON."""
+    return [
+        (KEYS[i % 3], b"nonsense" if i % 10 == 0 else {"n": float(i % 7), "at": i, "who": KEYS[i % 3]}, float(i), i % 2)
+        for i in range(count)
+    ]
+
+
+def without_end(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """A stream has not closed the last record's window, a batch has."""
+    return [row for row in rows if "end" not in row]
+
+
+def test_counts_in_tumbling_sliding_and_session_windows(bench: Any) -> None:
+    topic = bench.send([*readings(), ("a", {}, 300.0, 0), END])
+    tumbling = bench.stream("counts", topic=topic)
+    assert tumbling == bench.batch("counts", topic=topic)
+    assert Counter(row[3] for row in tumbling) == {20: 6, 1: 2}
+    sliding = bench.stream("counts", topic=topic, slide="30s")
+    assert sliding == bench.batch("counts", topic=topic, slide="30s")
+    assert sum(row[3] for row in sliding) == 2 * sum(row[3] for row in tumbling)
+    sessions = without_end(bench.stream("counts", topic=topic, session_gap="20s"))
+    assert sessions == without_end(bench.batch("counts", topic=topic, session_gap="20s"))
+    assert sorted((key, count) for _, _, key, count in sessions) == [("a", 1), ("a", 40), ("b", 40), ("c", 40)]
+
+
+def test_stats_are_those_of_the_numbers_and_say_how_many_were_none(bench: Any) -> None:
+    topic = bench.send(readings())
+    rows = bench.stream("stats", topic=topic, field="n", percentiles="0,50,99.9", window="2m")
+    assert rows == bench.batch("stats", topic=topic, field="n", percentiles="0,50,99.9", window="2m")
+    for _, _, key, count, malformed, mean, least, most, p0, p50, p99_9 in rows:
+        numbers = sorted(float(i % 7) for i in range(120) if i % 10 and KEYS[i % 3] == key)
+        assert (count, malformed) == (36, 4)
+        assert mean == pytest.approx(sum(numbers) / 36, abs=1e-12)
+        assert (least, most, p0, p99_9) == (0.0, 6.0, 0.0, 6.0)
+        assert p50 == numbers[17]
+    assert len(rows) == 3
+
+
+def test_records_without_the_number_are_kept_left_out_or_an_error(bench: Any) -> None:
+    topic = bench.send(readings(20))
+    (row,) = bench.batch("stats", topic=topic, field="n", mode="dropmalformed", key_field="who")[:1]
+    assert (row[2], row[3], row[4]) == ("a", 6, 0)
+    with pytest.raises(Exception, match="yak-error") as caught:
+        bench.stream("stats", topic=topic, field="n", mode="failfast")
+    shown = translate(caught.value)
+    assert (shown.code, shown.exit_code) == ("spark-json", 2)
+    assert f"{topic}/0/0" in shown.message
+    assert "no number at n" in shown.why
+
+
+def test_top_k_names_the_most_frequent_keys_of_each_window(bench: Any) -> None:
+    many = [(key, {}, float(i), i % 2) for i, key in enumerate("aaaaabbbccdd" * 5)]
+    topic = bench.send([*many, END])
+    rows = without_end(bench.stream("top-k", topic=topic, k=3))
+    assert [row[2:] for row in rows] == [(1, "a", 25), (2, "b", 15), (3, "c", 10)]
+    assert rows == without_end(bench.batch("top-k", topic=topic, k=3))
+
+
+def test_lag_counts_every_record_and_no_latency_is_below_zero(bench: Any) -> None:
+    topic = bench.send(readings(60))
+    rows = bench.stream("lag", topic=topic)
+    assert sorted(row[3:5] for row in rows) == [(0, 30), (1, 30)]
+    for row in rows:
+        least, p50, p95, p99, most = row[5:]
+        # The records say that they were produced two hours ago.
+        assert 3_600_000 < least <= p50 <= p95 <= p99 <= most
+
+
+def test_dedupe_lets_a_key_pass_once_within_its_time(bench: Any, tmp_path: Path) -> None:
+    often = [(KEYS[i % 2], {"at": i}, float(i), i % 2) for i in range(60)]
+    topic = bench.send([*often, ("c", {"at": 4_000}, 4_000.0, 0), ("c", {}, 4_001.0, 0)])
+    options = {"topic": topic, "available_now": True, "sink": f"parquet:{tmp_path}/out", "within": "10m"}
+    bench.finish("dedupe", checkpoint_dir=f"{tmp_path}/c", **options)
+    bench.send([("a", {"again": True}, 4_002.0, 0), ("c", {"again": True}, 4_002.0, 0)], topic=topic)
+    bench.finish("dedupe", checkpoint_dir=f"{tmp_path}/c", **options)
+    rows = bench.spark.read.parquet(f"{tmp_path}/out").orderBy("key", "timestamp").collect()
+    assert [(row.key, row.partition, row.offset) for row in rows] == [
+        ("a", 0, 0),
+        ("a", 0, 32),
+        ("b", 1, 0),
+        ("c", 0, 30),
+    ]
+    once = bench.batch("dedupe", topic=topic, within="10m")
+    assert sorted((row[0], row[3], row[4]) for row in once) == [(row.key, row.partition, row.offset) for row in rows]
+
+
+def test_join_pairs_records_of_two_topics_that_are_close(bench: Any) -> None:
+    orders = bench.send([("o1", {"total": 5}, 0.0, 0), ("o2", {"total": 6}, 1.0, 1), ("o3", {}, 2.0, 0), END])
+    payments = bench.send([("o1", {"paid": 5}, 9.0, 1), ("o2", {"paid": 6}, 700.0, 0), END])
+    pairs = without_end(bench.stream("join", topic=orders, with_=payments, within="5m"))
+    assert pairs == without_end(bench.batch("join", topic=orders, with_=payments, within="5m"))
+    assert [(row[0], json.loads(row[2]), json.loads(row[6])) for row in pairs] == [("o1", {"total": 5}, {"paid": 5})]
+    left = without_end(bench.stream("join", topic=orders, with_=payments, within="5m", kind="left"))
+    assert sorted((row[0], row[6] is None) for row in left) == [("o1", False), ("o2", True), ("o3", True)]
+
+
+def test_sql_over_two_topics_with_and_without_columns(bench: Any) -> None:
+    orders = bench.send(readings(30))
+    names = bench.send([(key, {"name": key.upper()}, 0.0, 0) for key in KEYS])
+    query = "SELECT name, count(*) AS orders, sum(n) AS total FROM o JOIN p ON o._key = p._key GROUP BY name"
+    options = {"topic": f"o={orders},p={names}", "query": query, "schema": ("o=n DOUBLE", "p=name STRING")}
+    totals = {key.upper(): sum(float(i % 7) for i in range(30) if i % 10 and KEYS[i % 3] == key) for key in KEYS}
+    assert bench.batch("sql", **options) == [(name, 10, total) for name, total in totals.items()]
+    text = f"SELECT key, value FROM {orders.replace('-', '_')} WHERE key = 'a'"
+    assert bench.stream("sql", topic=orders, query=text) == bench.batch("sql", topic=orders, query=text)
+    count = f"SELECT count(*) FROM {orders.replace('-', '_')}"
+    assert bench.stream("sql", topic=orders, query=count) == [(30,)]
+
+
+def test_sql_says_which_record_has_drifted_from_its_columns(bench: Any) -> None:
+    topic = bench.send([("a", {"n": 1}, 0.0, 0), ("a", {"n": {"new": "shape"}}, 1.0, 0)])
+    options = {"topic": f"t={topic}", "query": "SELECT n FROM t", "schema": ("t=n DOUBLE",)}
+    assert bench.batch("sql", **options) == [(1.0,), (None,)]
+    assert bench.batch("sql", mode="dropmalformed", **options) == [(1.0,)]
+    with pytest.raises(Exception, match="yak-error") as caught:
+        bench.batch("sql", mode="failfast", **options)
+    assert f"{topic}/0/1" in translate(caught.value).message
+
+
+def test_anomaly_finds_the_value_that_is_not_like_the_others(bench: Any) -> None:
+    usual = [("a", {"n": 10.0 + i % 3}, float(i), 0) for i in range(60)]
+    steady = [("b", {"n": 5.0}, float(i), 1) for i in range(40)]
+    odd = [("a", {"n": 50.0}, 60.0, 0), ("a", {"n": "none"}, 61.0, 0), ("b", {"n": 5.1}, 61.0, 1)]
+    topic = bench.send([*usual, *steady, *odd])
+    rows = bench.stream("anomaly", topic=topic, field="n")
+    assert rows == bench.batch("anomaly", topic=topic, field="n")
+    assert [(row[0], row[3], row[5], row[8] is None) for row in rows] == [("a", 60, 50.0, False), ("b", 40, 5.1, True)]
+    assert rows[0][8] > 20.0
+
+
+def test_results_go_to_a_topic_and_the_last_of_a_window_is_right(bench: Any, tmp_path: Path) -> None:
+    topic, results = bench.send(readings()), bench.send([])
+    options = {"topic": topic, "sink": f"topic:{results}", "available_now": True, "max_offsets_per_trigger": 50}
+    bench.finish("counts", checkpoint_dir=str(tmp_path / "c"), **options)
+    bench.finish("counts", checkpoint_dir=str(tmp_path / "c"), **options)  # nothing new: nothing written
+    last = {bytes(row.key): json.loads(row.value) for row in bench.read(results)}
+    assert len(last) == 6
+    assert {each["count"] for each in last.values()} == {20}
+    assert all(key.decode().split("|")[0] == each["key"] for key, each in last.items())
+    found = bench.read(results, includeHeaders="true")
+    assert len(found) <= 6 * 3
+    assert {row.headers[1]["value"] for row in found} <= {b"0", b"1", b"2"}
+    assert len({row.headers[0]["value"] for row in found}) == 1
+
+
+def test_results_go_to_parquet_and_to_the_console(bench: Any, tmp_path: Path, capsys: Any) -> None:
+    topic = bench.send([*readings(), END])
+    options = {"topic": topic, "sink": f"parquet:{tmp_path}/out", "checkpoint_dir": f"{tmp_path}/c"}
+    bench.finish("top-k", available_now=True, **options)
+    bench.finish("top-k", available_now=True, **options)
+    stored = bench.spark.read.parquet(f"{tmp_path}/out").orderBy("start", "rank").collect()
+    assert [(row["rank"], row["key"], row["count"]) for row in stored] == [(1, "a", 20), (2, "b", 20), (3, "c", 20)] * 2
+    with pytest.raises(UsageError, match="not empty"):
+        bench.finish("top-k", topic=topic, to="latest", sink=f"parquet:{tmp_path}/out")
+    bench.finish("top-k", topic=topic, available_now=True)
+    assert "|start" in (shown := capsys.readouterr().out)
+    assert shown.count("|a  |20") == 2
+
+
+def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: Path) -> None:
+    topic = bench.send(readings(10))
+    options = {"topic": topic, "available_now": True, "checkpoint_dir": str(tmp_path / "c")}
+    bench.finish("counts", **options)
+    with pytest.raises(UsageError, match="checkpoint of another query") as caught:
+        bench.finish("counts", window="2m", **options)
+    assert caught.value.why == "window was 1m and is 2m"
+    with pytest.raises(UsageError, match="checkpoint of another query") as caught:
+        bench.finish("dedupe", **options)
+    assert "job was counts and is dedupe" in caught.value.why
+    bench.finish("counts", trigger="5s", **options)  # pace is nobody's identity
+
+
+def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
+    with pytest.raises(Exception, match="no-such-topic") as caught:
+        bench.batch("counts", topic="no-such-topic")
+    shown = translate(caught.value)
+    assert shown.exit_code == 2
+    assert "no-such-topic" in shown.message
+    assert "\n" not in shown.message + shown.why
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code"),
+    [
+        ("counts", {"from_": "{not json"}, "spark-options"),
+        ("counts", {"from_": '{"t":{"0":"x"}}'}, "spark-options"),
+        ("counts", {"from_": "yesterday-ish"}, "bad-time"),
+        ("counts", {"sink": "paper:x"}, "spark-sink"),
+        ("counts", {"sink": "topic:x"}, "spark-no-checkpoint"),
+        ("counts", {"to": "latest", "available_now": True}, "spark-options"),
+        ("counts", {"slide": "2m"}, "spark-options"),
+        ("counts", {"window": "0s"}, "spark-options"),
+        ("counts", {"watermark": "soon"}, "bad-duration"),
+        ("counts", {"mode": "strict"}, "spark-options"),
+        ("counts", {"option": ("novalue",)}, "spark-options"),
+        ("top-k", {"session_gap": "1m"}, "spark-options"),
+        ("stats", {"field": "n", "percentiles": "50,high"}, "spark-options"),
+        ("anomaly", {"field": "n", "alpha": 1.5}, "spark-options"),
+        ("join", {"with_": "a,b"}, "spark-options"),
+        ("sql", {"query": "x", "schema": ("other=a INT",)}, "spark-options"),
+        ("archive", {"into": "x", "to": "latest"}, "spark-options"),
+    ],
+)
+def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict[str, Any], code: str) -> None:
+    with pytest.raises(YakError) as caught:
+        load(name).options(topic="t", **options).check()
+    assert caught.value.code == code
+    assert caught.value.exit_code == 2
