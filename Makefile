@@ -50,6 +50,11 @@ demo:  ## a leader killed under load, then a consumer of a group: every message 
 	@echo
 	@$(BIN)/yak demo groups --fast
 
+.PHONY: demo-spark
+demo-spark:  ## live metrics through YAK and Spark; both killed on the way, every window checked
+	@$(bootstrap) spark
+	@$(BIN)/yak demo spark $(ARGS)
+
 .PHONY: lint
 lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
@@ -85,6 +90,10 @@ dist: setup  ## dist/: the executable, as a folder and as one file
 .PHONY: bench-kafka
 bench-kafka: setup  ## the same load on YAK and on Apache Kafka (needs Java, mvn)
 	$(BIN)/python tests/bench/bench_kafka.py $(ARGS)
+
+.PHONY: bench-spark
+bench-spark: setup  ## YAK's Spark source and Spark's own Kafka connector (needs Java, mvn)
+	$(BIN)/python tests/bench/bench_spark.py $(ARGS)
 
 .PHONY: picture
 picture: setup  ## run the demo, and make the README's picture and lines of it

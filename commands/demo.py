@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from yak.local.demo.failover_story import FailoverDemoResult
     from yak.local.demo.groups_result import GroupsDemoResult
     from yak.local.demo.story import DemoResult
+    from yak.spark.demo.story import SparkDemoResult
 
 _USUAL_SECONDS = 6.0
 _FAST_SECONDS = 2.5
+_SPARK_SECONDS = 36.0
+_FAST_SPARK_SECONDS = 12.0
 _LONGEST_SECONDS = 600.0
 _BROKERS_MAX = 9
 _USUAL_SESSION_MS = 6_000
@@ -26,7 +29,7 @@ _SESSIONS_MS = (1_500, 120_000)
 demo = CommandGroup(
     "demo",
     "Kill a broker under load, count what survived.",
-    examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo groups", "yak demo restart"),
+    examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo groups", "yak demo spark"),
     default="failover",
 )
 
@@ -192,6 +195,39 @@ def cluster(
     return Keeper(KeeperSettings(data_dir, brokers, keep), sys.stdin.fileno(), sys.stdout.buffer).run()
 
 
+@demo.command(
+    "spark",
+    examples=("yak demo spark", "yak demo spark --fast", "yak demo spark --duration 2m", "yak demo spark -o json"),
+)
+def spark(
+    g: Globals,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="A shorter load: 12 s instead of 36.", rich_help_panel=WHAT)
+    ] = False,
+    duration: Duration = None,
+    data_dir: DataDir = None,
+    keep: Keep = False,
+) -> int | None:
+    """Count live metrics with Spark, kill Spark and a broker, lose nothing.
+
+    Two jobs of yak spark run over this machine's metrics and write to topics, which are read and drawn. Spark is killed
+    and started again, and meanwhile a broker is killed. Returns 4 when a number of any window is not the producer's own.
+    """
+    from yak.commands.demo_spark_view import COLUMNS, ShownSpark, show_spark_verdict, verdict_rows
+    from yak.commands.spark_python import hand_over
+    from yak.spark.demo.story import STEPS, SparkDemoSettings, run
+
+    seconds = _load_seconds(duration, fast=fast, usual=_SPARK_SECONDS, short=_FAST_SPARK_SECONDS)
+    if data_dir is not None:
+        _must_be_new(data_dir)
+    code = hand_over()
+    if code is not None:
+        return code
+    g.out.note("Live metrics through YAK and Spark; both killed on the way; every window checked.\n")
+    result = run(SparkDemoSettings(seconds, keep, data_dir), ShownSpark(g, STEPS))
+    return _end(g, result, lambda: show_spark_verdict(g, result), verdict_rows(result.verdicts), COLUMNS)
+
+
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
 def restart(
     g: Globals,
@@ -220,7 +256,7 @@ def restart(
 
 def _end(
     g: Globals,
-    result: "DemoResult | FailoverDemoResult | GroupsDemoResult",
+    result: "DemoResult | FailoverDemoResult | GroupsDemoResult | SparkDemoResult",
     show: "Callable[[], None]",
     rows: "list[dict[str, object]]",
     columns: "tuple[str, ...]",
@@ -236,9 +272,11 @@ def _end(
     return None if result.holds else 4
 
 
-def _load_seconds(duration: str | None, *, fast: bool) -> float:
+def _load_seconds(
+    duration: str | None, *, fast: bool, usual: float = _USUAL_SECONDS, short: float = _FAST_SECONDS
+) -> float:
     if duration is None:
-        return _FAST_SECONDS if fast else _USUAL_SECONDS
+        return short if fast else usual
     from yak.commands.units import parse_duration_ms
 
     seconds = parse_duration_ms(duration, bare_unit="s") / 1000.0

@@ -202,6 +202,11 @@ BROKER: dict[str, Explanation] = {
         "It counts every message of its topics, so it starts from nothing.",
         "yak demo --data-dir EMPTY",
     ),
+    "demo-spark": explain(
+        "Spark in the demo ended, or stood still for two minutes.",
+        "What it said last is in the message; a small query shows whether Spark runs on this machine at all.",
+        "yak spark sql 'SELECT 1'",
+    ),
     "demo-duration": explain(
         "The demo's duration cannot be used.", "The clients can send for 1 s to 10 min.", "yak demo --duration 20s"
     ),

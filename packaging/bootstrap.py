@@ -1,6 +1,7 @@
 """Make `.venv`, or see in a moment that it is as it should be. Run by the Makefile with any Python 3.11 or newer.
 
     python3 packaging/bootstrap.py demo    what `yak` and its demo need to run
+    python3 packaging/bootstrap.py spark   that, with Spark and a Java for it
     python3 packaging/bootstrap.py dev     that, and everything to test, lint and package it
 
 Standard library only. What was installed is remembered in `.venv/yak-<what>.stamp`, keyed by what decides it: the
@@ -21,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
-EXTRAS = {"demo": "[demo]", "dev": "[dev]"}
-NEEDED_BY = {"demo": "the demo", "dev": "development"}
+EXTRAS = {"demo": "[demo]", "spark": "[demo,spark,spark-java]", "dev": "[dev]"}
+NEEDED_BY = {"demo": "the demo", "spark": "the demo on Spark", "dev": "development"}
 SYSTEMS = ("linux", "darwin")
 MACHINES = ("x86_64", "aarch64", "arm64")
 
@@ -74,10 +75,10 @@ def stamp_key(what: str) -> str:
 
 
 def is_current(what: str) -> bool:
-    """Whether `.venv` holds `what` already; the development environment contains the demo's."""
+    """Whether `.venv` holds `what` already; the development environment contains the others, Spark's the plain demo's."""
     if not VENV_PYTHON.exists() or not (VENV / "bin" / "yak").exists():
         return False
-    enough = ["dev"] if what == "dev" else ["demo", "dev"]
+    enough = list(EXTRAS)[list(EXTRAS).index(what) :]
     return any(_read(VENV / f"yak-{name}.stamp") == stamp_key(name) for name in enough)
 
 
@@ -171,7 +172,7 @@ def main(argv: list[str]) -> int:
     """Bring `.venv` to what `argv[1]` names; returns the exit code."""
     what = argv[1] if len(argv) == 2 else ""
     if what not in EXTRAS:
-        print("usage: bootstrap.py demo|dev", file=sys.stderr)
+        print("usage: bootstrap.py demo|spark|dev", file=sys.stderr)
         return 2
     try:
         check_machine(sys.platform, platform.machine(), sys.version_info[:2])

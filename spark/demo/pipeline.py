@@ -1,0 +1,53 @@
+"""`python -m yak.spark.demo.pipeline BOOTSTRAP FOLDER`: the two jobs of the demo in one Spark, the process that is killed.
+
+Their checkpoints are in FOLDER; started again, it goes on from there.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from yak.spark.demo.metrics import FIELD, TOPIC
+from yak.spark.demo.totals import WINDOW_MS
+from yak.spark.jobs import load
+from yak.spark.jobs.frame import start
+
+COUNTS: Final = "metric_counts"
+STATS: Final = "metric_stats"
+_LATE: Final = "10m"
+"""A partition whose leader was killed is behind the others for a while; none of its records may count as too late."""
+
+
+def job_options(bootstrap: str, folder: str) -> list[tuple[str, Any]]:
+    """The jobs with their options."""
+    shared: dict[str, Any] = {
+        "bootstrap": bootstrap,
+        "topic": TOPIC,
+        "window": f"{WINDOW_MS}ms",
+        "watermark": _LATE,
+        "trigger": "500ms",
+    }
+    counts: Any = load("counts").options
+    stats: Any = load("stats").options
+    return [
+        ("stats", stats(**shared, field=FIELD, sink=f"topic:{STATS}", checkpoint_dir=f"{folder}/stats")),
+        ("counts", counts(**shared, sink=f"topic:{COUNTS}", checkpoint_dir=f"{folder}/counts")),
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run until SIGTERM."""
+    from yak.spark.session.running import running
+    from yak.spark.session.settings import SessionSettings
+
+    bootstrap, folder = arguments
+    settings = SessionSettings(app_name="yak-demo", master="local[2]", driver_memory="1g")
+    with running("demo", settings, words=arguments, bootstrap=bootstrap, checkpoint=folder) as process:
+        for name, options in job_options(bootstrap, folder):
+            start(load(name), process.spark, options)
+        process.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
