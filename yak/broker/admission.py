@@ -60,13 +60,13 @@ def append_batch(
             "this broker hears neither the metadata store nor a follower; nothing was written",
         )
     if acks == appending.ACKS_ALL and partition.is_under_min_isr:
-        note_refused(partition, header)
+        note_refused(partition, header, now_ms)
         raise PeerError(
             ErrorCode.not_enough_replicas,
             f"{len(partition.isr)} in-sync replicas, min.insync.replicas={config.min_insync_replicas}; nothing was written",
         )
     if partition.refused_sequences:
-        check_order(partition, header)
+        check_order(partition, header, now_ms)
     is_append_time = config.message_timestamp_type == "LogAppendTime"
     if not is_append_time:
         _check_timestamps(header, config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms, now_ms)

@@ -1,51 +1,61 @@
 """Batches of idempotent producers that were refused only for now, so that none of their successors overtakes them.
 
-A producer that the log does not know may begin at any sequence (KIP-360). With several batches under way the first could be refused
-because the in-sync set is too small, and the third accepted a millisecond later: then the first two can never be written
-any more. Kafka has that hole. Here the successor gets OUT_OF_ORDER_SEQUENCE_NUMBER, as from a log that knows the producer,
-and the client sends all of them again in order.
+With several batches under way the first could be refused because the in-sync set is too small, and the second come a
+millisecond later, when it is large enough. In Kafka a log that does not know the producer takes it (any sequence may be the
+first, KIP-360), and the first can never be written any more; one that knows the producer says OUT_OF_ORDER_SEQUENCE_NUMBER,
+on which librdkafka begins a new epoch for all partitions, and sends again under it what another leader may have stored
+already. Here the successor is refused as its predecessor was: nothing was written, and the client sends both again in order.
+
+A client may also have given the first one up. So after `AS_THE_FIRST_MS` the answer is Kafka's.
 """
 
 from __future__ import annotations
 
 from yak.errors import ErrorCode, PeerError
-from yak.protocol.record_batch import NO_PRODUCER_ID, BatchHeader
+from yak.protocol.record_batch import NO_PRODUCER_ID, SEQUENCE_MAX, BatchHeader
 from yak.replication.partition import Partition
 
 PRODUCERS_MAX = 1_000
 """Remembered for each partition; the oldest is forgotten."""
 
 
-def note_refused(partition: Partition, header: BatchHeader) -> None:
+AS_THE_FIRST_MS = 5_000
+"""So long a successor hears what its predecessor heard; clients send again within a second."""
+
+
+def note_refused(partition: Partition, header: BatchHeader, now_ms: int) -> None:
     """A batch is refused for now; of several of one producer the first counts."""
     if header.producer_id == NO_PRODUCER_ID:
         return
     refused = partition.refused_sequences
     held = refused.get(header.producer_id)
     if held is None or header.producer_epoch > held[0]:
-        refused[header.producer_id] = (header.producer_epoch, header.base_sequence)
+        refused[header.producer_id] = (header.producer_epoch, header.base_sequence, now_ms)
         if len(refused) > PRODUCERS_MAX:
             del refused[next(iter(refused))]
 
 
-def check_order(partition: Partition, header: BatchHeader) -> None:
-    """Let a batch pass that is the refused one again, or of a later epoch.
+def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
+    """Let a batch pass that is the refused one again, comes before it, or is of a later epoch.
 
-    Raises PeerError(OUT_OF_ORDER_SEQUENCE_NUMBER) for one that would overtake it.
+    Raises PeerError for one that would overtake it: NOT_ENOUGH_REPLICAS at first, then OUT_OF_ORDER_SEQUENCE_NUMBER.
     """
     held = partition.refused_sequences.get(header.producer_id)
     if held is None:
         return
-    log = partition.log
-    if log is not None and log.producers.keeps_order_of(header.producer_id):
-        # The log refuses who overtakes by itself, and knows the repeats of what came before the refused one.
-        del partition.refused_sequences[header.producer_id]
+    epoch, sequence, refused_ms = held
+    if header.producer_epoch != epoch or header.base_sequence == sequence:
+        if header.producer_epoch >= epoch:
+            del partition.refused_sequences[header.producer_id]
         return
-    epoch, sequence = held
-    if header.producer_epoch == epoch and header.base_sequence != sequence:
-        raise PeerError(
-            ErrorCode.out_of_order_sequence_number,
-            f"sequence {header.base_sequence} came before {sequence}, which was refused",
-        )
-    if header.producer_epoch >= epoch:
-        del partition.refused_sequences[header.producer_id]
+    log = partition.log
+    is_known = log is not None and log.producers.keeps_order_of(header.producer_id)
+    if is_known and (header.base_sequence - sequence) & SEQUENCE_MAX > SEQUENCE_MAX // 2:
+        return  # sent again from before the refused one: the log knows it
+    words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
+    if now_ms - refused_ms < AS_THE_FIRST_MS:
+        raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
+    if is_known:
+        del partition.refused_sequences[header.producer_id]  # the log refuses who overtakes by itself
+        return
+    raise PeerError(ErrorCode.out_of_order_sequence_number, words)

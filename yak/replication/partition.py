@@ -101,8 +101,8 @@ class Partition:
         self.sessions: dict[Any, Any] | None = None
         self.replica_sessions: dict[Any, Any] | None = None
         """Fetch sessions of followers: told of what is appended, where those of clients are told of what is committed."""
-        self.refused_sequences: dict[ProducerId, tuple[int, int]] = {}
-        """Idempotent producers whose batch was refused for now: its epoch and sequence (`yak.broker.refused_batches`)."""
+        self.refused_sequences: dict[ProducerId, tuple[int, int, int]] = {}
+        """Idempotent producers whose batch was refused for now: its epoch, sequence and when, in ms (`yak.broker.refused_batches`)."""
         self.pending_appends: deque[Any] | None = None
         """Batches that are being recompressed, and those that came after them, in order."""
 
