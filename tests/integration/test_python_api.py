@@ -171,6 +171,16 @@ def test_a_failed_send_is_raised_at_the_end_though_nobody_asked(client: yak.Clie
     assert (failed.value.code, failed.value.written) == ("unknown-partition", "no")
 
 
+def test_a_partition_that_is_not_there_fails_the_future_also_when_the_topic_is_known_already(
+    client: yak.Client, topic: str
+) -> None:
+    with client.producer() as producer:
+        producer.send(topic, 1).result(30)
+        failure = producer.send(topic, 1, partition=77).exception(30)
+        assert isinstance(failure, yak.SendFailed)
+        assert (failure.code, failure.written) == ("unknown-partition", "no")
+
+
 def test_a_failed_send_that_was_looked_at_is_not_raised_again(client: yak.Client, topic: str) -> None:
     with client.producer() as producer:
         assert isinstance(producer.send(topic, 1, partition=77).exception(30), yak.SendFailed)

@@ -18,7 +18,7 @@ from yak.client.api.delivery import Deliveries, Delivery
 from yak.client.api.failures import closed, explaining, for_python, with_notes
 from yak.client.api.serde import JSON, TEXT, Serde, to_bytes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
-from yak.client.errors import from_exception, kafka_exceptions
+from yak.client.errors import from_exception, kafka_exceptions, names_no_partition
 from yak.client.produce import Outgoing
 from yak.errors import YakError
 
@@ -151,7 +151,10 @@ class Producer:
         except BufferError:
             return None
         except kafka_exceptions() as error:
-            raise for_python(from_exception(error, f'a record for topic "{topic}" was not sent')) from None
+            if not names_no_partition(error):
+                raise for_python(from_exception(error, f'a record for topic "{topic}" was not sent')) from None
+            # librdkafka knows the topic by now, and says at once what it would report later if it did not
+            self._deliveries.settle(delivery, topic, error.args[0], None)
         return delivery
 
     def __len__(self) -> int:
