@@ -6,7 +6,8 @@ first, KIP-360), and the first can never be written any more; one that knows the
 on which librdkafka begins a new epoch for all partitions, and sends again under it what another leader may have stored
 already. Here the successor is refused as its predecessor was: nothing was written, and the client sends both again in order.
 
-A client may also have given the first one up. So after `AS_THE_FIRST_MS` the answer is Kafka's.
+A client may also have given the first one up. So after `AS_THE_FIRST_MS` it hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows
+the producer or not, and begins anew.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from yak.replication.partition import Partition
 
 PRODUCERS_MAX = 1_000
 """Remembered for each partition; the oldest is forgotten."""
-
-
 AS_THE_FIRST_MS = 5_000
 """So long a successor hears what its predecessor heard; clients send again within a second."""
 
@@ -48,14 +47,16 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
         if header.producer_epoch >= epoch:
             del partition.refused_sequences[header.producer_id]
         return
-    log = partition.log
-    is_known = log is not None and log.producers.keeps_order_of(header.producer_id)
-    if is_known and (header.base_sequence - sequence) & SEQUENCE_MAX > SEQUENCE_MAX // 2:
-        return  # sent again from before the refused one: the log knows it
+    if _is_before(header.base_sequence, sequence):  # sent again, or on its way for longer: the log decides
+        if not _is_before(header.last_sequence, sequence):
+            del partition.refused_sequences[header.producer_id]
+        return
     words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
     if now_ms - refused_ms < AS_THE_FIRST_MS:
         raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
-    if is_known:
-        del partition.refused_sequences[header.producer_id]  # the log refuses who overtakes by itself
-        return
     raise PeerError(ErrorCode.out_of_order_sequence_number, words)
+
+
+def _is_before(one: int, other: int) -> bool:
+    """Sequences begin again at 0 after 2**31 - 1."""
+    return (one - other) & SEQUENCE_MAX > SEQUENCE_MAX // 2

@@ -169,13 +169,13 @@ def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = (
     raise error
 
 
-@cache
 def names_no_partition(error: BaseException) -> bool:
     """Whether it says that the topic, or its partition of that number, is not there."""
     reported = error.args[0] if error.args else None
     return getattr(reported, "name", str)() in ("_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
 
 
+@cache
 def kafka_exceptions() -> tuple[type[Exception], ...]:
     """What librdkafka's binding raises for us to translate; a function, so that it is imported only when used."""
     from confluent_kafka import KafkaException

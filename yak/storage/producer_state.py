@@ -65,11 +65,6 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
 
-    def keeps_order_of(self, producer_id: ProducerId) -> bool:
-        """Whether a batch of this producer can be held against earlier ones; else it may begin at any sequence."""
-        producer = None if self._producers is None else self._producers.get(producer_id)
-        return producer is not None and bool(producer.batches)
-
     def check(self, header: BatchHeader) -> Duplicate | None:
         """What the leader must know before it appends: None to go on, or the earlier copy of this very batch.
 

@@ -357,6 +357,22 @@ def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
     assert send(begun + 2) == 0
 
 
+def test_a_batch_that_was_on_its_way_for_longer_than_its_refused_successor_is_taken(rig):
+    leader = rig.leader("orders")
+
+    def send(sequence: int) -> int:
+        return rig.produce("orders", [b"a", b"b"], producer_id=7, epoch=0, sequence=sequence).error_code
+
+    for node in followers(rig):
+        rig.nodes[node - 1].pause()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert send(2) == ErrorCode.not_enough_replicas
+    for node in followers(rig):
+        rig.nodes[node - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert [send(0), send(2), send(4)] == [0, 0, 0]
+
+
 def test_a_controller_and_another_that_die_together_are_both_noticed_at_once():
     rig = ClusterRig(size=5)
     rig.create_topic("orders", partitions=5, replication_factor=5)
