@@ -3,6 +3,8 @@
 Rules: Kafka's LeaderEpochFileCache.java (KIP-101, KIP-279). The file is `leader-epoch-checkpoint`.
 """
 
+from collections.abc import Sequence
+
 from yak.ids import LeaderEpoch, Offset
 from yak.storage.checkpoints import format_epochs
 
@@ -66,6 +68,21 @@ class EpochCache:
             entries.pop()
             self.dirty = True
         self.latest = entries[-1][0] if entries else UNKNOWN_EPOCH
+
+    def begin_with(self, found: Sequence[tuple[LeaderEpoch, Offset]]) -> None:
+        """Rising epochs from before the first entry, which they may also have begin earlier; what contradicts it is left out."""
+        entries = self.entries
+        if not entries:
+            return
+        first_epoch, first_start = entries[0]
+        earlier = [(epoch, start) for epoch, start in found if epoch < first_epoch and start < first_start]
+        for epoch, start in found:
+            if epoch == first_epoch and start < first_start:
+                entries[0] = (epoch, start)
+                self.dirty = True
+        if earlier:
+            entries[:0] = earlier
+            self.dirty = True
 
     def truncate_from_start(self, start_offset: Offset) -> None:
         """Drop epochs that ended at or below `start_offset`; the one that holds it now begins there."""

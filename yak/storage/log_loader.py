@@ -10,6 +10,7 @@ from yak.seams.disk import Disk
 from yak.storage import offset_index, time_index
 from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
+from yak.storage.epochs_restore import restore_front
 from yak.storage.log import Log
 from yak.storage.names import (
     CLEANED_SUFFIX,
@@ -302,6 +303,7 @@ class LogLoader:
             producers.clear()
             end_offset = start
         epochs.truncate_from_end(end_offset)
+        restore_front(epochs, segments, start)
         epochs.truncate_from_start(start)
         is_empty = len(segments) == 1 and not segments[0].size
         recovery_point = end_offset if is_empty else self._recovery_point or 0

@@ -150,6 +150,27 @@ def test_epochs_survive_without_their_file(make_bench):
     assert bench.log.epochs.entries == [(0, 0), (1, 2), (2, 4)]
 
 
+@pytest.mark.parametrize("cut_at", [0, 3, 4, 5, 6])
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 160])
+def test_epochs_before_those_of_the_cache_are_found_when_the_log_start_is_an_older_one(
+    make_bench, cut_at, segment_bytes
+):
+    """The log start's file is written later than the epochs': after a kill records are there again."""
+    bench = make_bench(segment_bytes=segment_bytes)
+    for number in range(8):
+        bench.append(epoch=number // 2 * 3)
+    bench.store.close_plan(1)()
+    kept = [(epoch, start) for epoch, start in ((0, 0), (3, 2), (6, 4), (9, 6)) if start > cut_at]
+    first = max(epoch for epoch, start in ((0, 0), (3, 2), (6, 4), (9, 6)) if start <= cut_at)
+    lines = [(first, cut_at), *kept]
+    text = "".join(f"{epoch} {start}\n" for epoch, start in lines)
+    bench.disk.write_file("/data/t-0/leader-epoch-checkpoint", f"0\n{len(lines)}\n{text}".encode())
+    bench.reopen(checkpoint=False)
+    assert bench.log.log_start_offset == 0
+    assert bench.log.epochs.entries == [(0, 0), (3, 2), (6, 4), (9, 6)]
+    assert bench.log.epochs.end_offset_for(4, 8) == (3, 4)
+
+
 def test_producers_are_restored_from_the_newest_good_snapshot(make_bench):
     bench = make_bench(segment_bytes=800)
     fill(bench)

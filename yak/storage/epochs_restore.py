@@ -1,0 +1,42 @@
+"""Epochs that the cache lacks at its front, from the batch headers.
+
+A log start that deleted records had moved is in a file that is written later than the epoch cache, which was cut at it. After a
+crash the log may begin earlier again, before all that the cache tells of; nobody could then be told where such an epoch ended.
+"""
+
+from collections.abc import Sequence
+
+from yak.ids import LeaderEpoch, Offset
+from yak.storage.epoch_cache import EpochCache
+from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.scan import scan_headers
+from yak.storage.segment import Segment
+
+
+def restore_front(epochs: EpochCache, segments: Sequence[Segment], log_start_offset: Offset) -> None:
+    """Let `epochs` begin where the log does; an empty cache stays empty. Reads the disk; raises OSError."""
+    if not epochs.entries or epochs.entries[0][1] <= log_start_offset:
+        return
+    end_offset = epochs.entries[0][1]
+    found: list[tuple[LeaderEpoch, Offset]] = []
+    for index, segment in enumerate(segments):
+        if segment.base_offset >= end_offset:
+            break
+        is_before = index + 1 < len(segments) and segments[index + 1].base_offset <= log_start_offset
+        if segment.size and not is_before:
+            _collect(found, segment, log_start_offset, end_offset)
+    epochs.begin_with(found)
+
+
+def _collect(
+    found: list[tuple[LeaderEpoch, Offset]], segment: Segment, start_offset: Offset, end_offset: Offset
+) -> None:
+    try:
+        position = position_of(segment, start_offset, segment.size, cached=False)
+    except (DamagedBatch, NotCached):
+        position = 0
+    for _, header in scan_headers(segment.open(), position, segment.size):
+        if header.base_offset >= end_offset:
+            return
+        if header.last_offset >= start_offset and (not found or header.partition_leader_epoch > found[-1][0]):
+            found.append((header.partition_leader_epoch, max(header.base_offset, start_offset)))
