@@ -112,7 +112,7 @@ def place(
     appended.wants_isr = acks == ACKS_ALL
     if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
         _ask_for_flush(broker, partition, appended)
-    if not partition.is_alone:
+    if partition.replica_sessions or not partition.is_alone:
         broker.replication.serving.appended(partition)
     if partition.advance_high_watermark():
         broker.advanced(partition)

@@ -6,6 +6,7 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker import isr_changes
 from yak.broker.replica_truncation import truncate
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
@@ -59,6 +60,25 @@ def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
     replica = rig.replica(slow, "orders")
     assert (replica.log_start_offset, replica.log_end_offset) == (8, 21)
     rig.run_until(lambda: replica.high_watermark == 21)
+
+
+def test_a_follower_that_may_not_join_yet_gets_what_a_leader_that_is_alone_takes(rig, monkeypatch):
+    """Below the minimum nothing is committed, so no news of a high watermark tells it of records either."""
+    leader, (follower, other) = rig.leader("orders"), followers(rig)
+    for node in (follower, other):
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.info("orders").isr == (leader,))
+    with monkeypatch.context() as patched:
+        patched.setattr(isr_changes, "wanted_isr", lambda *_: None)
+        rig.nodes[follower - 1].start()
+        rig.run_for(1_000)
+        for number in range(3):
+            assert rig.produce("orders", [b"%d" % number], acks=1).error_code == 0
+        rig.run_for(100)
+        assert rig.info("orders").isr == (leader,)
+        assert rig.replica(follower, "orders").log_end_offset == 3
+    rig.produce("orders", [b"next"], acks=1)
+    rig.run_until(lambda: follower in rig.info("orders").isr)
 
 
 def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
