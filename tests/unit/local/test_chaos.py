@@ -1,5 +1,6 @@
 """The pure parts of a chaos run: the schedule, what records say, the report, the picture, and what a recorder keeps."""
 
+import threading
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.errors import UsageError
+from yak.local.chaos import readers
 from yak.local.chaos.content import decode, encode, value_of
 from yak.local.chaos.faults import BY_NAME, KINDS, names, parse_faults
 from yak.local.chaos.nemesis import Struck
@@ -185,3 +187,17 @@ def test_what_does_not_settle_is_a_violation() -> None:
     assert not settled.wait("never", "L2", 0.0, lambda: ["t-0"], lambda: None)
     assert settled.violations == [Violation("L2", "never: after 0 s still t-0")]
     assert set(settled.took_s) == {"soon", "never"}
+
+
+def test_a_consumer_that_stands_still_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(readers, "_CLOSE_SECONDS", 0.05)
+    began, ends = threading.Event(), threading.Event()
+
+    class StandsStill:
+        def close(self):
+            began.set()
+            ends.wait()
+
+    readers.close(StandsStill())
+    assert began.is_set()
+    ends.set()

@@ -61,23 +61,24 @@ class Clients:
         """One `writer`, `reader` or `member` dies, and another begins; gives the name of the dead one."""
         if who == "writer":
             index = which % len(self.writers)
-            died: Writer | Reader | Member = self.writers[index]
-            died.drop()
+            writer = self.writers[index]
+            writer.drop()
             self.writers[index] = self._writer()
             self.writers[index].start()
-        elif who == "reader":
+            return writer.name
+        if who == "reader":
             index = which % len(self.readers)
-            died = self.readers[index]
-            died.drop()
+            reader = self.readers[index]
+            reader.stop()
             self.readers[index] = self._reader()
             self.readers[index].start()
-        else:
-            index = which % len(self.members)
-            died = self.members[index]
-            died.drop()
-            self.members[index] = self._member()
-            self.members[index].start()
-        return died.name
+            return reader.name
+        index = which % len(self.members)
+        member = self.members[index]
+        member.drop()
+        self.members[index] = self._member()
+        self.members[index].start()
+        return member.name
 
     def stop_writing(self) -> int:
         """No more is sent, and what is under way has ended; gives how much nobody ever answered."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from yak.local.chaos.readers import consumer_config, take
+from yak.local.chaos.readers import close, consumer_config, take
 from yak.local.chaos.recorder import Recorder
 from yak.sim.judge.history import Outcome
 
@@ -41,7 +41,7 @@ class Member:
         """Leave the group in order."""
         self._stopping.set()
         self._thread.join(30.0)
-        self._consumer.close()
+        close(self._consumer)
 
     def drop(self) -> None:
         """Die without a word; the group finds out by itself."""

@@ -14,6 +14,7 @@ _POLL_MESSAGES: Final = 500
 _POLL_SECONDS: Final = 0.2
 _LASTS_SECONDS: Final = (8, 20)
 _BACK_MAX: Final = 2_000
+_CLOSE_SECONDS: Final = 10.0
 _OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
@@ -45,21 +46,30 @@ def take(consumer: Any, process: str, recorder: Recorder, seconds: float = _POLL
     return recorder.polled_messages(process, invoked, good)
 
 
+def close(consumer: Any) -> None:
+    """Close it, but do not wait for ever: librdkafka can come to a standstill when brokers go (its issue 5476)."""
+    closing = threading.Thread(target=consumer.close, name="closing", daemon=True)
+    closing.start()
+    closing.join(_CLOSE_SECONDS)
+
+
 class Reader:
-    """Assigns itself all partitions, reads on for a while, and begins elsewhere: now and then from the first offset."""
+    """Assigns itself all partitions, reads on for a while, and begins elsewhere: now and then from the first offset.
+
+    Each time with a new consumer: `assign` waits for librdkafka's main thread and holds Python's lock meanwhile, so one that
+    stands still would stop the whole run.
+    """
 
     def __init__(
         self, number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, dice: SeededDice
     ) -> None:
-        import confluent_kafka
-
         self.name = f"reader-{number}"
+        self._config = consumer_config(bootstrap, self.name, "yak-chaos-without-group")
         self._partitions = partitions
         self._recorder = recorder
         self._dice = dice
         self._stopping = threading.Event()
         self._positions = {_name(each): 0 for each in partitions}
-        self._consumer: Any = confluent_kafka.Consumer(consumer_config(bootstrap, self.name, "yak-chaos-without-group"))
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
@@ -69,21 +79,18 @@ class Reader:
     def stop(self) -> None:
         """Read no more."""
         self._stopping.set()
-        self._thread.join(10.0)
-        self._consumer.close()
-
-    def drop(self) -> None:
-        """Die without a word."""
-        self._stopping.set()
-        self._thread.join(10.0)
-        del self._consumer
+        self._thread.join(2 * _CLOSE_SECONDS)
 
     def _run(self) -> None:
+        import confluent_kafka
+
         while not self._stopping.is_set():
-            begin(self._consumer, self.name, self._recorder, {each: self._start(each) for each in self._partitions})
+            consumer = confluent_kafka.Consumer(self._config)
+            begin(consumer, self.name, self._recorder, {each: self._start(each) for each in self._partitions})
             until = time.monotonic() + self._dice.between(*_LASTS_SECONDS)
             while time.monotonic() < until and not self._stopping.is_set():
-                self._positions |= take(self._consumer, self.name, self._recorder)
+                self._positions |= take(consumer, self.name, self._recorder)
+            close(consumer)
 
     def _start(self, partition: TopicPartition) -> int:
         position = self._positions[_name(partition)]
