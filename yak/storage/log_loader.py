@@ -64,6 +64,7 @@ class LogLoader:
         log_start_offset: Offset | None,
         cleaned_offset: Offset | None = None,
         was_clean: bool,
+        machine_went_on: bool = False,
         now_ms: int,
     ) -> None:
         self._disk = disk
@@ -75,6 +76,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._cleaned_offset = cleaned_offset
         self._was_clean = was_clean
+        self._machine_went_on = machine_went_on
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
         self._sizes: dict[str, int] = {}
@@ -278,7 +280,15 @@ class LogLoader:
         epochs.truncate_from_end(base)
         suspects = segments[first:]
         allows_gaps = self._cleaned_offset is not None
-        recovery = Recovery(self._config, epochs, producers, recovery_point, self._now_ms, allows_gaps=allows_gaps)
+        recovery = Recovery(
+            self._config,
+            epochs,
+            producers,
+            recovery_point,
+            self._now_ms,
+            allows_gaps=allows_gaps,
+            machine_went_on=self._machine_went_on,
+        )
         end_offset = recovery.run(suspects)
         segments[first:] = suspects
         result = recovery.result
