@@ -319,7 +319,7 @@ class ReplicaFetcher:
             return
         try:
             if fetched.diverging_epoch is not None:
-                truncate(self._broker, partition, log, fetched.diverging_epoch)
+                truncate(self._broker, partition, log, fetched.diverging_epoch, fetched.log_start_offset)
                 self._tell(key, partition, log)
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)

@@ -1,7 +1,8 @@
 """Cutting a follower's log to where it may agree with its leader's: by epochs, never by a high watermark.
 
 Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). One cut may not be enough when
-several leaders came and went; the next fetch tells. A log that ends before its leader's begins starts anew there.
+several leaders came and went; the next fetch tells. A log that ends before its leader's begins starts anew there, and so does
+one that parts from it no later: nobody can tell any more what of it the leader had.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ def wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
     )
 
 
-def truncate(broker: Broker, partition: Partition, log: Log, diverging: DivergingEpoch) -> None:
-    """Drop what the leader does not have.
+def truncate(
+    broker: Broker, partition: Partition, log: Log, diverging: DivergingEpoch, leaders_log_start: Offset
+) -> None:
+    """Drop what the leader does not have; all, where the logs part before the leader's begins.
 
     Raises LogDirectoryFailure, and ProtocolViolation for a place that is not in our log: it would be told so for ever.
     """
@@ -45,6 +48,9 @@ def truncate(broker: Broker, partition: Partition, log: Log, diverging: Divergin
         target = min(target, own_end)
     if not 0 <= target < end:
         raise ProtocolViolation(f"the leader says that the logs part at {diverging.end_offset}, ours ends at {end}")
+    if log.log_start_offset < leaders_log_start and diverging.end_offset <= leaders_log_start:
+        start_anew(broker, partition, log, leaders_log_start)
+        return
     before = partition.high_watermark
     log.truncate_to(target)
     if log.log_end_offset < end:
@@ -68,7 +74,7 @@ def truncate(broker: Broker, partition: Partition, log: Log, diverging: Divergin
 
 
 def start_anew(broker: Broker, partition: Partition, log: Log, offset: Offset) -> None:
-    """The leader let go of what would come next here: drop all, and begin where its log does. Raises LogDirectoryFailure."""
+    """The leader let go of what is or would come next here: drop all, and begin where its log does. Raises LogDirectoryFailure."""
     broker.notice(
         "warning",
         "replica-starts-anew",

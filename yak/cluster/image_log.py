@@ -170,7 +170,8 @@ def _entries(data: bytes) -> tuple[list[TailedRecord], int]:
         start = position + _FRAME_HEADER_BYTES
         end = start + int.from_bytes(data[position : position + 4], "big")
         body = data[start:end]
-        if end > len(data) or crc32c(body) != int.from_bytes(data[position + 4 : start], "big"):
+        # zeros are what a power loss leaves of bytes that did not reach the device, and the checksum of nothing is zero
+        if not body or end > len(data) or crc32c(body) != int.from_bytes(data[position + 4 : start], "big"):
             break
         entry = json.loads(body)
         records.append(

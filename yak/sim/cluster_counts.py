@@ -29,6 +29,8 @@ class Counts(Watcher):
         for node in self._cluster.nodes:
             lost = node.peers.sessions_lost + sum(notice.event == "replica-fetch-lost" for notice in node.notices)
             counts["fetch sessions lost"] = counts.get("fetch sessions lost", 0) + lost
+            for what, number in node.torn.items():
+                counts[f"torn: {what}"] = counts.get(f"torn: {what}", 0) + number
             counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count
         for name, number in self._cluster.calls.items():
             if not name.endswith(" OK"):

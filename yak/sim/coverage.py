@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from yak.sim.verdict import Verdict
 
+TORN = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
+"""What power losses left of what was not synced."""
 ALONE: Mapping[str, tuple[str, ...]] = {
     "process": ("power losses", "kills", "orderly stops", "connections cut"),
     "disk": (
@@ -18,6 +20,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         "slow disks",
         "cold caches",
         "unflushed, lost with the power",
+        *TORN,
     ),
     "store": ("store outages", "stores that lost their history"),
     "log": ("topics deleted", "records deleted on request", "log starts moved"),
@@ -62,6 +65,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "slow disk",
         "calls executed late",
     ),
+    "disks": TORN,
     "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
     "guests": ("guests registered", "guests changed", "guests closed"),
     "groups": (

@@ -1,29 +1,18 @@
-"""A file system in memory that can lose power: what was not synced is kept, lost, or torn, as a seeded choice says.
+"""A file system in memory that can lose power, fail, and lie: what comes of it is a seeded choice.
 
-What it models: each file has a prefix that was synced; `crash` keeps, of the tail after it, all, nothing, or a part that
-ends anywhere. After a sync that failed no later one counts for that file. `kill` is the end of the process alone: everything written stays. What it does not model: names. A created,
-renamed or removed file is so at once and for good, but its content is only as durable as its last sync.
+What was not synced is kept, lost, or torn by a power loss (`yak.sim.disk_content`), names as well (`yak.sim.disk_names`).
+After a sync that failed no later one counts for that file. `kill` is the end of the process alone: everything written
+stays. Beside that any call can be ordered to fail, a read to give wrong bytes once, a write to go astray, and a bit to flip.
 """
 
 import errno
 import posixpath
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from yak.seams.dice import Dice
 from yak.seams.disk import Buffer
-
-_T = TypeVar("_T")
-
-
-class _Content:
-    __slots__ = ("data", "is_broken", "synced")
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.synced = 0
-        self.is_broken = False
-        """A sync failed: the page cache takes the bytes for clean, and no later sync brings them to the device."""
+from yak.sim.disk_content import Content
+from yak.sim.disk_names import Names
 
 
 class SimFile:
@@ -31,7 +20,7 @@ class SimFile:
 
     __slots__ = ("_content", "_disk", "_path")
 
-    def __init__(self, disk: "SimDisk", path: str, content: _Content) -> None:
+    def __init__(self, disk: "SimDisk", path: str, content: Content) -> None:
         self._disk = disk
         self._path = path
         self._content = content
@@ -77,10 +66,9 @@ class SimFile:
         return len(self._content.data)
 
     def truncate(self, size: int) -> None:
-        """Cut the file; the cut is as durable as the bytes before it."""
+        """Cut the file; after a power loss the cut may be undone, as long as nothing was synced since."""
         self._disk.may_fail("truncate", self._path)
-        del self._content.data[size:]
-        self._content.synced = min(self._content.synced, size)
+        self._content.truncate(size)
 
     def sync(self) -> None:
         """Make all that was appended durable."""
@@ -90,8 +78,7 @@ class SimFile:
             self._content.is_broken = True
             raise
         self._disk.syncs += 1
-        if not self._content.is_broken:
-            self._content.synced = len(self._content.data)
+        self._content.sync()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -145,8 +132,7 @@ class SimDisk:
     """
 
     def __init__(self, *, total_bytes: int = 2**40) -> None:
-        self._files: dict[str, _Content] = {}
-        self._directories: dict[str, None] = {"/": None}
+        self._names = Names()
         self._handles: dict[str, SimFile] = {}
         self._failures: dict[str, list[tuple[str, int]]] = {}
         self._total_bytes = total_bytes
@@ -158,21 +144,20 @@ class SimDisk:
 
     # --------------------------------------------------------------------------------------------------- faults
 
-    def crash(self, dice: Dice) -> None:
-        """Lose power: of each file's unsynced tail, all, none, or a part that ends anywhere stays. Locks are gone."""
-        for path in sorted(self._files):
-            content = self._files[path]
-            tail = len(content.data) - content.synced
-            if tail:
-                choice = dice.below(3)
-                kept = tail if choice == 0 else 0 if choice == 1 else dice.below(tail + 1)
-                del content.data[content.synced + kept :]
-            content.synced = len(content.data)
+    def crash(self, dice: Dice) -> dict[str, int]:
+        """Lose power. Locks are gone. Tells how many files lost what was not synced, by the kind of tear, and how many names."""
+        lost: dict[str, int] = {}
+        if count := self._names.lose_power(dice):
+            lost["names"] = count
+        for path in sorted(self._names.files):
+            if kind := self._names.files[path].lose_power(dice):
+                lost[kind] = lost.get(kind, 0) + 1
         self.kill()
+        return lost
 
     def kill(self) -> None:
         """End the process that uses the disk: what it wrote stays, its locks and faults are gone (the disk was mended)."""
-        for content in self._files.values():
+        for content in self._names.files.values():
             content.is_broken = False
         self.locks.clear()
         self._failures.clear()
@@ -200,31 +185,35 @@ class SimDisk:
 
     def peek(self, path: str, position: int) -> bytes:
         """A file's bytes from a position on, for checks: nothing fails, and nothing is counted."""
-        return bytes(memoryview(self._files[path].data)[position:])
+        return bytes(memoryview(self._names.files[path].data)[position:])
+
+    def contents(self) -> dict[str, Content]:
+        """All files by name."""
+        return self._names.files
 
     def unsynced_logs(self) -> list[str]:
         """Segment files with bytes that a power loss may take."""
         return [
             path
-            for path in self._files
-            if path.endswith(".log") and self._files[path].synced < len(self._files[path].data)
+            for path in self._names.files
+            if path.endswith(".log") and self._names.files[path].synced < len(self._names.files[path].data)
         ]
 
     def corrupt(self, path: str, position: int, value: int) -> None:
         """Set one byte of a file to another value, as a bad sector would."""
-        self._files[path].data[position] = value
+        self._names.files[path].data[position] = value
 
     # ------------------------------------------------------------------------------------------------ Disk seam
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         """A file by name."""
         self.may_fail("open", path)
-        content = self._files.get(path)
+        content = self._names.files.get(path)
         if content is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             self._need_parent(path)
-            content = self._files[path] = _Content()
+            content = self._names.make(path)
         handle = self._handles.get(path)
         if handle is None:
             handle = self._handles[path] = SimFile(self, path, content)
@@ -232,37 +221,39 @@ class SimDisk:
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of that name is there."""
-        return path in self._files or path in self._directories
+        return path in self._names.files or path in self._names.directories
 
     def is_directory(self, path: str) -> bool:
         """Whether the name is a directory."""
-        return path in self._directories
+        return path in self._names.directories
 
     def names(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
-        if path not in self._directories:
+        if path not in self._names.directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", path)
         prefix = path.rstrip("/") + "/"
-        found = {name[len(prefix) :] for name in (*self._files, *self._directories) if name.startswith(prefix)}
+        found = {
+            name[len(prefix) :] for name in (*self._names.files, *self._names.directories) if name.startswith(prefix)
+        }
         return sorted(name for name in found if name and "/" not in name)
 
     def file_sizes(self, path: str) -> list[tuple[str, int]]:
         """(name, size in bytes) of the plain files of a directory, sorted."""
         prefix = path.rstrip("/") + "/"
         return [
-            (name, len(self._files[prefix + name].data)) for name in self.names(path) if prefix + name in self._files
+            (name, len(self._names.files[prefix + name].data))
+            for name in self.names(path)
+            if prefix + name in self._names.files
         ]
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""
-        while path not in self._directories:
-            self._directories[path] = None
-            path = posixpath.dirname(path)
+        self._names.make_directory(path)
 
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
         self.may_fail("read", path)
-        content = self._files.get(path)
+        content = self._names.files.get(path)
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
         self.count_read(path)
@@ -271,8 +262,8 @@ class SimDisk:
     def write_file(self, path: str, data: bytes) -> None:
         """Replace a small file, durably."""
         self.may_fail("write_file", path)
-        self._replace(path, data)
-        self._files[path].synced = len(data)
+        self._replace(path, data).sync()
+        self._names.settle(posixpath.dirname(path))
         self.syncs += 1
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
@@ -285,8 +276,7 @@ class SimDisk:
         self.may_fail("rename", old)
         if not self.exists(old):
             raise FileNotFoundError(errno.ENOENT, "No such file", old)
-        self._files = _moved(self._files, old, new)
-        self._directories = _moved(self._directories, old, new)
+        self._names.rename(old, new)
         moved: dict[str, SimFile] = {}
         for path, handle in self._handles.items():
             if path == old or path.startswith(old + "/"):
@@ -298,30 +288,33 @@ class SimDisk:
 
     def remove(self, path: str) -> None:
         """Remove a file; no error when it is absent. Open handles still read it."""
-        self._files.pop(path, None)
+        self._names.remove(path)
         self._handles.pop(path, None)
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all in it; no error when it is absent."""
         prefix = path + "/"
-        for name in [name for name in self._files if name.startswith(prefix)]:
+        for name in [name for name in self._names.files if name.startswith(prefix)]:
             self.remove(name)
-        for name in [name for name in self._directories if name == path or name.startswith(prefix)]:
-            del self._directories[name]
+        for name in sorted(self._names.directories, reverse=True):
+            if name == path or name.startswith(prefix):
+                self._names.remove_directory(name)
 
     def sync_directory(self, path: str) -> None:
-        """Names are durable at once here; a failure can still be ordered for it."""
+        """Make the names in it durable."""
         self.may_fail("sync", path)
+        self._names.settle(path)
 
     def sync_file_system(self, path: str) -> None:
-        """Make all files durable."""
+        """Make all files and names durable."""
         self.may_fail("sync", path)
-        for content in self._files.values():
-            content.synced = len(content.data)
+        self._names.settle_all()
+        for content in self._names.files.values():
+            content.sync()
 
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
         """Bytes that are left."""
-        return self._total_bytes - sum(len(content.data) for content in self._files.values())
+        return self._total_bytes - sum(len(content.data) for content in self._names.files.values())
 
     def total_bytes(self, path: str) -> int:  # noqa: ARG002
         """Size of the file system."""
@@ -332,27 +325,20 @@ class SimDisk:
         self._need_parent(path)
         if path in self.locks:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
-        self._files.setdefault(path, _Content())
+        if path not in self._names.files:
+            self._names.make(path)
         self.locks[path] = None
         return SimLock(self, path)
 
     # -------------------------------------------------------------------------------------------------- insides
 
     def _need_parent(self, path: str) -> None:
-        if posixpath.dirname(path) not in self._directories:
+        if posixpath.dirname(path) not in self._names.directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", path)
 
-    def _replace(self, path: str, data: bytes) -> None:
+    def _replace(self, path: str, data: bytes) -> Content:
         self._need_parent(path)
-        content = _Content()
+        content = self._names.make(path)
         content.data += data
-        self._files[path] = content
         self._handles.pop(path, None)
-
-
-def _moved(names: dict[str, _T], old: str, new: str) -> dict[str, _T]:
-    """The same names after a rename; what bore the new name is gone."""
-    result = {name: value for name, value in names.items() if name != new}
-    for name in [name for name in result if name == old or name.startswith(old + "/")]:
-        result[new + name[len(old) :]] = result.pop(name)
-    return result
+        return content

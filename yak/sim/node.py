@@ -69,6 +69,8 @@ class SimNode:
         """Whether its next registration has to say that it may have lost records."""
         self.starts_count = 0
         self.crashes_count = 0
+        self.torn: dict[str, int] = {}
+        """What power losses left of what was not synced: how many files were torn in which way, and how many names lost."""
         self.notices: list[events.Notice] = []
         self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
         self.on_close: Callable[[int], None] = lambda _connection: None
@@ -166,7 +168,9 @@ class SimNode:
             self._network.power_lost(self.party)
         self._end()
         self.crashes_count += 1
-        self.disk.crash(self._dice)
+        for what, count in self.disk.crash(self._dice).items():
+            self.world.say(f"node {self.node_id}: {count} files or names lost what was not synced: {what}")
+            self.torn[what] = self.torn.get(what, 0) + count
 
     def kill(self) -> None:
         """End the process; the page cache lives on."""

@@ -113,7 +113,11 @@ class Run:
             self.world.trace_hash(),
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
-            {**self.books.counts, **self.faults.counts},
+            {
+                **self.books.counts,
+                **self.faults.counts,
+                **{f"torn: {what}": number for what, number in self.node.torn.items()},
+            },
             strikes=self.faults.struck_count,
             parts=(*TOPICS, CHURN, DELETER),
         )

@@ -32,6 +32,8 @@ class World:
         self._trace = hashlib.sha256()
         self.log: list[str] | None = None
         """Lines of the run when someone wants to read them."""
+        self.traced: bytearray | None = None
+        """All that the trace is a hash of, when someone wants to compare it."""
 
     @property
     def now_ms(self) -> int:
@@ -45,8 +47,12 @@ class World:
 
     def trace(self, kind: str, data: bytes = b"") -> None:
         """Add something that crossed a border to the hash of the run."""
-        self._trace.update(f"{self.now_us} {kind} {len(data)}\n".encode())
+        head = f"{self.now_us} {kind} {len(data)}\n".encode()
+        self._trace.update(head)
         self._trace.update(data)
+        if self.traced is not None:
+            self.traced += head
+            self.traced += data
 
     def say(self, text: str) -> None:
         """A line for a reader."""

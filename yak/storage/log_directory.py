@@ -53,6 +53,8 @@ class LogDirectory:
         """Broker epoch of the clean stop before this start; None when the stop was not clean."""
         self.machine_restarted = False
         """Whether the stop was not clean and the machine was started anew since: what was not synced may be gone."""
+        self.machine_went_on = False
+        """Whether the machine is known not to have been started anew since: what was written is there, but for a last write."""
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
         self._boot_to_mark: str | None = None
@@ -215,6 +217,7 @@ class LogDirectory:
         path = self.file(BOOT_MARK)
         marked = self.disk.read_file(path).decode("ascii", "replace").strip() if self.disk.exists(path) else ""
         if marked == kernel_boot_id:
+            self.machine_went_on = True
             return
         self._boot_to_mark = kernel_boot_id
         self.machine_restarted = bool(marked) and not self.disk.exists(self.file(CLEAN_SHUTDOWN))

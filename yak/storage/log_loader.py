@@ -64,6 +64,7 @@ class LogLoader:
         log_start_offset: Offset | None,
         cleaned_offset: Offset | None = None,
         was_clean: bool,
+        machine_went_on: bool = False,
         now_ms: int,
     ) -> None:
         self._disk = disk
@@ -75,6 +76,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._cleaned_offset = cleaned_offset
         self._was_clean = was_clean
+        self._machine_went_on = machine_went_on
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
         self._sizes: dict[str, int] = {}
@@ -91,6 +93,7 @@ class LogLoader:
             self._was_clean = False
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
+        self._drop_deleted(segments)
         self._check_owner(segments)
         epochs = self._epochs()
         producers = ProducerState()
@@ -99,7 +102,12 @@ class LogLoader:
         end_offset = self._known_end(segments)
         if end_offset is None:
             recovered, end_offset, snapshots = self._recover(segments, epochs, producers, snapshots)
-        elif snapshots or any(segment.size for segment in segments):
+        else:
+            # one of a tail that was cut, brought back by a power loss, would be believed once the log is as long again
+            trusted = [offset for offset in snapshots if offset <= end_offset]
+            self._drop_snapshots(snapshots, trusted)
+            snapshots = trusted
+        if recovered is None and (snapshots or any(segment.size for segment in segments)):
             self._mend_indexes(segments)
             restore_producers(
                 producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False
@@ -183,6 +191,14 @@ class LogLoader:
             return [Segment.create(self._disk, self._path, self._log_start_offset or 0, self._config, self._now_ms)]
         return [self._segment(base) for base in bases]
 
+    def _drop_deleted(self, segments: list[Segment]) -> None:
+        """Remove what is below the log's start: a power loss may bring files back that retention had removed."""
+        while len(segments) > 1 and segments[1].base_offset <= (self._log_start_offset or 0):
+            base = segments.pop(0).base_offset
+            for suffix in SEGMENT_SUFFIXES:
+                if (name := offset_name(base) + suffix) in self._sizes:
+                    self._remove(name)
+
     def _segment(self, base: Offset) -> Segment:
         segment = Segment(self._disk, self._path, base, self._now_ms)
         name = offset_name(base)
@@ -251,7 +267,10 @@ class LogLoader:
     def _recover(
         self, segments: list[Segment], epochs: EpochCache, producers: ProducerState, snapshots: list[Offset]
     ) -> tuple[Recovered, Offset, list[Offset]]:
-        recovery_point = max(self._recovery_point or 0, segments[0].base_offset)
+        recovery_point = segments[0].base_offset
+        if (self._recovery_point or 0) > (self._log_start_offset or 0):
+            # else nothing that is still wanted was flushed: the point only followed the log's start
+            recovery_point = max(recovery_point, self._recovery_point or 0)
         # left: what was rolled right after a flush has its indexes not yet on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         base = segments[first].base_offset
@@ -261,7 +280,15 @@ class LogLoader:
         epochs.truncate_from_end(base)
         suspects = segments[first:]
         allows_gaps = self._cleaned_offset is not None
-        recovery = Recovery(self._config, epochs, producers, recovery_point, self._now_ms, allows_gaps=allows_gaps)
+        recovery = Recovery(
+            self._config,
+            epochs,
+            producers,
+            recovery_point,
+            self._now_ms,
+            allows_gaps=allows_gaps,
+            machine_went_on=self._machine_went_on,
+        )
         end_offset = recovery.run(suspects)
         segments[first:] = suspects
         result = recovery.result
@@ -270,15 +297,18 @@ class LogLoader:
                 self._disk.remove(segment.path(suffix))
         for segment in suspects[:-1]:
             segment.close_for_appends()
-        for offset in snapshots:
-            if offset not in trusted:
-                self._disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+        self._drop_snapshots(snapshots, trusted)
         self._damage += result.damage
         if end_offset < recovery_point:
             self._damage.append(
                 f"{self._path} ends at offset {end_offset}, though everything up to {recovery_point} had been flushed"
             )
         return result, end_offset, trusted
+
+    def _drop_snapshots(self, snapshots: list[Offset], kept: list[Offset]) -> None:
+        for offset in snapshots:
+            if offset not in kept:
+                self._disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
 
     def _log(
         self,
@@ -297,8 +327,7 @@ class LogLoader:
                 for suffix in SEGMENT_SUFFIXES:
                     self._disk.remove(segment.path(suffix))
             segments = [Segment.create(self._disk, self._path, start, self._config, self._now_ms)]
-            for offset in snapshots:
-                self._disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+            self._drop_snapshots(snapshots, [])
             snapshots = []
             producers.clear()
             end_offset = start

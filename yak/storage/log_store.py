@@ -324,7 +324,8 @@ class LogStore:
             [
                 (log.topic_partition, log.log_start_offset)
                 for log in mine
-                if log.log_start_offset > log.segments[0].base_offset
+                # also where the first segment begins there: a power loss may bring the removed ones back
+                if log.log_start_offset
             ]
             + [(tp, held.log_start_offset) for tp, held in kept if held.log_start_offset is not None],
             [

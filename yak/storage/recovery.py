@@ -1,7 +1,8 @@
 """After an unclean stop: read every batch from the recovery point's segment on, check it, cut the torn tail.
 
 Kafka's LogLoader.recoverLog and LogSegment.recover, with one more rule: below the recovery point the bytes were synced, so a
-broken batch there is damage, not a torn write. It is reported and never cut.
+broken batch there is damage, not a torn write. It is reported and never cut. Above it the same holds as long as the machine went
+on: the end of a process leaves a last write that is too short, and nothing else that could be cut.
 """
 
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Recovery:
     """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset.
 
     `allows_gaps`: the log was compacted, by us or by the leader it was copied from, whatever its configuration is now.
+    `machine_went_on`: only the process ended.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Recovery:
         now_ms: int,
         *,
         allows_gaps: bool = False,
+        machine_went_on: bool = False,
     ) -> None:
+        self._machine_went_on = machine_went_on
         self._config = config
         self._epochs = epochs
         self._producers = producers
@@ -128,11 +132,15 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
+                if self._machine_went_on and not _is_cut_off(chunk, at, size - position):
+                    raise DamagedLog(file.path, position, expected, reason)
                 return expected, self._cut(segment, file, position, expected, reason)
             header = read_header(chunk, at)
             if compute_crc(chunk, at, need) != header.crc:
                 reason = "the CRC-32C does not fit"
                 if expected >= self._recovery_point:
+                    if self._machine_went_on:
+                        raise DamagedLog(file.path, position, expected, reason)
                     return expected, self._cut(segment, file, position, expected, reason)
                 self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
             self._take(segment, header, position)
@@ -180,6 +188,11 @@ class Recovery:
         if header.producer_id != NO_PRODUCER_ID:
             self._producers.update(header, header.base_offset, last_offset, self._now_ms)
         self.result.batches += 1
+
+
+def _is_cut_off(chunk: bytes, at: int, left: int) -> bool:
+    """Whether a write ended before its batch did, as a process leaves it that ends while it writes."""
+    return left < HEADER_BYTES or read_header(chunk, at).size_bytes > left
 
 
 def _size_at(chunk: bytes, at: int) -> int:

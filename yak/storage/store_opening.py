@@ -217,6 +217,7 @@ def _load_one(
         log_start_offset=checkpoints.log_starts.get(topic_partition),
         cleaned_offset=checkpoints.cleaned.get(topic_partition),
         was_clean=checkpoints.was_clean,
+        machine_went_on=directory.machine_went_on,
         now_ms=now_ms,
     )
     try:

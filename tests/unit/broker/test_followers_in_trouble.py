@@ -81,6 +81,30 @@ def test_a_follower_that_may_not_join_yet_gets_what_a_leader_that_is_alone_takes
     rig.run_until(lambda: follower in rig.info("orders").isr)
 
 
+def test_a_replica_that_parts_from_its_leader_below_the_leaders_log_start_keeps_nothing(rig):
+    old, others = rig.leader("orders"), followers(rig)
+    rig.produce("orders", [b"a"])
+    for node_id in others:
+        rig.cluster.cut(f"n{old}", f"n{node_id}")
+    for _ in range(5):
+        assert rig.produce("orders", [b"never committed"], acks=1).error_code == 0
+    rig.nodes[old - 1].kill()
+    rig.run_until(lambda: rig.info("orders").leader in others)
+    leader = rig.leader("orders")
+    rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
+    for _ in range(8):
+        assert rig.produce("orders", [b"b"]).error_code == 0
+    rig.run_until(lambda: rig.replica(leader, "orders").high_watermark == 9)
+    rig.replica(leader, "orders").log.advance_log_start(4)
+    for node_id in others:
+        rig.cluster.heal(f"n{old}", f"n{node_id}")
+    rig.nodes[old - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    log = rig.replica(old, "orders").log
+    assert "replica-starts-anew" in rig.events(old)
+    assert (log.segments[0].base_offset, log.log_start_offset, log.log_end_offset) == (4, 4, 9)
+
+
 def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
     leader, (other, follower) = rig.leader("orders"), followers(rig)
     rig.produce("orders", [b"a"])
@@ -256,5 +280,5 @@ def test_a_place_where_logs_cannot_part_is_refused(rig, place):
     node_id = followers(rig)[0]
     partition = rig.replica(node_id, "orders")
     with pytest.raises(ProtocolViolation, match="logs part"):
-        truncate(rig.nodes[node_id - 1].broker, partition, partition.log, DivergingEpoch(*place))
+        truncate(rig.nodes[node_id - 1].broker, partition, partition.log, DivergingEpoch(*place), 0)
     assert partition.log_end_offset == 3

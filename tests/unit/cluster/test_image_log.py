@@ -58,6 +58,17 @@ def test_a_torn_tail_is_cut_wherever_it_is_torn(disk, tmp_path):
     assert set(lengths) == {0, 1, 2}
 
 
+def test_zeros_that_a_power_loss_left_are_a_torn_tail(disk, tmp_path):
+    directory = tmp_path / "meta"
+    log, _image = ImageLog.open(disk, str(directory))
+    log.append(records(1, 3))()
+    log.close()
+    [path] = directory.iterdir()
+    path.write_bytes(path.read_bytes() + bytes(100))
+    log, image = ImageLog.open(disk, str(directory))
+    assert (image.offset, log.cut_bytes) == (3, 100)
+
+
 def test_a_damaged_entry_ends_the_log_and_what_comes_next_goes_on_from_there(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))

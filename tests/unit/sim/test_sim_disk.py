@@ -23,20 +23,136 @@ def disk():
     return disk
 
 
-def test_power_loss_keeps_the_synced_part_and_all_nothing_or_a_part_of_the_rest():
-    ends = set()
-    for seed in range(60):
+def after_power_losses(prepare, seeds=120):
+    """What a file holds after a power loss, and what kinds of losses there were, for each of some seeds."""
+    for seed in range(seeds):
         disk = SimDisk()
-        file = disk.open("/f", create=True)
+        disk.make_directory("/d")
+        file = disk.open("/d/f", create=True)
+        disk.sync_directory("/d")
+        prepare(file)
+        lost = disk.crash(Die(seed))
+        yield disk.read_file("/d/f"), lost
+
+
+def test_power_loss_keeps_the_synced_part_and_all_nothing_or_a_part_of_the_rest():
+    def prepare(file):
         file.append([b"synced"])
         file.sync()
         file.append([b"0123456789"])
-        disk.crash(Die(seed))
-        data = disk.read_file("/f")
+
+    ends = set()
+    for data, lost in after_power_losses(prepare):
         assert data.startswith(b"synced")
-        assert b"synced0123456789".startswith(data)
-        ends.add(len(data))
+        if "holes" not in lost:
+            assert b"synced0123456789".startswith(data)
+            ends.add(len(data))
     assert {6, 16} < ends
+
+
+def test_power_loss_may_leave_holes_of_whole_sectors_before_what_reached_the_device():
+    written = b"s" * 60 + b"x" * 1500
+
+    def prepare(file):
+        file.append([b"s" * 60])
+        file.sync()
+        file.append([b"x" * 1500])
+
+    holes = 0
+    for data, lost in after_power_losses(prepare):
+        assert data.startswith(b"s" * 60)
+        if lost == {"holes": 1} and data != written[: len(data)]:
+            assert set(data[60:]) <= set(b"x\0")
+            edges = [at for at in range(61, len(data)) if data[at] != data[at - 1]]
+            assert all(at % 64 == 0 for at in edges)
+            holes += data.rstrip(b"\0") != data[: data.index(0)]
+    assert holes > 5
+
+
+def test_a_cut_that_was_not_synced_may_be_undone_and_old_bytes_stand_where_new_ones_did_not_come():
+    def prepare(file):
+        file.append([b"a" * 600])
+        file.sync()
+        file.truncate(100)
+        file.append([b"b" * 300])
+
+    found = {data for data, _lost in after_power_losses(prepare)}
+    assert b"a" * 600 in found
+    assert b"a" * 100 in found
+    assert any(b"ba" in data for data in found)
+    assert all(data.startswith(b"a" * 100) for data in found)
+
+
+def test_a_cut_is_as_durable_as_the_sync_after_it():
+    def prepare(file):
+        file.append([b"a" * 600])
+        file.sync()
+        file.truncate(100)
+        file.sync()
+
+    assert {data for data, _lost in after_power_losses(prepare)} == {b"a" * 100}
+
+
+def names_after_power_losses(prepare, seeds=40):
+    """The names below /d after a power loss, for each of some seeds."""
+    for seed in range(seeds):
+        disk = SimDisk()
+        disk.make_directory("/d/sub")
+        for name in ("kept", "old", "gone"):
+            disk.open(f"/d/sub/{name}", create=True)
+        disk.sync_directory("/d/sub")
+        disk.sync_directory("/d")
+        prepare(disk)
+        disk.crash(Die(seed))
+        yield tuple(disk.names("/d/sub")) if disk.exists("/d/sub") else None
+
+
+def test_names_whose_directory_was_not_synced_may_be_as_they_were():
+    def prepare(disk):
+        disk.open("/d/sub/new", create=True)
+        disk.rename("/d/sub/old", "/d/sub/renamed")
+        disk.remove("/d/sub/gone")
+
+    assert set(names_after_power_losses(prepare)) == {
+        ("gone", "kept", "old"),
+        ("gone", "kept", "new", "old"),
+        ("gone", "kept", "new", "renamed"),
+        ("kept", "new", "renamed"),
+    }
+
+
+def test_names_in_a_synced_directory_stay_under_whatever_name_it_has():
+    def prepare(disk):
+        disk.open("/d/sub/new", create=True)
+        disk.rename("/d/sub", "/d/other")
+        disk.sync_directory("/d/other")
+        disk.rename("/d/other", "/d/sub")
+
+    assert set(names_after_power_losses(prepare)) <= {("gone", "kept", "new", "old"), None}
+
+    def removed(disk):
+        disk.remove_tree("/d/sub")
+        disk.sync_directory("/d")
+
+    assert set(names_after_power_losses(removed)) == {None}
+
+
+def test_a_tree_that_was_removed_may_be_back_with_all_in_it():
+    found = set(names_after_power_losses(lambda disk: disk.remove_tree("/d/sub")))
+    assert {None, ("gone", "kept", "old")} <= found
+
+
+def test_what_was_renamed_over_may_be_back():
+    contents = set()
+    for seed in range(20):
+        disk = SimDisk()
+        disk.make_directory("/d")
+        disk.write_file("/d/f", b"old")
+        disk.write_file("/d/g", b"new")
+        disk.rename("/d/g", "/d/f")
+        disk.crash(Die(seed))
+        contents.add((disk.read_file("/d/f"), disk.exists("/d/g")))
+    assert contents == {(b"old", True), (b"new", False)}
 
 
 def test_the_end_of_a_process_keeps_everything_but_locks(disk):
@@ -95,9 +211,9 @@ def test_a_replaced_file_is_durable_only_when_asked(disk):
     disk.write_file("/d/durable", b"12345")
     for seed in range(20):
         disk.write_file_lazily("/d/lazy", b"12345")
-        disk.crash(Die(seed))
+        lost = disk.crash(Die(seed))
         assert disk.read_file("/d/durable") == b"12345"
-        assert b"12345".startswith(disk.read_file("/d/lazy"))
+        assert lost or disk.read_file("/d/lazy") == b"12345"
 
 
 def test_after_a_sync_that_failed_no_later_one_counts():
@@ -108,6 +224,7 @@ def test_after_a_sync_that_failed_no_later_one_counts():
     disk = SimDisk()
     disk.make_directory("/d")
     file = disk.open("/d/f", create=True)
+    disk.sync_directory("/d")
     file.append([b"kept"])
     file.sync()
     file.append([b"lost"])

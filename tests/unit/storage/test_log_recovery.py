@@ -462,3 +462,24 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
     bench.reopen(checkpoint=False)
     assert bench.log.log_end_offset == 3
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("position", "why"), [(150, "the CRC-32C does not fit"), (16, "a batch of format 3"), (-1, "")]
+)
+def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut(make_bench, position, why):
+    bench = make_bench()
+    bench.disk.kill()
+    bench.store = bench.open(kernel_boot_id="b")
+    bench.log = bench.store.logs[bench.partition]
+    fill(bench, 3)
+    if why:
+        bench.disk.corrupt(FIRST, position, bench.disk.peek(FIRST, position)[0] ^ 1)
+    else:
+        bench.disk.open(FIRST).truncate(bench.log.size_bytes - 1)
+    bench.disk.kill()
+    bench.store = bench.open(kernel_boot_id="b")
+    if why:
+        assert bench.store.unavailable[bench.partition].reason.endswith(why)
+    else:
+        assert bench.store.logs[bench.partition].log_end_offset == 2

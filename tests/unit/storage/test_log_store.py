@@ -37,7 +37,7 @@ class Node:
         return self.store
 
     def tree(self):
-        return {path: bytes(content.data) for path, content in self.disk._files.items()}
+        return {path: bytes(content.data) for path, content in self.disk.contents().items()}
 
 
 @pytest.fixture

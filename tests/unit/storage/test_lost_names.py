@@ -1,0 +1,79 @@
+"""After a power loss that undoes all that was not synced: names, cuts and bytes are as they were before."""
+
+import pytest
+
+
+class KeepsNothing:
+    def below(self, limit):
+        return min(1, limit - 1)
+
+
+@pytest.fixture
+def bench(make_bench):
+    bench = make_bench(segment_bytes=600, index_interval_bytes=120)
+    bench.lose = lambda: lose(bench)
+    return bench
+
+
+def lose(bench):
+    kept, bench.die = bench.die, KeepsNothing()
+    bench.disk.crash(bench.die)
+    bench.die = kept
+    return bench.reopen(checkpoint=False)
+
+
+def serious(bench):
+    return [event for event in bench.store.report.events if event.level == "error"]
+
+
+def test_a_snapshot_of_a_tail_that_was_cut_is_not_believed_when_it_is_back(bench):
+    bench.append()
+    bench.reopen(clean=True, checkpoint=False)
+    bench.log.truncate_to(0)
+    assert bench.lose().log_end_offset == 0
+    bench.append(producer_id=2, producer_epoch=0, sequence=0)
+    bench.reopen(clean=True, checkpoint=False)
+    assert [known.producer_id for known in bench.log.producers.describe()] == [2]
+
+
+def test_what_was_cut_of_what_was_synced_does_not_come_back(bench):
+    bench.append()
+    bench.append()
+    bench.flush()
+    bench.log.truncate_to(1)
+    assert bench.lose().log_end_offset == 1
+
+
+def test_a_log_that_began_anew_does_not_find_its_old_records_again(bench):
+    for _ in range(3):
+        bench.append()
+    bench.flush()
+    bench.log.truncate_fully_and_start_at(0, 0)
+    assert bench.lose().log_end_offset == 0
+
+
+def test_segments_that_were_deleted_stay_deleted_when_their_files_are_back(bench):
+    for _ in range(3):
+        bench.append([b"x" * 300])
+    bench.flush()
+    bench.log.advance_log_start(2)
+    bench.log.remove_segments(bench.log.expired_segments(0, 3))()
+    log = checkpointed(bench)
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    assert [segment.base_offset for segment in log.segments] == [2]
+    assert not serious(bench)
+
+
+def checkpointed(bench):
+    bench.store.checkpoint_plan({})()
+    return bench.lose()
+
+
+def test_deleted_records_that_never_reached_the_device_are_no_damage(bench):
+    bench.append()
+    bench.append([b"x" * 300, b"y" * 300])
+    bench.log.advance_log_start(1)
+    bench.log.remove_segments(bench.log.expired_segments(0, 3))()
+    log = checkpointed(bench)
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+    assert not serious(bench)

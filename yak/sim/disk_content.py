@@ -1,0 +1,71 @@
+"""A file's bytes as the page cache has them and as the device does, and what of them a power loss leaves.
+
+The device has what was synced last. Of what was written since it may have all, nothing, a part that ends anywhere, or single
+sectors: those that it does not have hold zeros, or what stood there before the file was cut. A cut that was not synced may be
+undone.
+"""
+
+from __future__ import annotations
+
+from yak.seams.dice import Dice
+
+SECTORS = (64, 512, 4096)
+"""What reaches the device at once: a cache line of persistent memory, a sector, a page."""
+
+
+class Content:
+    """`synced` bytes are on the device; `cut` is what the device still has behind them, until the next sync."""
+
+    __slots__ = ("cut", "data", "is_broken", "synced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = 0
+        self.cut = b""
+        self.is_broken = False
+        """A sync failed: the page cache takes the bytes for clean, and no later sync brings them to the device."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the page cache's bytes; the device's are cut with the next sync."""
+        if size < self.synced:
+            self.cut = bytes(self.data[size : self.synced]) + self.cut
+            self.synced = size
+        del self.data[size:]
+
+    def sync(self) -> None:
+        """Bring everything to the device."""
+        if not self.is_broken:
+            self.synced = len(self.data)
+            self.cut = b""
+
+    def lose_power(self, dice: Dice) -> str:
+        """What the device has is all there is: tells which kind of tear it was, empty when there was nothing to lose."""
+        tail = len(self.data) - self.synced
+        if not tail and not self.cut:
+            return ""
+        kind = ("whole", "nothing", "prefix", "holes")[dice.below(4)]
+        if kind == "nothing":
+            self.data[self.synced :] = self.cut if dice.below(2) else b""
+        elif kind == "prefix":
+            del self.data[self.synced + dice.below(tail + 1) :]
+        elif kind == "holes":
+            self._tear(dice)
+        self.cut = b""
+        self.synced = len(self.data)
+        return kind
+
+    def _tear(self, dice: Dice) -> None:
+        """Each sector of the unsynced tail reached the device or did not; the file ends anywhere in it, or where it did."""
+        sector, begin, end = SECTORS[dice.below(len(SECTORS))], self.synced, len(self.data)
+        old = self.cut + bytes(max(0, end - begin - len(self.cut)))
+        position = begin
+        while position < end:
+            following = min(end, (position // sector + 1) * sector)
+            fate = dice.below(3)
+            if fate == 1:
+                self.data[position:following] = bytes(following - position)
+            elif fate == 2:
+                self.data[position:following] = old[position - begin : following - begin]
+            position = following
+        if dice.below(2):
+            del self.data[begin + dice.below(end - begin + 1) :]

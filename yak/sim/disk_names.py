@@ -1,0 +1,160 @@
+"""Names of files and directories that are not on the device yet: the journal of changes, in order, each with its way back.
+
+`sync_directory` makes the changes in that directory durable, nothing else does, not even a sync of the file itself (POSIX
+promises no more). A power loss undoes a part of the others, the newest first, as a journalling file system loses its end.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from enum import Enum
+from typing import TypeVar
+
+from yak.seams.dice import Dice
+from yak.sim.disk_content import Content
+
+_T = TypeVar("_T")
+
+
+class Change(Enum):
+    """What became of a name."""
+
+    MADE = "made"
+    MADE_DIRECTORY = "made directory"
+    REPLACED = "replaced"
+    REMOVED = "removed"
+    REMOVED_DIRECTORY = "removed directory"
+    RENAMED = "renamed"
+
+
+class _Entry:
+    __slots__ = ("change", "content", "old", "path")
+
+    def __init__(self, change: Change, path: str, content: Content | None, old: str) -> None:
+        self.change = change
+        self.path = path
+        self.content = content
+        """What bore the name before."""
+        self.old = old
+        """The name before a rename."""
+
+
+class Names:
+    """All names of a disk, and which changes of them may still be lost."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Content] = {}
+        self.directories: dict[str, None] = {"/": None}
+        self._journal: list[_Entry] = []
+
+    def _note(self, change: Change, path: str, content: Content | None = None, old: str = "") -> None:
+        self._journal.append(_Entry(change, path, content, old))
+
+    def make(self, path: str) -> Content:
+        """A new, empty file; what bore the name is gone."""
+        content, before = Content(), self.files.get(path)
+        self.files[path] = content
+        self._note(Change.MADE if before is None else Change.REPLACED, path, before)
+        return content
+
+    def make_directory(self, path: str) -> None:
+        """A directory with its parents."""
+        missing = []
+        while path not in self.directories:
+            missing.append(path)
+            path = posixpath.dirname(path)
+        for each in reversed(missing):
+            self.directories[each] = None
+            # a file system is mounted there, or somebody made it before the broker came
+            if posixpath.dirname(each) != "/":
+                self._note(Change.MADE_DIRECTORY, each)
+
+    def remove(self, path: str) -> None:
+        """A file's name goes; no error when it is absent."""
+        content = self.files.pop(path, None)
+        if content is not None:
+            self._note(Change.REMOVED, path, content)
+
+    def remove_directory(self, path: str) -> None:
+        """An empty directory's name goes."""
+        del self.directories[path]
+        self._note(Change.REMOVED_DIRECTORY, path)
+
+    def rename(self, old: str, new: str) -> None:
+        """A file or directory has another name; what bore that is gone."""
+        before = self.files.pop(new, None)
+        self._move(old, new)
+        self._note(Change.RENAMED, new, before, old)
+
+    def settle(self, directory: str) -> None:
+        """The changes in one directory are on the device."""
+        kept: list[_Entry] = []
+        gone: list[str] = []
+        for entry in reversed(self._journal):
+            if posixpath.dirname(entry.path) == directory:
+                if entry.change is Change.REMOVED_DIRECTORY:
+                    gone.append(entry.path + "/")
+            elif not entry.path.startswith(tuple(gone)):
+                kept.append(entry)
+        self._journal = kept[::-1]
+
+    def settle_all(self) -> None:
+        """All changes are on the device."""
+        self._journal.clear()
+
+    def lose_power(self, dice: Dice) -> int:
+        """Undo a part of what was not on the device, the newest first; returns how many names are as they were before."""
+        count = len(self._journal)
+        if not count:
+            return 0
+        kept = (count, 0, dice.below(count + 1))[dice.below(3)]
+        lost = 0
+        while len(self._journal) > kept:
+            lost += self._undo(self._journal.pop())
+        self._journal.clear()
+        return lost
+
+    def _undo(self, entry: _Entry) -> bool:
+        """Tells whether there was something to undo: its directory may be gone for good by now."""
+        path = entry.path
+        match entry.change:
+            case Change.MADE:
+                return self.files.pop(path, None) is not None
+            case Change.MADE_DIRECTORY:
+                known = len(self.directories) + len(self.files)
+                for names in (self.files, self.directories):
+                    for name in [name for name in names if name == path or name.startswith(path + "/")]:
+                        del names[name]
+                return len(self.directories) + len(self.files) < known
+            case Change.REMOVED_DIRECTORY:
+                self.directories[path] = None
+                return True
+            case Change.RENAMED:
+                if path not in self.files and path not in self.directories:
+                    return False
+                self._move(path, entry.old)
+        if entry.content is not None and posixpath.dirname(path) in self.directories:
+            self.files[path] = entry.content
+        return True
+
+    def _move(self, old: str, new: str) -> None:
+        self.files = _moved(self.files, old, new)
+        if old in self.directories:
+            self.directories = _moved(self.directories, old, new)
+            for entry in self._journal:
+                entry.path = _follow(entry.path, old, new)
+                entry.old = _follow(entry.old, old, new)
+
+
+def _follow(path: str, old: str, new: str) -> str:
+    """A name below a directory that has another name now."""
+    return new + path[len(old) :] if path.startswith(old + "/") else path
+
+
+def _moved(names: dict[str, _T], old: str, new: str) -> dict[str, _T]:
+    """The same names after a rename."""
+    if old in names and not any(name.startswith(old + "/") for name in names):
+        result = dict(names)
+        result[new] = result.pop(old)
+        return result
+    return {_follow(name, old, new) if name != old else new: value for name, value in names.items()}
