@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
-from yak.ids import Offset
+from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
 from yak.sim.history import Key
 from yak.sim.judge.history import Outcome
@@ -82,6 +82,15 @@ class GroupBooks:
         """Whether the partition that remembers the group did not lose more than it promises to survive."""
         key = self.key(group)
         return key is None or key not in self._cluster.history.forfeited
+
+    def leads(self, group: str, node_id: NodeId) -> bool:
+        """Whether this broker is the group's coordinator as the store has it: one that was deposed may not know it yet.
+
+        Whoever is no member then hears of commits as they were, as in Kafka; a member cannot have joined there.
+        """
+        key = self.key(group)
+        row = None if key is None else self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        return row is None or row["leader"] == node_id
 
     # -------------------------------------------------------------------------------------------------- assignments
 

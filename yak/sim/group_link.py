@@ -23,6 +23,11 @@ class CoordinatorLink:
         self._connection: Connection | None = None
         self._finder: Connection | None = None
 
+    @property
+    def node_id(self) -> int:
+        """Whom it is connected to; -1 when nobody."""
+        return -1 if self._connection is None else self._connection.node_id
+
     def send(self, api_key: int, body: Any, done: Done) -> None:
         """Send one request; `done` gets its answer's body, or None when there is no coordinator or no answer."""
         connection = self._connection

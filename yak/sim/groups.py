@@ -164,8 +164,9 @@ class SimGroup:
         link = CoordinatorLink(self.view, self._dice.fork("look-up"), self.group_id)
 
         def answered(answer: Any | None) -> None:
+            is_deposed = not self.books.leads(self.group_id, link.node_id)
             link.close()
-            if answer is not None and answer.error_code == ErrorCode.none:
+            if answer is not None and answer.error_code == ErrorCode.none and not is_deposed:
                 self._found = {
                     (topic.name, each.partition_index): each.committed_offset
                     for topic in answer.topics
