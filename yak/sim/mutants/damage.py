@@ -7,7 +7,8 @@ from typing import Any
 from yak.broker.coordinator import loading
 from yak.protocol.record_batch import read_header
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import follower, log_loader
+from yak.storage import follower
+from yak.storage.recovery import Recovery
 
 
 def _believe(data: Any, position: int = 0, _size: int | None = None) -> int:
@@ -23,12 +24,12 @@ def _coordinator_believes(swaps: Swaps) -> None:
 
 
 def _cut_what_is_damaged(swaps: Swaps) -> None:
-    real = log_loader.Recovery
+    real = Recovery.__init__
 
-    def recovery(*arguments: Any, **named: Any) -> Any:
-        return real(*arguments, **(named | {"machine_went_on": False}))
+    def init(self: Recovery, *arguments: Any, **named: Any) -> None:
+        real(self, *arguments, **(named | {"machine_went_on": False}))
 
-    swaps.put(log_loader, "Recovery", recovery)
+    swaps.put(Recovery, "__init__", init)
 
 
 _FAULTS = ("rot", "misread", "kill")
