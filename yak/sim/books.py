@@ -100,6 +100,10 @@ class Books:
         books.seen[offset] = value
         self.count("read")
 
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """A consumer got a batch whose checksum does not fit."""
+        raise Violation(f"{topic}-{partition}@{offset}: the CRC does not hold")
+
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         """The broker says that nothing is left below this offset."""
         books = self.of(topic, partition)

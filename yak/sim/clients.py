@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books
 from yak.sim.dice import SeededDice
@@ -46,6 +46,9 @@ class ReadBooks(Protocol):
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
         """Its position is out of range: where it goes on."""
+
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """The checksum of the batch that begins there does not fit its bytes: it is not taken."""
 
 
 class Channel:
@@ -189,7 +192,13 @@ class SimConsumer:
         if result.error_code != ErrorCode.none:
             self._pause()
             return
-        self.position = take_records(self._books, self._topic, self._partition, self.position, result)
+        before, self.position = (
+            self.position,
+            take_records(self._books, self._topic, self._partition, self.position, result),
+        )
+        if result.records and self.position == before:
+            self._pause()
+            return
         self.channel.world.after(self.channel.dice.between(0, self._pause_us), self._fetch)
 
     def _pause(self) -> None:
@@ -216,6 +225,9 @@ def take_records(books: ReadBooks, topic: str, partition: int, position: int, re
     books.log_begins(topic, partition, result.log_start_offset)
     records = bytes(result.records or b"")
     for place, header in iterate_headers(records):
+        if compute_crc(records, place, header.size_bytes) != header.crc:
+            books.damaged(topic, partition, header.base_offset)
+            break
         for record in walk_records(records[place : place + header.size_bytes]):
             if record.offset >= position:
                 books.read(topic, partition, record.offset, record.value or b"", result.high_watermark)

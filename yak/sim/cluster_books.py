@@ -92,6 +92,12 @@ class ClusterBooks(Books):
         self.count("read by members")
         self._is_committed(topic, partition, offset, "read")
 
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """Only what flipped or was read wrong may come like that, and it must be noticed here."""
+        if not self._history.may_be_damaged:
+            super().damaged(topic, partition, offset)
+        self.count("damage noticed by consumers")
+
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         """Nothing is given up that no high watermark passed (I18)."""
         if self.promises(topic, partition):

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from yak.sim.cluster import Cluster
 
 
+_NOTICED = {
+    "replica-append-refused": "damage refused by followers",
+    "log-damaged": "damage found at a start",
+    "replica-begun-anew": "replicas begun anew",
+    "group-log-unreadable": "damage noticed by coordinators",
+}
+"""Lines of the brokers' logs that tell of damaged bytes."""
+
+
 class Counts(Watcher):
     """Counts elections, truncations, changes of ISRs, takeovers, fencings and moves."""
 
@@ -29,6 +38,9 @@ class Counts(Watcher):
         for node in self._cluster.nodes:
             lost = node.peers.sessions_lost + sum(notice.event == "replica-fetch-lost" for notice in node.notices)
             counts["fetch sessions lost"] = counts.get("fetch sessions lost", 0) + lost
+            for event, what in _NOTICED.items():
+                noticed = sum(notice.event == event for notice in node.notices)
+                counts[what] = counts.get(what, 0) + noticed
             for what, number in node.torn.items():
                 counts[f"torn: {what}"] = counts.get(f"torn: {what}", 0) + number
             counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count

@@ -7,12 +7,12 @@ before the end.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.errors import StartRefused
 from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_losses import Losses
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
@@ -39,6 +39,8 @@ CLASSES = (
     "disk",
     "slow disk",
     "wipe",
+    "rot",
+    "misread",
 )
 SKEW = "skew"
 """Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
@@ -74,14 +76,12 @@ class ClusterFaults:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
         self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
-        self._damaged: dict[int, None] = {}
-        """Brokers with a directory that failed: only a start mends it."""
+        self._disks = Disks(cluster, self.losses, self._count)
         self._busy: dict[int, None] = {}
         cluster.network.is_rough = dice.chance(50)
         late_percent = dice.choice((0, 50, 90))
         for node in cluster.nodes:
             node.store_line.late_percent = late_percent
-            node.disk.observe_failure = lambda operation, _path: self._count(f"disk failures: {operation}")
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if dice.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -123,9 +123,11 @@ class ClusterFaults:
             "slow way": self._slow_way,
             "outage": self._outage,
             "slow store": self._slow_store,
-            "disk": self._failing_disk,
+            "disk": lambda: self._to_victim(self._disks.fail),
             "slow disk": self._slow_disk,
             "wipe": self._wipe,
+            "rot": lambda: self._disks.rot(self._dice),
+            "misread": lambda: self._to_victim(self._disks.misread),
         }
         if self._spec.strikes(self.struck_count):
             self._cluster.world.say(f"fault {self.struck_count}: {name}")
@@ -191,6 +193,9 @@ class ClusterFaults:
         return struck
 
     def _lose_power(self, node: SimNode) -> bool:
+        if self.losses.has_rotten(node):
+            # a torn tail and a flipped bit look alike: together they are more than one disk's loss
+            return False
         is_lossy = any(not self.losses.is_flushed(path) for path in node.disk.unsynced_logs())
         if is_lossy and not self.losses.may_lose(node, wiped=False):
             return False
@@ -238,7 +243,7 @@ class ClusterFaults:
         return True
 
     def _restart_later(self, node: SimNode) -> None:
-        self._damaged.pop(node.node_id, None)
+        self._disks.failed.pop(node.node_id, None)
         self._for_a_while(lambda: self._restart(node))
 
     def _restart(self, node: SimNode) -> None:
@@ -357,15 +362,9 @@ class ClusterFaults:
 
     # ------------------------------------------------------------------------------------------------ the disks
 
-    def _failing_disk(self) -> bool:
+    def _to_victim(self, strike: Callable[[SimNode, SeededDice], bool]) -> bool:
         node = self._victim()
-        if node is None:
-            return False
-        # topics only: without its copy of the metadata a broker goes on with what it knows
-        operation = self._dice.choice(("append", "append", "sync", "open"))
-        node.disk.fail_next(operation, self._dice.choice((errno.ENOSPC, errno.EIO)), path_contains="/data/t-")
-        self._damaged[node.node_id] = None
-        return True
+        return node is not None and strike(node, self._dice)
 
     def _slow_disk(self) -> bool:
         node = self._dice.choice(self._cluster.nodes)
@@ -380,14 +379,15 @@ class ClusterFaults:
 
     def _mend(self) -> None:
         """A directory that failed is whole again only after a start."""
-        for node_id in list(self._damaged):
+        self._disks.to_mend()
+        for node_id in list(self._disks.failed):
             node = self._cluster.node(node_id)
             if node.broker is None or node.is_paused or node_id in self._busy:
                 continue
-            del self._damaged[node_id]
             node.kill()
+            self._disks.mend(node)
             self._restart_later(node)
-        if self._damaged:
+        if self._disks.failed:
             self._under_way += 1
 
             def again() -> None:

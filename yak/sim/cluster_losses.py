@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.sim.cluster import Cluster
-from yak.sim.history import Key
+from yak.sim.history import Copy, Key
 from yak.sim.node import IMAGE_FOLDER, SimNode
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Losses:
                 return False
             plan = self._plans(state.topics[topic_id]["name"])
             is_kept = plan is not None and plan.is_flushed and not wiped
-            sound = [each for each in self._sound(row) if each != node.node_id]
+            sound = [each for each in self._sound(key, row) if each != node.node_id]
             members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
             others_lost_too = any(each != node.node_id and each not in sound for each in members)
             if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
@@ -66,13 +66,27 @@ class Losses:
             history.lost_until[node.node_id] = broker["broker_epoch"]
         return True
 
-    def _sound(self, row: dict[str, Any]) -> list[int]:
+    def may_rot(self, copy: Copy) -> bool:
+        """Whether a bit of this copy may flip: of no other copy one did, and another that may be elected is sound."""
+        history, key = self._cluster.history, copy.key
+        row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        node_id = copy.node.node_id
+        if row is None or key in history.forfeited or history.rotten.get(key, node_id) != node_id:
+            return False
+        return any(each != node_id for each in self._sound(key, row))
+
+    def has_rotten(self, node: SimNode) -> bool:
+        """Whether a bit flipped on this broker's disk and was not mended by hand yet."""
+        return node.node_id in self._cluster.history.rotten.values()
+
+    def _sound(self, key: Key, row: dict[str, Any]) -> list[int]:
         """Members of ISR and ELR that lost nothing."""
         state, history = self._cluster.store.state, self._cluster.history
         return [
             member.node_id
             for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
             if not history.has_lost(member)
+            and history.rotten.get(key) != member.node_id
             and member.node_id in state.brokers
             and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
         ]
@@ -82,7 +96,7 @@ class Losses:
         history, state = self._cluster.history, self._cluster.store.state
         for key in history.copies:
             row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None or key in history.forfeited or self._sound(row):
+            if row is None or key in history.forfeited or self._sound(key, row):
                 continue
             plan = self._plans(state.topics[str(key.topic_id)]["name"])
             if plan is None or plan.may_be_lost:

@@ -8,6 +8,7 @@ from yak.sim.verdict import Verdict
 
 TORN = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
 """What power losses left of what was not synced."""
+_FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
     "process": ("power losses", "kills", "orderly stops", "connections cut"),
     "disk": (
@@ -65,7 +66,18 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "slow disk",
         "calls executed late",
     ),
-    "disks": TORN,
+    "disks": (
+        *TORN,
+        "rot",
+        "misread",
+        *(f"disk failures: {what}" for what in (*_FAILING, "wrong bytes")),
+        "damage found at a start",
+        "damage refused by followers",
+        "damage noticed by consumers",
+        "damage noticed by coordinators",
+        "damage mended by hand",
+        "replicas begun anew",
+    ),
     "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
     "guests": ("guests registered", "guests changed", "guests closed"),
     "groups": (

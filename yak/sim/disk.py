@@ -9,6 +9,7 @@ import errno
 import posixpath
 from collections.abc import Callable, Sequence
 
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, read_header
 from yak.seams.dice import Dice
 from yak.seams.disk import Buffer
 from yak.sim.disk_content import Content
@@ -43,7 +44,7 @@ class SimFile:
         """Up to `size` bytes from `position`."""
         self._disk.may_fail("read", self._path)
         self._disk.count_read(self._path)
-        return bytes(memoryview(self._content.data)[position : position + size])
+        return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
 
     def read_cached(self, size: int, position: int) -> bytes | None:
         """Like `read`; None while the disk was told that nothing is in the page cache."""
@@ -53,7 +54,7 @@ class SimFile:
             size = min(size, cached)
             if size <= 0 and position < len(self._content.data):
                 return None
-        return bytes(memoryview(self._content.data)[position : position + size])
+        return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
 
     def slice_cached(self, size: int, position: int) -> "SimSlice | None":
         """The bytes as a slice; None while the disk was told that not all is in the page cache."""
@@ -135,6 +136,7 @@ class SimDisk:
         self._names = Names()
         self._handles: dict[str, SimFile] = {}
         self._failures: dict[str, list[tuple[str, int]]] = {}
+        self._garbles: list[tuple[str, Dice]] = []
         self._total_bytes = total_bytes
         self.locks: dict[str, None] = {}
         self.cached_bytes: int | None = None
@@ -161,6 +163,7 @@ class SimDisk:
             content.is_broken = False
         self.locks.clear()
         self._failures.clear()
+        self._garbles.clear()
         self._handles.clear()
 
     def fail_next(self, operation: str, error_number: int = errno.EIO, *, path_contains: str = "") -> None:
@@ -178,6 +181,25 @@ class SimDisk:
                 if self.observe_failure is not None:
                     self.observe_failure(operation, path)
                 raise OSError(error_number, errno.errorcode[error_number], path)
+
+    def garble_next(self, dice: Dice, *, path_contains: str) -> None:
+        """The next read that gives a batch from its beginning on, of such a path, gives it with a wrong bit."""
+        self._garbles.append((path_contains, dice))
+
+    def maybe_garbled(self, path: str, data: bytes) -> bytes:
+        """What a read gives."""
+        if not self._garbles or not path.endswith(".log") or len(data) <= HEADER_BYTES:
+            return data
+        part, dice = self._garbles[0]
+        if part not in path or not BATCH_LENGTH_MIN <= read_header(data).batch_length <= len(data):
+            return data
+        self._garbles.pop()
+        if self.observe_failure is not None:
+            self.observe_failure("wrong bytes", path)
+        changed = bytearray(data)
+        end = min(len(data), read_header(data).size_bytes)
+        changed[HEADER_BYTES + dice.below(end - HEADER_BYTES)] ^= 1 << dice.below(8)
+        return bytes(changed)
 
     def count_read(self, path: str) -> None:
         """Note that a file's content was looked at."""

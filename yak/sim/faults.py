@@ -20,7 +20,7 @@ from yak.sim.world import World
 
 FAULTS_MAX = 6
 CLASSES = ("power", "kill", "stop", "outage", "regression", "disk", "slow disk", "cut", "cold cache")
-DISK_OPERATIONS = ("append", "append", "sync", "sync", "sync", "write_file", "open", "rename")
+DISK_OPERATIONS = ("append", "append", "sync", "sync", "sync", "write_file", "open", "rename", "read", "truncate")
 START_OPERATIONS = ("read", "open", "truncate", "write_file")
 SLOW_JOB_US = 3_000_000
 

@@ -47,6 +47,10 @@ class _Readings:
         """The same for all."""
         return self._books.position_lost(topic, partition, position, log_start_offset)
 
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """The same for all."""
+        self._books.damaged(topic, partition, offset)
+
 
 class SimGroup:
     """One group, of whichever protocol."""

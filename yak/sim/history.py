@@ -214,6 +214,10 @@ class History:
         """Partitions that lost more than is promised to be survived, and why: they are not checked any more."""
         self.lost_until: dict[NodeId, BrokerEpoch] = {}
         """The newest broker epoch whose disk lost something; what was on it before is lost as well."""
+        self.rotten: dict[Key, NodeId] = {}
+        """Whose copy of a partition has a bit that flipped, until it is mended."""
+        self.may_be_damaged = False
+        """Whether any bit flipped, or was read wrong."""
         self.watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[tuple[NodeId, TopicPartition], tuple[Any, ...]] = {}
@@ -266,6 +270,9 @@ class History:
         if copy.life != life:
             role = copy.is_leader, copy.leader_epoch = False, -1
             copy.high_watermark = partition.high_watermark
+            if partition.log is None:
+                # missing, damaged, or out of reach: what may come later is another log
+                copy.log = None
         if partition.log is not None:
             self._log_changed(copy, life, partition.log)
         copy.life = life
@@ -301,8 +308,8 @@ class History:
             for watcher in self.watchers:
                 watcher.log_start(copy, start if was_known else None)
         if copy.log is not log or copy.generation != log.generation:
-            before, was_here = copy.chain, copy.log is not None
-            same_life = copy.life == life
+            same_life = copy.life == life and copy.log is not None
+            before, was_here = copy.chain, copy.log is not None or bool(copy.chain.ends)
             copy.log, copy.generation = log, log.generation
             self._read_anew(copy, log)
             if was_here and same_life:

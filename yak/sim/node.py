@@ -129,7 +129,16 @@ class SimNode:
                 config.static,
             )
 
-        log_store = LogStore.open(disk, self.directories, self.node_id, dice.uuid4, now_ms, config_for)
+        log_store = LogStore.open(
+            disk,
+            self.directories,
+            self.node_id,
+            dice.uuid4,
+            now_ms,
+            config_for,
+            kernel_boot_id=f"boot {self.crashes_count}",
+        )
+        self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
         self.boot_id = str(dice.uuid4())
         identity = Identity(
             node_id=self.node_id,

@@ -255,6 +255,10 @@ class Reading:
             self._read = self._recorder.polls(self._process, self._place)
         self._recorder.polled(self._read, offset, value)
 
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """It held a batch that cannot be taken."""
+        self._books.damaged(topic, partition, offset)
+
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
         """The log does not begin where it did: go on at its start."""
         start = self._books.position_lost(topic, partition, position, log_start_offset)

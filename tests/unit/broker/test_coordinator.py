@@ -448,3 +448,19 @@ def test_the_partition_of_a_group_is_what_kafkas_tools_expect() -> None:
     ask.commit(rig, {0: 1}, group="my-group")
     index = partition_of("my-group", 50)
     assert rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, index)].log_end_offset == 1
+
+
+def test_a_coordinator_believes_no_damaged_commit(rig: Rig) -> None:
+    assert ask.commit(rig, {0: 5}) == [NONE]
+    disk, path = rig.node.disk, f"/data/{OFFSETS_TOPIC}-0/{0:020d}.log"
+    whole = disk.peek(path, 0)
+    rig.restart(orderly=True)
+    position = len(whole) - 20
+    disk.corrupt(path, position, whole[position] ^ 1)
+    rig.restart()
+    rig.run_for(2_000)
+    assert any(notice.event == "group-log-unreadable" for notice in rig.node.notices)
+    assert ask.fetch(rig, [0]).error_code == ErrorCode.coordinator_load_in_progress
+    disk.corrupt(path, position, whole[position])
+    rig.run_for(5_000)
+    assert ask.committed(rig, [0]) == [5]

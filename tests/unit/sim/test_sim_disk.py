@@ -6,6 +6,7 @@ import random
 import pytest
 
 from yak.sim.disk import SimDisk
+from yak.sim.wire import record_batch
 
 
 class Die:
@@ -194,6 +195,25 @@ def test_failures_come_once_and_where_they_were_ordered(disk):
         two.append([b"x"])
     assert caught.value.errno == errno.ENOSPC
     assert two.append([b"x"]) == 1
+
+
+def test_a_read_gives_a_wrong_bit_once_and_only_in_the_records_of_a_batch():
+    disk = SimDisk()
+    disk.make_directory("/d")
+    batch = record_batch([b"value"], 0)
+    for name in ("a.log", "a.index"):
+        disk.open(f"/d/{name}", create=True).append([batch, batch])
+    disk.garble_next(Die(1), path_contains="/d/")
+    log = disk.open("/d/a.log")
+    assert disk.open("/d/a.index").read(1000, 0) == batch * 2
+    assert log.read(61, 0) == batch[:61]
+    assert log.read(1000, 7) == (batch * 2)[7:]
+    wrong = log.read(1000, 0)
+    assert next(at for at in range(len(wrong)) if wrong[at] != (batch * 2)[at]) in range(61, len(batch))
+    assert log.read(1000, 0) == batch * 2
+    disk.garble_next(Die(1), path_contains="/d/")
+    disk.kill()
+    assert log.read(1000, 0) == batch * 2
 
 
 def test_what_is_not_cached_is_not_there_or_short(disk):

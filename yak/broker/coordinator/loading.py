@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.groups.shard import Shard
-from yak.protocol.record_batch import Buffer, iterate_headers
+from yak.protocol.record_batch import Buffer, compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch, NotCached
@@ -105,6 +105,10 @@ class Loading:
         before = self._offset
         gather = self._shard.gather
         for position, header in iterate_headers(data):
+            if compute_crc(data, position, header.size_bytes) != header.crc:
+                raise ProtocolViolation(
+                    f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes"
+                )
             if not header.is_control:
                 for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
                     gather(record.key, record.value)

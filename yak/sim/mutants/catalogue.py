@@ -4,9 +4,16 @@ Of the rules that one would take out of any Kafka, one is not here, since its su
 offset, and with it transactions.
 """
 
-from yak.sim.mutants import epochs, groups, members, records, watermark
+from yak.sim.mutants import damage, epochs, groups, members, records, watermark
 from yak.sim.mutants.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*watermark.MUTANTS, *epochs.MUTANTS, *members.MUTANTS, *records.MUTANTS, *groups.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *watermark.MUTANTS,
+    *epochs.MUTANTS,
+    *members.MUTANTS,
+    *records.MUTANTS,
+    *damage.MUTANTS,
+    *groups.MUTANTS,
+)
 BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}
 assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"

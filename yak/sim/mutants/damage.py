@@ -1,0 +1,44 @@
+"""Mutants of what notices damaged bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yak.broker.coordinator import loading
+from yak.protocol.record_batch import read_header
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage import follower
+from yak.storage.recovery import Recovery
+
+
+def _believe(data: Any, position: int = 0, _size: int | None = None) -> int:
+    return read_header(data, position).crc
+
+
+def _follower_believes(swaps: Swaps) -> None:
+    swaps.put(follower, "compute_crc", _believe)
+
+
+def _coordinator_believes(swaps: Swaps) -> None:
+    swaps.put(loading, "compute_crc", _believe)
+
+
+def _cut_what_is_damaged(swaps: Swaps) -> None:
+    real = Recovery.__init__
+
+    def init(self: Recovery, *arguments: Any, **named: Any) -> None:
+        real(self, *arguments, **(named | {"machine_went_on": False}))
+
+    swaps.put(Recovery, "__init__", init)
+
+
+_FAULTS = ("rot", "misread", "kill")
+MUTANTS = (
+    Mutant("follower-checks-no-crc", "a follower copies no damaged batch", _follower_believes, 60, 3, _FAULTS),
+    Mutant(
+        "coordinator-checks-no-crc", "a coordinator believes no damaged batch", _coordinator_believes, 60, 3, _FAULTS
+    ),
+    Mutant(
+        "damage-cut-after-a-kill", "what no kill can tear is damage, and not cut", _cut_what_is_damaged, 60, 3, _FAULTS
+    ),
+)
