@@ -7,14 +7,17 @@ before the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.errors import StartRefused
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_losses import Losses
+from yak.sim.cluster_ways import Ways
 from yak.sim.dice import SeededDice
+from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.node import SimNode
 from yak.sim.spec import Spec
 from yak.sim.store_line import STORE
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 CLASSES = (
     "kill",
+    "kill inside",
     "power",
     "stop",
     "pause",
@@ -46,6 +50,7 @@ SKEW = "skew"
 """Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
 STRIKES_MAX = (4, 8, 14)
 LONGEST_US = 9_000_000
+WRITES_BEFORE_DEATH = (3, 30, 300)
 
 
 class ClusterFaults:
@@ -77,11 +82,13 @@ class ClusterFaults:
         self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._disks = Disks(cluster, self.losses, self._count)
+        self._ways = Ways(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
         cluster.network.is_rough = dice.chance(50)
         late_percent = dice.choice((0, 50, 90))
         for node in cluster.nodes:
             node.store_line.late_percent = late_percent
+            node.on_ended_inside = partial(self._ended_inside, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if dice.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -109,20 +116,22 @@ class ClusterFaults:
         self.struck_count += 1
         self._dice = self._schedule.fork(f"fault {self.struck_count}")
         name = self._dice.choice([name for name in self._classes if name != SKEW] or ["kill"])
+        ways, dice = self._ways, self._dice
         strikes: dict[str, Callable[[], bool]] = {
             "kill": self._kill,
+            "kill inside": self._kill_inside,
             "power": self._power_loss,
             "stop": self._stop,
             "pause": self._pause,
-            "cut brokers": lambda: self._cut(self._broker_parties(), self._broker_parties()),
-            "cut clients": lambda: self._cut([CLIENTS], self._broker_parties()),
-            "cut store": lambda: self._cut([STORE], self._broker_parties()),
-            "break": self._break,
-            "flutter": self._flutter,
-            "lost calls": self._lost_calls,
-            "slow way": self._slow_way,
-            "outage": self._outage,
-            "slow store": self._slow_store,
+            "cut brokers": lambda: ways.cut(dice, ways.brokers(), ways.brokers()),
+            "cut clients": lambda: ways.cut(dice, [CLIENTS], ways.brokers()),
+            "cut store": lambda: ways.cut(dice, [STORE], ways.brokers()),
+            "break": lambda: ways.break_some(dice),
+            "flutter": lambda: ways.flutter(dice),
+            "lost calls": lambda: ways.lost_calls(dice),
+            "slow way": lambda: ways.slow_way(dice),
+            "outage": ways.outage,
+            "slow store": lambda: ways.slow_store(dice),
             "disk": lambda: self._to_victim(self._disks.fail),
             "slow disk": self._slow_disk,
             "wipe": self._wipe,
@@ -148,9 +157,6 @@ class ClusterFaults:
         spans = (longest_us // 200, longest_us // 20, longest_us // 4, longest_us)
         self._cluster.world.after(self._dice.between(1_000, self._dice.choice(spans)), end)
 
-    def _broker_parties(self) -> list[str]:
-        return [node.party for node in self._cluster.nodes]
-
     # ------------------------------------------------------------------------------------------------- processes
 
     def _running(self) -> list[SimNode]:
@@ -175,6 +181,24 @@ class ClusterFaults:
             each.kill()
             self._restart_later(each)
         return True
+
+    def _kill_inside(self) -> bool:
+        """Some process ends inside one of its next writes to the disk, and perhaps its machine with it."""
+        victim = self._victim()
+        if victim is None:
+            return False
+        victim.disk.end_inside(Death(self._dice, self._dice.below(self._dice.choice(WRITES_BEFORE_DEATH))))
+        self._for_a_while(lambda: victim.disk.end_inside(None))
+        return True
+
+    def _ended_inside(self, node: SimNode) -> None:
+        self._count("killed inside a write")
+        if node.node_id in self._busy:
+            node.kill()
+            node.on_stopped()
+        elif not self._dice.chance(50) or not self._lose_power(node):
+            node.kill()
+            self._restart_later(node)
 
     def _power_loss(self) -> bool:
         nodes = self._running()
@@ -249,8 +273,15 @@ class ClusterFaults:
     def _restart(self, node: SimNode) -> None:
         if SKEW in self._classes:
             self._skew(node)
+        if "kill inside" in self._classes and self._dice.chance(20):
+            node.disk.end_inside(Death(self._dice, self._dice.below(min(WRITES_BEFORE_DEATH))))
+            self._for_a_while(lambda: node.disk.end_inside(None))
         try:
             node.start()
+        except ProcessEnded:
+            self._count("killed inside a start")
+            node.kill()
+            self._restart_later(node)
         except StartRefused as refused:
             self._cluster.world.say(f"the start is refused: {refused}")
             node.disk.kill()
@@ -269,96 +300,6 @@ class ClusterFaults:
 
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._dice.choice((0, self._dice.between(-3_600_000, 3_600_000)))
-
-    # ------------------------------------------------------------------------------------------------- the ways
-
-    def _cut(self, some: Sequence[str], others: Sequence[str]) -> bool:
-        one = self._dice.choice(some)
-        if self._dice.chance(25):
-            targets = [party for party in others if party != one]
-        else:
-            targets = [self._dice.choice([party for party in others if party != one])]
-        both, reverse = self._dice.chance(60), self._dice.chance(50)
-        pairs = [(other, one) if reverse else (one, other) for other in targets]
-        for a, b in pairs:
-            self._cluster.cut(a, b, both=both)
-
-        def heal() -> None:
-            for a, b in pairs:
-                self._cluster.heal(a, b, both=both)
-
-        self._for_a_while(heal)
-        return True
-
-    def _break(self) -> bool:
-        one, other = self._dice.choice(self._broker_parties()), self._dice.choice([*self._broker_parties(), CLIENTS])
-        broken = self._cluster.network.break_connections(one, other, self._dice.choice((30, 100)))
-        self._cluster.world.say(f"{broken} connections between {one} and {other} break")
-        if self._dice.chance(20):
-            self._cluster.world.say(f"the store's connection of {one} breaks")
-            self._cluster.node(int(one[1:])).store_line.lose("simulated: reset")
-        return True
-
-    def _flutter(self) -> bool:
-        """A broker loses its connection to the store again and again: calls are sent twice, and come late."""
-        node, times = self._dice.choice(self._cluster.nodes), self._dice.between(3, 15)
-
-        def lose() -> None:
-            nonlocal times
-            node.store_line.lose("simulated: flutter")
-            times -= 1
-            if times:
-                self._cluster.world.after(self._dice.between(1_000, 150_000), lose)
-
-        self._cluster.world.say(f"the store's connection of {node.party} flutters")
-        lose()
-        return True
-
-    def _lost_calls(self) -> bool:
-        """Connections to the store break just when something is to be changed: done or not, nobody knows."""
-        nodes = self._cluster.nodes if self._dice.chance(50) else [self._dice.choice(self._cluster.nodes)]
-        percent = self._dice.choice((30, 70))
-        self._cluster.world.say(f"the store's connections break in {percent} of 100 calls")
-        for node in nodes:
-            node.store_line.break_percent = percent
-
-        def heal() -> None:
-            for node in nodes:
-                node.store_line.break_percent = 0
-
-        self._for_a_while(heal)
-        return True
-
-    def _slow_way(self) -> bool:
-        one, other = self._dice.choice(self._broker_parties()), self._dice.choice([*self._broker_parties(), CLIENTS])
-        delay_us = self._dice.choice((20_000, 200_000, 1_500_000))
-        self._cluster.world.say(f"slow: {one} -> {other}, {delay_us // 1000} ms")
-        self._cluster.network.slow_down(one, other, delay_us)
-        self._for_a_while(lambda: self._cluster.network.slow_down(one, other, 0))
-        return True
-
-    # ------------------------------------------------------------------------------------------------ the store
-
-    def _outage(self) -> bool:
-        if not self._cluster.store.up:
-            return False
-        self._cluster.stop_store()
-        self._for_a_while(self._cluster.start_store)
-        return True
-
-    def _slow_store(self) -> bool:
-        slow_us = self._dice.choice((30_000, 300_000, 2_000_000))
-        nodes = self._cluster.nodes if self._dice.chance(50) else [self._dice.choice(self._cluster.nodes)]
-        self._cluster.world.say(f"the store is slow, up to {slow_us // 1000} ms")
-        for node in nodes:
-            node.store_line.slow_us = slow_us
-
-        def heal() -> None:
-            for node in nodes:
-                node.store_line.slow_us = 0
-
-        self._for_a_while(heal)
-        return True
 
     # ------------------------------------------------------------------------------------------------ the disks
 

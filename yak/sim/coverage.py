@@ -49,6 +49,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
     ),
     "faults": (
         "kill",
+        "kill inside",
         "power",
         "stop",
         "pause",
@@ -77,6 +78,8 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "damage noticed by coordinators",
         "damage mended by hand",
         "replicas begun anew",
+        "killed inside a write",
+        "killed inside a start",
     ),
     "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
     "guests": ("guests registered", "guests changed", "guests closed"),

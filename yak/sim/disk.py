@@ -8,12 +8,17 @@ stays. Beside that any call can be ordered to fail, a read to give wrong bytes o
 import errno
 import posixpath
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, read_header
 from yak.seams.dice import Dice
 from yak.seams.disk import Buffer
 from yak.sim.disk_content import Content
+from yak.sim.disk_death import Death, Tear
 from yak.sim.disk_names import Names
+
+_NO_DEATH: Final = nullcontext(None)
 
 
 class SimFile:
@@ -36,8 +41,11 @@ class SimFile:
         self._disk.may_fail("append", self._path)
         data = self._content.data
         before = len(data)
-        for buffer in buffers:
-            data += buffer
+        with self._disk.writing as tear:
+            for buffer in buffers:
+                data += buffer
+            if tear is not None:
+                del data[before + tear(len(data) - before) :]
         return len(data) - before
 
     def read(self, size: int, position: int) -> bytes:
@@ -69,7 +77,8 @@ class SimFile:
     def truncate(self, size: int) -> None:
         """Cut the file; after a power loss the cut may be undone, as long as nothing was synced since."""
         self._disk.may_fail("truncate", self._path)
-        self._content.truncate(size)
+        with self._disk.writing:
+            self._content.truncate(size)
 
     def sync(self) -> None:
         """Make all that was appended durable."""
@@ -79,7 +88,8 @@ class SimFile:
             self._content.is_broken = True
             raise
         self._disk.syncs += 1
-        self._content.sync()
+        with self._disk.writing:
+            self._content.sync()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -143,6 +153,8 @@ class SimDisk:
         self.reads: dict[str, int] = {}
         self.syncs = 0
         self.observe_failure: Callable[[str, str], None] | None = None
+        self.writing: AbstractContextManager[Tear | None] = _NO_DEATH
+        """Every write happens in it: in one of them the process may end (`end_inside`)."""
 
     # --------------------------------------------------------------------------------------------------- faults
 
@@ -165,6 +177,11 @@ class SimDisk:
         self._failures.clear()
         self._garbles.clear()
         self._handles.clear()
+        self.writing = _NO_DEATH
+
+    def end_inside(self, death: Death | None) -> None:
+        """The process that uses the disk ends by ProcessEnded in a write to come; None: it does not."""
+        self.writing = death or _NO_DEATH
 
     def fail_next(self, operation: str, error_number: int = errno.EIO, *, path_contains: str = "") -> None:
         """The next `append`, `read`, `sync`, `truncate`, `write_file`, `open` or `rename` on such a path raises this errno."""
@@ -235,7 +252,8 @@ class SimDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             self._need_parent(path)
-            content = self._names.make(path)
+            with self.writing:
+                content = self._names.make(path)
         handle = self._handles.get(path)
         if handle is None:
             handle = self._handles[path] = SimFile(self, path, content)
@@ -270,7 +288,8 @@ class SimDisk:
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""
-        self._names.make_directory(path)
+        with self.writing:
+            self._names.make_directory(path)
 
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
@@ -284,21 +303,24 @@ class SimDisk:
     def write_file(self, path: str, data: bytes) -> None:
         """Replace a small file, durably."""
         self.may_fail("write_file", path)
-        self._replace(path, data).sync()
-        self._names.settle(posixpath.dirname(path))
+        with self.writing:
+            self._replace(path, data).sync()
+            self._names.settle(posixpath.dirname(path))
         self.syncs += 1
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
         """Replace a small file; its content may be lost in a crash."""
         self.may_fail("write_file", path)
-        self._replace(path, data)
+        with self.writing:
+            self._replace(path, data)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory."""
         self.may_fail("rename", old)
         if not self.exists(old):
             raise FileNotFoundError(errno.ENOENT, "No such file", old)
-        self._names.rename(old, new)
+        with self.writing:
+            self._names.rename(old, new)
         moved: dict[str, SimFile] = {}
         for path, handle in self._handles.items():
             if path == old or path.startswith(old + "/"):
@@ -310,7 +332,8 @@ class SimDisk:
 
     def remove(self, path: str) -> None:
         """Remove a file; no error when it is absent. Open handles still read it."""
-        self._names.remove(path)
+        with self.writing:
+            self._names.remove(path)
         self._handles.pop(path, None)
 
     def remove_tree(self, path: str) -> None:
@@ -320,19 +343,22 @@ class SimDisk:
             self.remove(name)
         for name in sorted(self._names.directories, reverse=True):
             if name == path or name.startswith(prefix):
-                self._names.remove_directory(name)
+                with self.writing:
+                    self._names.remove_directory(name)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in it durable."""
         self.may_fail("sync", path)
-        self._names.settle(path)
+        with self.writing:
+            self._names.settle(path)
 
     def sync_file_system(self, path: str) -> None:
         """Make all files and names durable."""
         self.may_fail("sync", path)
-        self._names.settle_all()
-        for content in self._names.files.values():
-            content.sync()
+        with self.writing:
+            self._names.settle_all()
+            for content in self._names.files.values():
+                content.sync()
 
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
         """Bytes that are left."""

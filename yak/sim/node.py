@@ -18,6 +18,7 @@ from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
+from yak.sim.disk_death import ProcessEnded
 from yak.sim.peers import Peers
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
@@ -77,6 +78,7 @@ class SimNode:
         self.on_ready: Callable[[], None] = lambda: None
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
+        self.on_ended_inside: Callable[[], None] = self.kill
         self.after_step: Callable[[], None] = lambda: None
         self.membership = membership or MembershipSettings()
         self.boot_id = ""
@@ -112,8 +114,7 @@ class SimNode:
         assert self.broker is None, "the node runs already"
         self._life += 1
         self.starts_count += 1
-        if not self.is_powered:
-            self.is_powered = True
+        self.is_powered = True
         config = BrokerConfig.from_settings(self._settings)
         disk, dice, now_ms = self.disk, self._dice, self.now_ms
         for directory in self.directories:
@@ -287,7 +288,10 @@ class SimNode:
         if self.is_paused:
             self._held.append(action)
         elif self.broker is not None:
-            action()
+            try:
+                action()
+            except ProcessEnded:
+                self.on_ended_inside()
 
     def _post(self, event: events.Event) -> None:
         self._step(event)

@@ -1,0 +1,111 @@
+"""The ways between brokers, clients and the metadata store: cut, broken, slow; and the store itself, away or slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.dice import SeededDice
+
+
+class Ways:
+    """What was done to them. `for_a_while` heals what it is given, some time later."""
+
+    def __init__(self, cluster: Cluster, for_a_while: Callable[[Callable[[], None]], None]) -> None:
+        self._cluster = cluster
+        self._for_a_while = for_a_while
+
+    def brokers(self) -> list[str]:
+        """All brokers, as the network names them."""
+        return [node.party for node in self._cluster.nodes]
+
+    def cut(self, dice: SeededDice, some: Sequence[str], others: Sequence[str]) -> bool:
+        """One of `some` is cut from one of `others`, or from all of them; both ways or one."""
+        one = dice.choice(some)
+        if dice.chance(25):
+            targets = [party for party in others if party != one]
+        else:
+            targets = [dice.choice([party for party in others if party != one])]
+        both, reverse = dice.chance(60), dice.chance(50)
+        pairs = [(other, one) if reverse else (one, other) for other in targets]
+        for a, b in pairs:
+            self._cluster.cut(a, b, both=both)
+
+        def heal() -> None:
+            for a, b in pairs:
+                self._cluster.heal(a, b, both=both)
+
+        self._for_a_while(heal)
+        return True
+
+    def break_some(self, dice: SeededDice) -> bool:
+        """Connections end that are open now."""
+        one, other = dice.choice(self.brokers()), dice.choice([*self.brokers(), CLIENTS])
+        broken = self._cluster.network.break_connections(one, other, dice.choice((30, 100)))
+        self._cluster.world.say(f"{broken} connections between {one} and {other} break")
+        if dice.chance(20):
+            self._cluster.world.say(f"the store's connection of {one} breaks")
+            self._cluster.node(int(one[1:])).store_line.lose("simulated: reset")
+        return True
+
+    def flutter(self, dice: SeededDice) -> bool:
+        """A broker loses its connection to the store again and again: calls are sent twice, and come late."""
+        node, times = dice.choice(self._cluster.nodes), dice.between(3, 15)
+
+        def lose() -> None:
+            nonlocal times
+            node.store_line.lose("simulated: flutter")
+            times -= 1
+            if times:
+                self._cluster.world.after(dice.between(1_000, 150_000), lose)
+
+        self._cluster.world.say(f"the store's connection of {node.party} flutters")
+        lose()
+        return True
+
+    def lost_calls(self, dice: SeededDice) -> bool:
+        """Connections to the store break just when something is to be changed: done or not, nobody knows."""
+        nodes = self._cluster.nodes if dice.chance(50) else [dice.choice(self._cluster.nodes)]
+        percent = dice.choice((30, 70))
+        self._cluster.world.say(f"the store's connections break in {percent} of 100 calls")
+        for node in nodes:
+            node.store_line.break_percent = percent
+
+        def heal() -> None:
+            for node in nodes:
+                node.store_line.break_percent = 0
+
+        self._for_a_while(heal)
+        return True
+
+    def slow_way(self, dice: SeededDice) -> bool:
+        """What goes one way between two takes longer."""
+        one, other = dice.choice(self.brokers()), dice.choice([*self.brokers(), CLIENTS])
+        delay_us = dice.choice((20_000, 200_000, 1_500_000))
+        self._cluster.world.say(f"slow: {one} -> {other}, {delay_us // 1000} ms")
+        self._cluster.network.slow_down(one, other, delay_us)
+        self._for_a_while(lambda: self._cluster.network.slow_down(one, other, 0))
+        return True
+
+    def outage(self) -> bool:
+        """The store answers nobody."""
+        if not self._cluster.store.up:
+            return False
+        self._cluster.stop_store()
+        self._for_a_while(self._cluster.start_store)
+        return True
+
+    def slow_store(self, dice: SeededDice) -> bool:
+        """The store takes its time for one broker, or for all."""
+        slow_us = dice.choice((30_000, 300_000, 2_000_000))
+        nodes = self._cluster.nodes if dice.chance(50) else [dice.choice(self._cluster.nodes)]
+        self._cluster.world.say(f"the store is slow, up to {slow_us // 1000} ms")
+        for node in nodes:
+            node.store_line.slow_us = slow_us
+
+        def heal() -> None:
+            for node in nodes:
+                node.store_line.slow_us = 0
+
+        self._for_a_while(heal)
+        return True
