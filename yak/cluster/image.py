@@ -18,6 +18,7 @@ from yak.ids import (
     NodeId,
     PartitionEpoch,
     ProducerId,
+    TopicPartition,
 )
 from yak.seams.metadata_store import TailedRecord
 
@@ -228,6 +229,12 @@ class Image:
         """The topic of that id, or None."""
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
+
+    def is_replicated(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition, as far as it is known, has more than one replica."""
+        topic = self.topics.get(topic_partition.topic)
+        partitions = () if topic is None else topic.partitions
+        return any(len(each.replicas) > 1 for each in partitions if each.partition == topic_partition.partition)
 
     def active_brokers(self) -> list[BrokerInfo]:
         """The brokers that may lead and hold replicas, by node id."""

@@ -17,6 +17,7 @@ from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import LogDirectoryFailure, StartRefused
+from yak.ids import TopicPartition
 from yak.protocol import codec
 from yak.server import log
 from yak.server.clock import Clock
@@ -66,6 +67,9 @@ def open_data(
             config.static,
         )
 
+    def is_replicated(place: TopicPartition) -> bool:
+        return metadata.open()[1].is_replicated(place)
+
     try:
         log_store = LogStore.open(
             disk,
@@ -76,6 +80,7 @@ def open_data(
             config_for,
             progress,
             kernel_boot_id=kernel_boot_id(),
+            is_replicated=is_replicated,
         )
     except (LogDirectoryFailure, OSError) as error:
         raise _cannot_open(str(error), options) from error

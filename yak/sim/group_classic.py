@@ -30,6 +30,8 @@ class ClassicMember(GroupMember):
 
     def __init__(self, group: SimGroup, number: int, dice: SeededDice, instance: str | None) -> None:
         super().__init__(group, number, dice, instance)
+        self._token = b""
+        """What marks the assignment that it dealt out last."""
         self._decided: list[Place] | None = None
         """What it dealt out, while it leads the group."""
 
@@ -76,10 +78,10 @@ class ClassicMember(GroupMember):
         dealt: list[dict[str, Any]] = []
         if joined.leader == joined.member_id and joined.skip_assignment:
             # a static leader is back, and what it dealt out still holds (KIP-814)
-            self._decided = group.dealt
+            self._decided, self._token = group.dealt, b""
         elif joined.leader == joined.member_id:
             self._decided = group.dealt = group.partitions()
-            token = f"{self.process}:{group.next_token()}".encode()
+            token = self._token = f"{self.process}:{group.next_token()}".encode()
             names = sorted(each.member_id for each in joined.members)
             dealt = [
                 {"member_id": name, "assignment": assignment(self._decided[index :: len(names)], token)}
@@ -102,6 +104,9 @@ class ClassicMember(GroupMember):
             self._again(code)
             return
         places, token = read_assignment(bytes(answer.assignment)) if answer.assignment else ([], b"")
+        if self._token and token != self._token and self._decided is not None:
+            # it dealt out twice in one generation, since the first answer was late, and the first one holds: anew
+            self._decided = []
         if token:
             self._group.books.assigned(self._group.group_id, self.generation, self.owner, token, places)
         self._beat_later()

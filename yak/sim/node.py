@@ -138,6 +138,7 @@ class SimNode:
             now_ms,
             config_for,
             kernel_boot_id=f"boot {self.crashes_count}",
+            is_replicated=image.is_replicated,
         )
         self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
         self.boot_id = str(dice.uuid4())

@@ -64,7 +64,7 @@ class LogLoader:
         log_start_offset: Offset | None,
         cleaned_offset: Offset | None = None,
         was_clean: bool,
-        machine_went_on: bool = False,
+        keeps_written: bool = False,
         now_ms: int,
     ) -> None:
         self._disk = disk
@@ -76,7 +76,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._cleaned_offset = cleaned_offset
         self._was_clean = was_clean
-        self._machine_went_on = machine_went_on
+        self._keeps_written = keeps_written
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
         self._sizes: dict[str, int] = {}
@@ -287,7 +287,7 @@ class LogLoader:
             recovery_point,
             self._now_ms,
             allows_gaps=allows_gaps,
-            machine_went_on=self._machine_went_on,
+            keeps_written=self._keeps_written,
         )
         end_offset = recovery.run(suspects)
         segments[first:] = suspects

@@ -66,18 +66,19 @@ class LogStore:
         *,
         cluster_id: str | None = None,
         kernel_boot_id: str | None = None,
+        is_replicated: Callable[[TopicPartition], bool] = lambda _topic_partition: False,
     ) -> "LogStore":
         """Lock, check and load everything; blocks, before serving begins.
 
         `progress` is called with (logs done, logs in all). `kernel_boot_id` is other after each start of the machine; None
-        where nobody can tell, and then no restart of it is noticed. Raises StartRefused, with nothing touched when the directories
+        where nobody can tell, and then no restart of it is noticed. `is_replicated` tells of what others may have more. Raises StartRefused, with nothing touched when the directories
         are not ours.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
         store_opening.claim(found, node_id, make_uuid, cluster_id)
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
-            store_opening.load_all(store, config_for, progress, now_ms, kernel_boot_id)
+            store_opening.load_all(store, config_for, progress, now_ms, kernel_boot_id, is_replicated)
         except BaseException:
             store.release()
             raise

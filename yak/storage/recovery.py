@@ -2,7 +2,8 @@
 
 Kafka's LogLoader.recoverLog and LogSegment.recover, with one more rule: below the recovery point the bytes were synced, so a
 broken batch there is damage, not a torn write. It is reported and never cut. Above it the same holds as long as the machine went
-on: the end of a process leaves a last write that is too short, and nothing else that could be cut.
+on: the end of a process leaves a last write that is too short, and nothing else that could be cut. It is cut all the same where
+there is no other replica.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +55,7 @@ class Recovery:
     """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset.
 
     `allows_gaps`: the log was compacted, by us or by the leader it was copied from, whatever its configuration is now.
-    `machine_went_on`: only the process ended.
+    `keeps_written`: the process alone ended, and other replicas can give the log anew: what was written whole is not cut.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class Recovery:
         now_ms: int,
         *,
         allows_gaps: bool = False,
-        machine_went_on: bool = False,
+        keeps_written: bool = False,
     ) -> None:
-        self._machine_went_on = machine_went_on
+        self._keeps_written = keeps_written
         self._config = config
         self._epochs = epochs
         self._producers = producers
@@ -132,14 +133,14 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
-                if self._machine_went_on and not _is_cut_off(chunk, at, size - position):
+                if self._keeps_written and not _is_cut_off(chunk, at, size - position):
                     raise DamagedLog(file.path, position, expected, reason)
                 return expected, self._cut(segment, file, position, expected, reason)
             header = read_header(chunk, at)
             if compute_crc(chunk, at, need) != header.crc:
                 reason = "the CRC-32C does not fit"
                 if expected >= self._recovery_point:
-                    if self._machine_went_on:
+                    if self._keeps_written:
                         raise DamagedLog(file.path, position, expected, reason)
                     return expected, self._cut(segment, file, position, expected, reason)
                 self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")

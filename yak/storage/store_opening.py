@@ -98,6 +98,7 @@ def load_all(
     progress: Callable[[int, int], None] | None,
     now_ms: int,
     kernel_boot_id: str | None,
+    is_replicated: Callable[[TopicPartition], bool],
 ) -> None:
     """Load every partition of every directory into the store. Raises StartRefused when no directory can be used."""
     work: list[tuple[LogDirectory, _Checkpoints, list[str]]] = []
@@ -119,7 +120,7 @@ def load_all(
     for directory, checkpoints, folders in work:
         for folder in folders:
             try:
-                _load_one(store, directory, checkpoints, folder, config_for, now_ms)
+                _load_one(store, directory, checkpoints, folder, config_for, is_replicated, now_ms)
             except OSError as error:
                 _fail(store, directory, error, folders)
                 break
@@ -203,6 +204,7 @@ def _load_one(
     checkpoints: _Checkpoints,
     folder: str,
     config_for: Callable[[str], LogConfig],
+    is_replicated: Callable[[TopicPartition], bool],
     now_ms: int,
 ) -> None:
     topic_partition = parse_partition_folder(folder)
@@ -217,7 +219,7 @@ def _load_one(
         log_start_offset=checkpoints.log_starts.get(topic_partition),
         cleaned_offset=checkpoints.cleaned.get(topic_partition),
         was_clean=checkpoints.was_clean,
-        machine_went_on=directory.machine_went_on,
+        keeps_written=directory.machine_went_on and is_replicated(topic_partition),
         now_ms=now_ms,
     )
     try:

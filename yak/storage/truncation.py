@@ -1,7 +1,7 @@
 """Cutting the end of a log: a follower that diverged, or starts anew. Kafka's LocalLog.truncateTo.
 
-The lowered recovery point is written first: after a crash it must not promise bytes that were cut and written anew. A cut of
-what was on the device is synced before anything is appended: a power loss must not bring old records back behind new ones.
+The lowered recovery point is written first: after a crash it must not promise bytes that were cut and written anew. A cut
+is synced before anything is appended: a power loss must not bring old records back behind new ones.
 """
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ def _truncate(log: Log, offset: Offset) -> Offset:
         # only deleted records are left
         truncate_fully_and_start_at(log, log.log_start_offset, log.last_flush_ms)
         return log.log_end_offset
-    was_synced = _lower_recovery_point(log, end_offset)
+    _lower_recovery_point(log, end_offset)
     removed = log.segments[len(kept) :]
     log.segments = kept
     log.active = segment
     _remove(log, removed)
     segment.truncate(end_offset, position, log.config)
-    if was_synced:
-        _sync_cut(log)
+    _sync_cut(log)
     last_end = _find_max_timestamp(segment)
     _settle(log, end_offset)
     if not log.producers.truncate_to(end_offset):
@@ -68,7 +67,7 @@ def _truncate(log: Log, offset: Offset) -> Offset:
 def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
     try:
-        was_synced = _lower_recovery_point(log, min(offset, log.log_start_offset))
+        _lower_recovery_point(log, min(offset, log.log_start_offset))
         removed = log.segments
         segment = Segment.create(log.disk, log.path, offset, log.config, now_ms)
         if segment.base_offset in {old.base_offset for old in removed}:
@@ -79,8 +78,7 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
         log.segments = [segment]
         log.active = segment
         _remove(log, removed)
-        if was_synced:
-            _sync_cut(log)
+        _sync_cut(log)
         log.epochs.clear()
         log.producers.clear()
         log.log_start_offset = offset
@@ -97,18 +95,15 @@ def _sync_cut(log: Log) -> None:
     log.disk.sync_directory(log.path)
 
 
-def _lower_recovery_point(log: Log, offset: Offset) -> bool:
-    """Tells whether something below the old point goes: it may be on the device."""
+def _lower_recovery_point(log: Log, offset: Offset) -> None:
     log.generation += 1
     log.forget_positions()
     if log.cleaned_offset is not None:
         log.cleaned_offset = min(offset, log.cleaned_offset)
-    if offset >= log.recovery_point:
-        return False
-    log.recovery_point = offset
-    if log.before_truncation is not None:
-        log.before_truncation()
-    return True
+    if offset < log.recovery_point:
+        log.recovery_point = offset
+        if log.before_truncation is not None:
+            log.before_truncation()
 
 
 def _settle(log: Log, end_offset: Offset) -> None:

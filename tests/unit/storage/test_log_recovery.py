@@ -464,13 +464,16 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
 
 
+@pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(
     ("position", "why"), [(150, "the CRC-32C does not fit"), (16, "a batch of format 3"), (-1, "")]
 )
-def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut(make_bench, position, why):
+def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut_where_others_have_the_rest(
+    make_bench, position, why, others
+):
     bench = make_bench()
     bench.disk.kill()
-    bench.store = bench.open(kernel_boot_id="b")
+    bench.store = bench.open(kernel_boot_id="b", is_replicated=lambda _place: others)
     bench.log = bench.store.logs[bench.partition]
     fill(bench, 3)
     if why:
@@ -478,8 +481,8 @@ def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut(make_bench, pos
     else:
         bench.disk.open(FIRST).truncate(bench.log.size_bytes - 1)
     bench.disk.kill()
-    bench.store = bench.open(kernel_boot_id="b")
-    if why:
+    bench.store = bench.open(kernel_boot_id="b", is_replicated=lambda _place: others)
+    if why and others:
         assert bench.store.unavailable[bench.partition].reason.endswith(why)
     else:
-        assert bench.store.logs[bench.partition].log_end_offset == 2
+        assert bench.store.logs[bench.partition].log_end_offset == {150: 1, 16: 0, -1: 2}[position]

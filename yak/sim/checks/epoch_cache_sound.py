@@ -30,8 +30,8 @@ class EpochCacheSound(Watcher):
                 self._compare(copy)
 
     def role(self, copy: Copy) -> None:
-        """A leader notes its epoch."""
-        if copy.log is not None:
+        """A leader notes its epoch. What its directory took along when it failed is not looked at: a cut may have ended halfway."""
+        if copy.partition is not None and copy.partition.log is not None:
             self._compare(copy)
 
     def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002

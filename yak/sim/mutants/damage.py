@@ -27,7 +27,7 @@ def _cut_what_is_damaged(swaps: Swaps) -> None:
     real = Recovery.__init__
 
     def init(self: Recovery, *arguments: Any, **named: Any) -> None:
-        real(self, *arguments, **(named | {"machine_went_on": False}))
+        real(self, *arguments, **(named | {"keeps_written": False}))
 
     swaps.put(Recovery, "__init__", init)
 
