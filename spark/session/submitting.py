@@ -24,6 +24,7 @@ from yak.spark.session.errors import translate
 from yak.spark.session.java import use_java
 from yak.spark.session.make import log_option, require_pyspark
 from yak.spark.session.master import check_answers
+from yak.spark.session.python import worker_python
 from yak.spark.session.settings import SessionSettings
 from yak.spark.session.shipping import submit_arguments
 
@@ -112,7 +113,7 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if any(each.startswith("local") for each in arguments[1:2]):
-        environment["PYSPARK_PYTHON"] = sys.executable
+        environment["PYSPARK_PYTHON"] = worker_python()
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     words = ["--driver-java-options", log_option(run.log), *arguments]
     asked = threading.Event()
