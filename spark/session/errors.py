@@ -46,6 +46,15 @@ def translate(error: BaseException, log: Path | None = None) -> YakError:
     return _with_log(_failed(text), log)
 
 
+def in_lines(error: YakError) -> str:
+    """As `yak` prints an error, three lines and more: commands are above us, so not by their function."""
+    lines = [f"error[{error.code}]: {error.message}"]
+    if error.why:
+        lines.append("  why:  " + " ".join(error.why.split()))
+    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
+    return "\n".join(lines) + "\n"
+
+
 def is_of_spark(error: BaseException) -> bool:
     """Whether an exception came from PySpark, Java or us, and not from a program that uses them."""
     return isinstance(error, YakError) or type(error).__module__.split(".")[0] in ("pyspark", "py4j")
