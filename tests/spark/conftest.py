@@ -22,7 +22,7 @@ _names = itertools.count(1)
 
 # A test's Spark lives for a minute or two, in which the JVM's second compiler takes more than it gives.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from yak.spark.jobs.frame import start
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 PROGRAM = Path(__file__).with_name("every_job.py")
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = 480
@@ -55,7 +55,7 @@ def kill_in_the_middle(bootstrap: str, folder: Path, words: list[str]) -> None:
             start_new_session=True,
         )
         try:
-            deadline = time.monotonic() + 240
+            deadline = time.monotonic() + 600
             while len(done := commits(folder)) < 9 or min(done.values()) < 1:
                 assert child.poll() is None, (folder / "child.log").read_text()[-3000:]
                 assert time.monotonic() < deadline, f"no batch of every job: {done}"
@@ -97,7 +97,7 @@ def test_every_job_goes_on_from_its_checkpoint_as_if_nothing_had_happened(bench:
             assert query is not None
             queries.append(query)
         for query in queries:
-            assert query.awaitTermination(150)
+            assert query.awaitTermination(400)
     for name in ("counts", "sessions", "stats", "top-k", "dedupe", "join", "sql", "anomaly", "archive"):
         found, expected = rows_of(bench.spark, killed / name), rows_of(bench.spark, whole / name)
         assert expected, name
