@@ -207,7 +207,8 @@ class _Story:
         self.results = results = Results(self.bootstrap, _RESULT_PARTITIONS)
         names = [metric for metric, _ in samples()]
         say(f"{TOPIC}: {', '.join(names)}, {len(names) * SAMPLES_PER_SECOND} records/s")
-        say(f"by {load.name}, acks=all, idempotent, {PARTITIONS} partitions of {BROKERS} replicas")
+        say(f"by {load.name}")
+        say(f"acks=all, idempotent, {PARTITIONS} partitions of {BROKERS} replicas")
         load.start()
         results.start()
         return load, results
