@@ -1,14 +1,13 @@
 """The demo's load: this machine's processors and memory, sampled live, each record counted when it is acknowledged."""
 
 import json
-import threading
 import time
 from typing import Any, Final
 
 import psutil
 
-from yak.client.connection import IMPATIENT
 from yak.errors import YakError
+from yak.local.demo.live_load import LiveLoad
 from yak.spark.demo.totals import Sent
 
 TOPIC: Final = "server_metrics"
@@ -18,33 +17,13 @@ PROCESSORS_MAX: Final = 6
 """Metrics of more would not fit on a screen."""
 
 
-class MetricsLoad:
-    """A thread that sends a sample of every metric 25 times a second, acks=all, idempotent."""
+class MetricsLoad(LiveLoad):
+    """Sends a sample of every metric 25 times a second."""
 
     def __init__(self, bootstrap: str) -> None:
-        import confluent_kafka
-
-        self.name = f"confluent-kafka {confluent_kafka.__version__}"
+        super().__init__(bootstrap, "yak-demo-metrics", SAMPLES_PER_SECOND)
         self._sent = Sent()
         self._failed: list[str] = []
-        self._enough = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
-        self._producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": "yak-demo-metrics",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": 60_000,
-                "topic.metadata.refresh.interval.ms": 1_000,
-                **IMPATIENT,
-                "log_level": 0,
-            }
-        )
-
-    def start(self) -> None:
-        """Begin to send."""
-        self._thread.start()
 
     @property
     def acknowledged(self) -> int:
@@ -53,33 +32,19 @@ class MetricsLoad:
 
     def finish(self, timeout_seconds: float) -> Sent:
         """Stop sending, and wait for what is on its way. Raises YakError (`demo-client`) when a record was refused."""
-        self._enough.set()
-        self._thread.join(timeout_seconds)
-        left = self._producer.flush(timeout_seconds)
+        left = self.stop(timeout_seconds)
         if self._failed or left:
             why = self._failed[0] if self._failed else f"{left} were not acknowledged in {timeout_seconds:.0f} s"
             raise YakError("demo-client", "records were not acknowledged", why=why)
         return self._sent
 
-    def abandon(self) -> None:
-        """Stop at once."""
-        self._enough.set()
-        if self._thread.is_alive():
-            self._thread.join(1.0)
-        self._producer.purge()
+    def send(self, number: int) -> None:  # noqa: ARG002 - each round has a sample of all metrics
+        """One sample of each."""
+        timestamp_ms = time.time_ns() // 1_000_000
+        for metric, value in samples():
+            self._send_one(metric, timestamp_ms, value)
 
-    def _run(self) -> None:
-        began = time.monotonic()
-        number = 0
-        while not self._enough.is_set():
-            timestamp_ms = time.time_ns() // 1_000_000
-            for metric, value in samples():
-                self._send(metric, timestamp_ms, value)
-            number += 1
-            while (left := began + number / SAMPLES_PER_SECOND - time.monotonic()) > 0:
-                self._producer.poll(left)
-
-    def _send(self, metric: str, timestamp_ms: int, value: float) -> None:
+    def _send_one(self, metric: str, timestamp_ms: int, value: float) -> None:
         def delivered(error: Any, _message: Any) -> None:
             if error is not None:
                 self._failed.append(str(error))
@@ -89,10 +54,10 @@ class MetricsLoad:
         data = json.dumps({FIELD: value}, separators=(",", ":")).encode()
         while True:
             try:
-                self._producer.produce(TOPIC, data, metric, timestamp=timestamp_ms, on_delivery=delivered)
+                self.producer.produce(TOPIC, data, metric, timestamp=timestamp_ms, on_delivery=delivered)
                 return
             except BufferError:
-                self._producer.poll(0.05)
+                self.producer.poll(0.05)
 
 
 def samples() -> list[tuple[str, float]]:

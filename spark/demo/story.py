@@ -3,8 +3,6 @@
 The steps tell what they do through a `SparkNarrator`; this file prints nothing itself.
 """
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,6 +12,7 @@ from typing import Any, Final, Protocol
 from yak.client.admin import Admin
 from yak.errors import NothingInTime
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.demo.stage import stage
 from yak.spark.demo.metrics import SAMPLES_PER_SECOND, TOPIC, MetricsLoad, samples
 from yak.spark.demo.pipeline import COUNTS, STATS
 from yak.spark.demo.results import Results
@@ -125,24 +124,13 @@ class SparkDemoResult:
 
 def run(settings: SparkDemoSettings, narrator: SparkNarrator) -> SparkDemoResult:
     """Run the whole story. Raises YakError when a part of it cannot start, or Spark or the cluster stands still."""
-    directory = settings.data_dir or tempfile.mkdtemp(prefix="yak-demo-")
-    cluster = LocalCluster(directory)
-    work = tempfile.mkdtemp(prefix="yak-demo-spark-")
-    story = _Story(settings, narrator, cluster, work)
-    is_done = False
-    try:
-        with narrator.live():
-            result = story.tell()
-        is_done = True
-        return result
-    finally:
-        story.abandon()
-        shutil.rmtree(work, ignore_errors=True)
-        if not (is_done and settings.keep):
-            if settings.data_dir is None:
-                cluster.discard()
-            elif cluster.status().brokers:
-                cluster.down()
+    with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
+        story = _Story(settings, narrator, cluster, work)
+        try:
+            with narrator.live():
+                return story.tell()
+        finally:
+            story.abandon()
 
 
 @dataclass(slots=True)
@@ -219,7 +207,8 @@ class _Story:
         self.results = results = Results(self.bootstrap, _RESULT_PARTITIONS)
         names = [metric for metric, _ in samples()]
         say(f"{TOPIC}: {', '.join(names)}, {len(names) * SAMPLES_PER_SECOND} records/s")
-        say(f"by {load.name}, acks=all, idempotent, {PARTITIONS} partitions of {BROKERS} replicas")
+        say(f"by {load.name}")
+        say(f"acks=all, idempotent, {PARTITIONS} partitions of {BROKERS} replicas")
         load.start()
         results.start()
         return load, results

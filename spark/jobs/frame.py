@@ -143,20 +143,13 @@ def main(arguments: Sequence[str]) -> int:
         job = jobs.load(arguments[0])
         command(job, arguments[1:])(list(arguments[1:]), prog_name=f"yak spark run {job.name}", standalone_mode=True)
     except YakError as error:
-        _say(error)
+        from yak.spark.session.errors import in_lines
+
+        sys.stderr.write(in_lines(error))
         return error.exit_code
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 1
     return 0
-
-
-def _say(error: YakError) -> None:
-    """What, why, and what to try, as every command of ours says it."""
-    lines = [f"error[{error.code}]: {error.message}"]
-    if error.why:
-        lines.append("  why:  " + " ".join(error.why.split()))
-    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
-    print("\n".join(lines), file=sys.stderr)  # noqa: T201 - likewise
 
 
 def unsupported(what: str, why: str, *try_: str) -> UsageError:

@@ -46,6 +46,15 @@ def translate(error: BaseException, log: Path | None = None) -> YakError:
     return _with_log(_failed(text), log)
 
 
+def in_lines(error: YakError) -> str:
+    """As `yak` prints an error, three lines and more: commands are above us, so not by their function."""
+    lines = [f"error[{error.code}]: {error.message}"]
+    if error.why:
+        lines.append("  why:  " + " ".join(error.why.split()))
+    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
+    return "\n".join(lines) + "\n"
+
+
 def is_of_spark(error: BaseException) -> bool:
     """Whether an exception came from PySpark, Java or us, and not from a program that uses them."""
     return isinstance(error, YakError) or type(error).__module__.split(".")[0] in ("pyspark", "py4j")
@@ -63,6 +72,18 @@ def _java_ended(log: Path | None) -> YakError:
     return _with_log(YakError("spark-died", "Java, in which Spark runs, ended", why=why), log)
 
 
+_Maker = Callable[[re.Match[str], str], YakError]
+
+
+def _told(slug: str, message: str, *try_: str, said: str = "") -> _Maker:
+    """An error whose reason is Spark's own words, with `said` before them."""
+
+    def make(found: re.Match[str], _text: str) -> YakError:
+        return UsageError(slug, message, why=said + _one_line(found[0]), try_=try_)
+
+    return make
+
+
 def _memory(found: re.Match[str], _text: str) -> YakError:
     had, least = int(found["had"]) >> 20, -(-int(found["least"]) >> 20)
     which = "driver" if "river" in found[0] or "ystem" in found[0] else "executor"
@@ -74,33 +95,6 @@ def _memory(found: re.Match[str], _text: str) -> YakError:
     )
 
 
-def _heap(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-memory",
-        "Spark ran out of memory",
-        why=f"Java said: {_one_line(found[0])}",
-        try_=("--driver-memory 4g", "--conf spark.sql.shuffle.partitions=64        smaller parts at a time"),
-    )
-
-
-def _no_room(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-memory",
-        "this machine has too little free memory for Spark",
-        why=f"Java said: {_one_line(found[0])}",
-        try_=("--driver-memory 1g",),
-    )
-
-
-def _master(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-master",
-        "the Spark master does not answer",
-        why=_one_line(found[0]),
-        try_=("--master 'local[*]'        run on this machine",),
-    )
-
-
 def _other_checkpoint(found: re.Match[str], text: str) -> YakError:
     place = re.search(r"(?:checkpoint(?: location)?|state info|file)[ :\[]+((?:file:)?/[^\s,\])]+)", text)
     return UsageError(
@@ -108,33 +102,6 @@ def _other_checkpoint(found: re.Match[str], text: str) -> YakError:
         "the checkpoint is of another query" + (f": {place[1]}" if place else ""),
         why=_one_line(found[0]),
         try_=("choose another --checkpoint-dir", "run the job that the checkpoint is of, with the options it had"),
-    )
-
-
-def _checkpoint_in_use(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-checkpoint-used",
-        "another query is using this checkpoint",
-        why=_one_line(found[0]),
-        try_=("yak spark status", "choose another --checkpoint-dir"),
-    )
-
-
-def _old_java(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-missing",
-        "this Java is too old for Spark",
-        why=_one_line(found[0]),
-        try_=("pip install 'yak-broker[spark-java]'",),
-    )
-
-
-def _no_package(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-package",
-        "a jar that the session needs could not be had",
-        why=_one_line(found[0]),
-        try_=("--jars /path/to/the.jar        a copy of your own", "check that a Maven repository can be reached"),
     )
 
 
@@ -153,47 +120,41 @@ def _no_path(found: re.Match[str], _text: str) -> YakError:
     )
 
 
-def _no_access(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-path", "Spark may not write there", why=_one_line(found[0]), try_=("choose another place",)
-    )
-
-
-def _bad_json(found: re.Match[str], _text: str) -> YakError:
-    return UsageError(
-        "spark-json",
-        "a record is not JSON of the schema that was given",
-        why=_one_line(found[0]),
-        try_=(
-            "mode=permissive        such records get NULL columns",
-            "mode=dropmalformed    such records are left out",
-        ),
-    )
-
-
 _STATE = (
     r"[^\n]*(?:STATE_STORE_(?:KEY|VALUE)_(?:ROW_FORMAT|SCHEMA)|STATE_STORE_UNSUPPORTED|STATE_STORE_COLUMN_FAMILY_SCHEMA"
     r"|STATE_SCHEMA|Provided schema doesn't match|STREAMING_STATEFUL_OPERATOR_NOT_MATCH|STREAM_[A-Z_]*CHECKPOINT"
     r"|INCOMPATIBLE_[A-Z_]*CHECKPOINT|CANNOT_LOAD_STATE_STORE|STATE_REPARTITION)[^\n]*"
 )
 _SQL_CONDITIONS = ("PARSE_", "UNRESOLVED_", "TABLE_OR_VIEW", "DATATYPE_", "MISSING_", "CAST_", "DIVIDE_", "INVALID_")
-_Maker = Callable[[re.Match[str], str], YakError]
+_no_room = _told(
+    "spark-memory", "this machine has too little free memory for Spark", "--driver-memory 1g", said="Java said: "
+)
 _KNOWN: tuple[tuple[str, _Maker], ...] = (
     (r"(?:[Ss]ystem|[Ee]xecutor) memory \"?(?P<had>\d+)\"? must be at least \"?(?P<least>\d+)", _memory),
-    (r"java\.lang\.OutOfMemoryError: [^\n]*|GC overhead limit exceeded", _heap),
+    (r"java\.lang\.OutOfMemoryError: [^\n]*|GC overhead limit exceeded",
+     _told("spark-memory", "Spark ran out of memory", "--driver-memory 4g",
+           "--conf spark.sql.shuffle.partitions=64        smaller parts at a time", said="Java said: ")),
     (r"[^\n]*(?:Could not reserve enough space|insufficient memory|Cannot allocate memory)[^\n]*", _no_room),
     (r"(?:Invalid (?:maximum|initial) heap size|Initial heap size set to a larger|Too small maximum heap)[^\n]*", _no_room),
-    (r"All masters are unresponsive[^\n]*|Failed to connect to master [^\n]*", _master),
+    (r"All masters are unresponsive[^\n]*|Failed to connect to master [^\n]*",
+     _told("spark-master", "the Spark master does not answer", "--master 'local[*]'        run on this machine")),
     (r"[^\n]*(?:Multiple streaming queries are concurrently using|CONCURRENT_(?:STREAM_LOG|QUERY)[^\n]*)[^\n]*",
-     _checkpoint_in_use),
+     _told("spark-checkpoint-used", "another query is using this checkpoint",
+           "yak spark status", "choose another --checkpoint-dir")),
     (r"There are \[\d+\] sources in the checkpoint offsets and now there are \[\d+\][^\n]*", _other_checkpoint),
     (_STATE, _other_checkpoint),
-    (r"[^\n]*UnsupportedClassVersionError[^\n]*", _old_java),
-    (r"unresolved dependency[^\n]*|Server access error[^\n]*|DEPENDENCY_RESOLUTION[^\n]*", _no_package),
+    (r"[^\n]*UnsupportedClassVersionError[^\n]*",
+     _told("spark-missing", "this Java is too old for Spark", "pip install 'yak-broker[spark-java]'")),
+    (r"unresolved dependency[^\n]*|Server access error[^\n]*|DEPENDENCY_RESOLUTION[^\n]*",
+     _told("spark-package", "a jar that the session needs could not be had",
+           "--jars /path/to/the.jar        a copy of your own", "check that a Maven repository can be reached")),
     (r"DATA_SOURCE_NOT_FOUND\] Failed to find the data source: (?P<name>[^\s.,]+)", _no_source),
     (r"PATH_NOT_FOUND\] Path does not exist: (?P<path>\S+?)[.,]? ", _no_path),
-    (r"[^\n]*(?:java\.nio\.file\.AccessDeniedException|Permission denied|Mkdirs failed to create)[^\n]*", _no_access),
-    (r"[^\n]*(?:MALFORMED_RECORD_IN_PARSING|Malformed records are detected)[^\n]*", _bad_json),
+    (r"[^\n]*(?:java\.nio\.file\.AccessDeniedException|Permission denied|Mkdirs failed to create)[^\n]*",
+     _told("spark-path", "Spark may not write there", "choose another place")),
+    (r"[^\n]*(?:MALFORMED_RECORD_IN_PARSING|Malformed records are detected)[^\n]*",
+     _told("spark-json", "a record is not JSON of the schema that was given",
+           "mode=permissive        such records get NULL columns", "mode=dropmalformed    such records are left out")),
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yak.errors import UsageError
+from yak.spark.session.stand_ins import quoted, stand_in
 
 LEAST = 17
 """Spark 4's own requirement."""
@@ -27,7 +28,7 @@ for word in "$@"; do
     *) set -- "$@" "$word" ;;
   esac
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
@@ -92,7 +93,7 @@ def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield os.path.realpath(on_path), f"{on_path} on PATH"
     packaged = _packaged_java()
     if packaged is not None:
-        yield _stand_in(packaged, env), "the spark-java extra"
+        yield stand_in("bin/java", _STAND_IN.format(java=quoted(packaged)), env) or packaged, "the spark-java extra"
 
 
 def _packaged_java() -> str | None:
@@ -101,20 +102,3 @@ def _packaged_java() -> str | None:
         return None
     program = Path(found.submodule_search_locations[0]) / "java-runtime" / "bin" / "java"
     return str(program) if program.exists() else None
-
-
-def _stand_in(java: str, env: Mapping[str, str]) -> str:
-    """A script `bin/java` in a folder under XDG_CACHE_HOME that runs this Java; written when it is not there."""
-    cache = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    program = Path(cache) / "yak" / "java" / "bin" / "java"
-    text = _STAND_IN.format(java=java.replace("'", "'\\''"))
-    try:
-        if not program.exists() or program.read_text() != text:
-            program.parent.mkdir(parents=True, exist_ok=True)
-            fresh = program.with_name(f"java.{os.getpid()}")
-            fresh.write_text(text)
-            fresh.chmod(0o755)
-            os.replace(fresh, program)
-    except OSError:
-        return java
-    return str(program)

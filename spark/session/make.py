@@ -6,7 +6,6 @@ A master that does not answer, and one that has no executor to give, are given a
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,8 +17,10 @@ from yak.errors import UsageError
 from yak.spark.session.errors import needs_pyspark, translate
 from yak.spark.session.java import use_java
 from yak.spark.session.master import check_answers, no_executor, silent_master
+from yak.spark.session.python import worker_python
 from yak.spark.session.settings import SessionSettings
 from yak.spark.session.shipping import executor_path, ship
+from yak.spark.session.silence import bounded
 
 _LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -48,7 +49,7 @@ def make_session(settings: SessionSettings | None = None) -> Any:
     for name, value in configuration(settings).items():
         builder = builder.config(name, value)
     try:
-        with _java_words_in(settings.log), _bounded(settings) as is_late:
+        with _java_words_in(settings.log), bounded(settings) as is_late:
             spark = builder.getOrCreate()
     except Exception as error:
         if settings.log is not None:
@@ -152,7 +153,8 @@ def quiet_python(log: Path) -> None:
 def _set_environment(settings: SessionSettings) -> None:
     """What Spark reads from variables only: the Python of its workers, and the address that it listens on."""
     if settings.is_local:
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = worker_python()
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif not settings.is_connect:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -190,34 +192,3 @@ def _java_words_in(log: Path | None) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-@contextmanager
-def _bounded(settings: SessionSettings) -> Iterator[threading.Event]:
-    """End the JVM when a cluster's master does not take the application in time; the event then is set."""
-    is_late = threading.Event()
-    if settings.is_local or settings.is_connect:
-        yield is_late
-        return
-
-    done = threading.Event()
-
-    def watch() -> None:
-        from pyspark import SparkContext
-
-        started = 0.0  # of Java, whose own start is not the master's silence
-        while not done.wait(0.1):
-            gateway = SparkContext._gateway  # noqa: SLF001 - the process that PySpark started has no other name
-            if gateway is None or gateway.proc is None:
-                continue
-            started = started or time.monotonic()
-            if time.monotonic() - started > settings.answer_s:
-                is_late.set()
-                gateway.proc.kill()
-                return
-
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield is_late
-    finally:
-        done.set()

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from yak.errors import YakError
 from yak.local import spark_runs
 from yak.local.processes import identify
 from yak.local.spark_runs import Run
-from yak.spark.session.errors import translate
+from yak.spark.session.errors import in_lines, translate
 from yak.spark.session.make import make_session
 from yak.spark.session.progress import listen, wait_for_last
 from yak.spark.session.settings import SessionSettings
@@ -100,7 +99,7 @@ def running(
         code = _end_badly(run, error, stopping)
         _quietly_stop(spark)
         raise SystemExit(code) from None
-    _end(run, "stopped" if stopping.is_set() else "finished")
+    spark_runs.end(run, "stopped" if stopping.is_set() else "finished")
     _quietly_stop(spark)
 
 
@@ -155,38 +154,25 @@ def _raise_of(query: Any) -> None:
         raise error
 
 
-def _end(run: Run, state: spark_runs.State) -> None:
-    with suppress(YakError):
-        spark_runs.save(replace(run, state=state, ended_ms=time.time_ns() // 1_000_000))
-
-
 def _end_badly(run: Run, error: BaseException, stopping: threading.Event) -> int:
     """Say and keep what happened; the exit code."""
     if isinstance(error, SystemExit) and not error.code:
-        _end(run, "stopped" if stopping.is_set() else "finished")
+        spark_runs.end(run, "stopped" if stopping.is_set() else "finished")
         return 0
     if stopping.is_set() and not isinstance(error, SystemExit):
         # Who ends a whole process group ends Java with us.
-        _end(run, "stopped")
+        spark_runs.end(run, "stopped")
         return 143
     if isinstance(error, KeyboardInterrupt | SystemExit):
-        _end(run, "stopped")
+        spark_runs.end(run, "stopped")
         return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130
     shown = translate(error, run.log)
     _keep_trace(run, error)
     spark_runs.save_error(run.folder, shown)
-    _end(run, "failed")
-    sys.stderr.write("\n".join(_three_parts(shown)) + "\n")
+    spark_runs.end(run, "failed")
+    sys.stderr.write(in_lines(shown))
     sys.stderr.flush()
     return shown.exit_code
-
-
-def _three_parts(error: YakError) -> list[str]:
-    """As `yak` prints an error; commands are above us, so not by their function."""
-    lines = [f"error[{error.code}]: {error.message}"]
-    if error.why:
-        lines.append(f"  why:  {error.why}")
-    return lines + [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
 
 
 def _keep_trace(run: Run, error: BaseException) -> None:

@@ -32,7 +32,7 @@ class SessionSettings:
     packages: tuple[str, ...] = ()
     ship: str = "package"
     """What executors elsewhere are sent: our package, that with all it needs, or nothing (they have yak[spark])."""
-    answer_s: float = 30.0
+    answer_s: float = 60.0
     """How long a master may take to answer, and then to give an executor."""
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from yak.spark.session.errors import is_of_spark, translate
+from yak.spark.session.errors import in_lines, is_of_spark, translate
 from yak.spark.session.settings import SessionSettings
 
 
@@ -89,12 +89,7 @@ def _converse(names: dict[str, Any], settings: SessionSettings) -> None:
             if error is None or not is_of_spark(error):
                 super().showtraceback()
                 return
-            shown = translate(error, settings.log)
-            self.write(f"error[{shown.code}]: {shown.message}\n")
-            if shown.why:
-                self.write(f"  why:  {shown.why}\n")
-            for number, step in enumerate(shown.try_):
-                self.write(("  try:  " if number == 0 else "        ") + step + "\n")
+            self.write(in_lines(translate(error, settings.log)))
 
     try:
         import readline

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,10 +19,11 @@ from pathlib import Path
 from yak.errors import UsageError, YakError
 from yak.local import spark_runs
 from yak.local.processes import identify
-from yak.spark.session.errors import translate
+from yak.spark.session.errors import in_lines, translate
 from yak.spark.session.java import use_java
 from yak.spark.session.make import log_option, require_pyspark
 from yak.spark.session.master import check_answers
+from yak.spark.session.python import worker_python
 from yak.spark.session.settings import SessionSettings
 from yak.spark.session.shipping import submit_arguments
 
@@ -112,7 +112,7 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if any(each.startswith("local") for each in arguments[1:2]):
-        environment["PYSPARK_PYTHON"] = sys.executable
+        environment["PYSPARK_PYTHON"] = worker_python()
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     words = ["--driver-java-options", log_option(run.log), *arguments]
     asked = threading.Event()
@@ -129,10 +129,10 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
         code = child.wait()
     now = spark_runs.load(run.folder) or run
     if asked.is_set():
-        _end(now, "stopped")
+        spark_runs.end(now, "stopped")
         return 0
     if code == 0:
-        _end(now, "finished")
+        spark_runs.end(now, "finished")
         return 0
     error = spark_runs.error_of(run) or translate(RuntimeError(_tail(errors)), run.log)
     return _failed(now, error)
@@ -140,16 +140,9 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
 
 def _failed(run: spark_runs.Run, error: YakError) -> int:
     spark_runs.save_error(run.folder, error)
-    _end(run, "failed")
-    lines = [f"error[{error.code}]: {error.message}"] + ([f"  why:  {error.why}"] if error.why else [])
-    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
-    sys.stderr.write("\n".join(lines) + "\n")
+    spark_runs.end(run, "failed")
+    sys.stderr.write(in_lines(error))
     return error.exit_code
-
-
-def _end(run: spark_runs.Run, state: spark_runs.State) -> None:
-    with suppress(YakError):
-        spark_runs.save(replace(run, state=state, ended_ms=time.time_ns() // 1_000_000))
 
 
 def _tail(path: Path) -> str:

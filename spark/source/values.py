@@ -6,6 +6,7 @@ from typing import Any
 from yak.spark.source.errors import in_one_line
 from yak.spark.source.options import ReadOptions
 from yak.spark.source.reading import RangePartition, batches
+from yak.spark.source.worker import settle
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
@@ -27,3 +28,4 @@ def decoded(task: RangePartition, options: ReadOptions, decoding: Decoding) -> I
     with in_one_line():
         for batch in batches(task, options):
             yield decoding.decode(batch)
+    settle()

@@ -17,7 +17,7 @@ from types import FrameType
 from versus.brokers import Broker, KafkaBroker, start_and_wait
 from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds, Side
 from versus.kafka_cluster import KafkaCluster
-from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars
+from versus.kafka_jars import KAFKA_VERSION, Missing, Refused, java_version, kafka_jars
 from versus.loads import cells
 from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
 from versus.rounds import Plan, Rounds
@@ -184,7 +184,7 @@ def main(argv: list[str]) -> int:
     try:
         java = java_version()
         jars = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
+    except (Missing, Refused) as missing:
         say(f"bench-kafka skipped: {missing}")
         return 0
     parts = options.part or PARTS

@@ -23,7 +23,7 @@ from on_spark.loads import Rate, batch_read, batch_sum, latencies_ms, stream_rat
 from on_spark.sessions import end_session, make_session
 from on_spark.standalone import standalone
 from on_spark.topics import fill, make_topic
-from versus.kafka_jars import Missing
+from versus.kafka_jars import Missing, Refused
 
 from yak.local.cluster import LocalCluster, UpSettings
 
@@ -171,7 +171,7 @@ def run(options: argparse.Namespace, folder: Path, local: LocalCluster) -> None:
     try:
         jars = [] if options.only == "yak" else connector_jars(ROOT / "build/spark-connector", pyspark.__version__)
         say("against " + (jars[0].name if jars else "nothing"))
-    except Missing as missing:
+    except (Missing, Refused) as missing:
         jars = []
         say(f"YAK alone: {missing}")
     bench = Bench(options, folder, local, jars)

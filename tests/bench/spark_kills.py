@@ -1,18 +1,21 @@
 """Archive a topic under load and read it back while driver, executor and broker are killed: lost, doubled, out of order.
 
 .venv/bin/python tests/bench/spark_kills.py                     10 kills of each
-.venv/bin/python tests/bench/spark_kills.py --kills 3 --only driver
+.venv/bin/python tests/bench/spark_kills.py --only driver --kills 3 --rate 250
 
 Each kind has a cluster of three brokers, a topic with three replicas and a producer of numbered records (acks=all). The
-archive job runs as `yak spark run` starts it; what dies is killed with SIGKILL at a moment that the seed decides. At the end
+archive job runs as `yak spark run` starts it (for the executors on a standalone Spark of a master and two workers, else in one
+process); what dies is killed with SIGKILL at a moment that the seed decides. At the end
 the producer's acknowledgements are compared with the archive, and with what the replay job (whose driver is killed too)
 brings back into a second topic. Prints one JSON object a kind; ends with 4 when a record is missing, twice, or out of order.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,14 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from on_spark.standalone import standalone
 
 from yak.client.admin import Admin
 from yak.local.cluster import LocalCluster, UpSettings
 
 PARTITIONS = 4
+EXECUTORS = 2
 KEYS = 64
 TOPIC, COPY = "events", "events-again"
-MASTERS = {"driver": "local[2]", "broker": "local[2,4]", "executor": "local-cluster[2,1,1024]"}
+MASTERS = {"driver": "local[2]", "broker": "local[2,4]", "executor": "standalone"}
 PATIENCE_S = 600.0
 """For two batches, or all that is left, on a machine that has other things to do."""
 
@@ -48,7 +53,7 @@ class Producer:
         self._rate = rate
         self._enough = threading.Event()
         self._client = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 10, "log_level": 0}
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 50, "log_level": 0}
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -112,19 +117,6 @@ class Job:
         logs = [self.log, *Path(self.work, "yak", "spark").glob("*/spark.log")]
         return "\n".join(f"{path}:\n{path.read_text(errors='replace')[-2000:]}" for path in logs if path.exists())
 
-    def executors(self) -> list[psutil.Process]:
-        assert self.child is not None
-        if self.child.poll() is not None:
-            return []
-        found = []
-        for process in psutil.Process(self.child.pid).children(recursive=True):
-            try:
-                if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()):
-                    found.append(process)
-            except psutil.NoSuchProcess:
-                continue
-        return found
-
     def end(self) -> None:
         if self.child is not None and self.child.poll() is None:
             self.kill()
@@ -141,8 +133,19 @@ class Trial:
     work: str
     cluster: LocalCluster = field(init=False)
     bootstrap: str = ""
+    master: str = ""
 
     def run(self) -> dict[str, Any]:
+        with contextlib.ExitStack() as stack:
+            if self.kind == "executor":
+                folder = Path(self.work, "spark")
+                folder.mkdir()
+                self.master = stack.enter_context(standalone(folder, workers=EXECUTORS))
+            else:
+                self.master = MASTERS[self.kind]
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         self.cluster = LocalCluster(f"{self.work}/cluster")
         archive = None
         try:
@@ -177,7 +180,9 @@ class Trial:
             self.cluster.discard()
 
     def _job(self, name: str, *words: str) -> Job:
-        shared = ["-t", TOPIC, "-b", self.bootstrap, "--master", MASTERS[self.kind], "--driver-memory", "1g"]
+        shared = ["-t", TOPIC, "-b", self.bootstrap, "--master", self.master, "--driver-memory", "1g"]
+        if self.kind == "executor":
+            shared += ["--conf", "spark.executor.memory=900m"]
         return Job([name, *shared, *words], self.work, Path(self.work, f"{name}.log"))
 
     def _version(self) -> int:
@@ -203,8 +208,8 @@ class Trial:
             job.kill()
             job.start()
         elif self.kind == "executor":
-            self._wait("an executor", lambda: bool(job.executors()), job)
-            self.dice.choice(job.executors()).kill()
+            self._wait("both executors", lambda: len(executors()) == EXECUTORS, job)
+            self.dice.choice(executors()).kill()
         else:
             node = self.dice.choice([each.node_id for each in self.cluster.status().brokers])
             self.cluster.kill(node)
@@ -258,6 +263,16 @@ class Trial:
             "replay_doubled": sum(count - 1 for count in values.values()),
             "replay_out_of_order": by_key_unordered(copied),
         }
+
+
+def executors() -> list[psutil.Process]:
+    """The executors of the standalone cluster: its workers, our children, have started them."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()):
+                found.append(process)
+    return sorted(found, key=lambda process: process.pid)
 
 
 def archived_records(folder: Path) -> Any:
@@ -317,9 +332,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--only", choices=list(MASTERS), action="append")
-    parser.add_argument("--rate", type=int, default=2_000, help="records a second")
+    parser.add_argument("--rate", type=int, default=500, help="records a second")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended also then
     is_well = True
     for kind in given.only or MASTERS:
         with tempfile.TemporaryDirectory(prefix="yak-spark-kills-", ignore_cleanup_errors=True) as work:

@@ -59,7 +59,7 @@ class Reader:
         text = step.text.replace("127.0.0.1:9092", self.address)
         command = [sys.executable, "-c", text] if step.language == "python" else ["/bin/sh", "-e", "-c", text]
         ran = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=240
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=600
         )
         assert ran.returncode == 0, f"{text}\n{ran.stdout}\n{ran.stderr}"
         return ran.stdout
@@ -78,7 +78,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         reader.close()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_line_of_the_tutorial_works_and_prints_what_it_says(reader: Reader) -> None:
     for step in steps():
         printed = reader.type(step)

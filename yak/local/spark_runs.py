@@ -153,6 +153,12 @@ def save(run: Run) -> None:
         raise cannot_write(run.folder, error) from None
 
 
+def end(run: Run, state: State) -> None:
+    """Keep that a run has ended, and when; a full disk keeps nobody from ending."""
+    with contextlib.suppress(YakError):
+        save(replace(run, state=state, ended_ms=time.time_ns() // 1_000_000))
+
+
 def load(folder: Path) -> Run | None:
     """What a folder says; None for one that holds no run. A run whose process is gone is `killed`."""
     try:

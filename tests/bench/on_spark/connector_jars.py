@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from versus.kafka_jars import Missing
+from versus.kafka_jars import Missing, not_fetched
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 WANTED = {
@@ -33,7 +33,7 @@ POM = """\
 
 
 def connector_jars(cache: Path, spark_version: str) -> list[Path]:
-    """The jars, the connector's own first. Raises Missing where Maven or one of them cannot be had."""
+    """The jars, the connector's own first. Raises Missing where Maven cannot be had, Refused where it has not one of them."""
     folder = cache / spark_version
     complete = folder / "complete"
     if not complete.exists():
@@ -56,5 +56,5 @@ def _fetch(folder: Path, name: str, versions: list[str]) -> None:
         done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
         if not done.returncode:
             return
-        said = (done.stdout + done.stderr).strip()[-300:]
-    raise Missing(f"Maven has no {name} of {', '.join(versions)}: {said}")
+        said = done.stdout + done.stderr
+    raise not_fetched(f"{name} of {', '.join(versions)}", said)

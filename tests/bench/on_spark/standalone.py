@@ -11,7 +11,7 @@ from pathlib import Path
 
 from versus.brokers import free_port, stop_process
 
-START_S = 120
+START_S = 300
 
 
 @contextlib.contextmanager

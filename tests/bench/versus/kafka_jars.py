@@ -1,5 +1,6 @@
 """Apache Kafka's jars from Maven Central, copied once into a cache folder."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,6 +34,22 @@ class Missing(Exception):
     """Something this machine lacks; the benchmark is skipped with these words."""
 
 
+class Refused(Exception):
+    """Maven Central answered, and has not what was asked for: a test that needs it fails, for it asks for the wrong thing."""
+
+
+_UNREACHED = re.compile(
+    r"(?i)unknown ?host|name or service not known|name resolution|connection (refused|reset|timed out)|connect timed out"
+    r"|network is unreachable|no route to host|could not transfer|offline mode"
+)
+
+
+def not_fetched(what: str, said: str) -> Missing | Refused:
+    """The error for what Maven did not bring, by its words."""
+    words = f"Maven could not fetch {what}: {said.strip()[-500:]}"
+    return Missing(words) if _UNREACHED.search(said) else Refused(words)
+
+
 def java_version() -> str:
     """First line of `java -version`. Raises Missing where there is no Java."""
     if shutil.which("java") is None:
@@ -46,7 +63,7 @@ def java_version() -> str:
 def kafka_jars(cache: Path, version: str) -> Path:
     """The folder with Kafka's jars, fetched with Maven unless it is already complete.
 
-    Raises Missing where there is no Maven or Maven Central cannot be reached.
+    Raises Missing where there is no Maven or Maven Central cannot be reached, Refused where that does not have it.
     """
     libs = cache / version / "libs"
     complete = cache / version / "complete"
@@ -60,6 +77,6 @@ def kafka_jars(cache: Path, version: str) -> Path:
     copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libs.resolve()}", "-DincludeScope=runtime"]
     done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Missing(f"Maven could not fetch Kafka {version}: {(done.stdout + done.stderr).strip()[-500:]}")
+        raise not_fetched(f"Kafka {version}", done.stdout + done.stderr)
     complete.touch()
     return libs

@@ -23,7 +23,7 @@ from yak.local.processes import is_running
 from yak.spark.session.make import quiet_python
 
 TIMEOUT_S = 300
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 
 class Kept:
@@ -169,7 +169,7 @@ def test_a_job_runs_in_the_background_tells_how_far_it_is_and_ends_in_order(topi
     run = spark_runs.find_run(json.loads(started.stdout)["id"])
     assert run.state == "running"
     assert run.process is not None
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 400
     while True:
         (found,) = json.loads(typed("spark", "status", "-o", "json").stdout)
         if found["progress"]["lag"] == 0 or time.monotonic() > deadline:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 START_MS = 1_795_000_000_000
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_spark_and_a_broker_are_killed_and_every_window_is_the_producers(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     ran = subprocess.run(
@@ -29,7 +29,7 @@ def test_spark_and_a_broker_are_killed_and_every_window_is_the_producers(tmp_pat
         env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=380,
+        timeout=880,
     )
     assert ran.returncode == 0, ran.stderr
     verdict = json.loads(ran.stdout)

@@ -48,7 +48,7 @@ class JobBench:
         chosen.check()
         started = start(job, self.spark, chosen)
         if started.query is not None:
-            assert started.query.awaitTermination(100)
+            assert started.query.awaitTermination(300)
         return started.table
 
     def batch(self, name: str, **options: Any) -> list[tuple[Any, ...]]:

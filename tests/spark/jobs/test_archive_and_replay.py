@@ -13,7 +13,7 @@ from yak.spark.jobs.books import Books, Entry
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.replay import chunks_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def records(count: int) -> list[tuple[str, object, float, int]]:

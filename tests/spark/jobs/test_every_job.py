@@ -11,7 +11,7 @@ from yak.errors import UsageError, YakError
 from yak.spark.jobs import load
 from yak.spark.session.errors import translate
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 END = ("end", {"n": 0.0}, 3_600.0, 0)
 """An hour later: it closes every window before it. Its own window stays open in a stream."""

@@ -21,7 +21,7 @@ from yak.client.admin import Admin
 ROOT = Path(__file__).parents[3]
 BEGAN_MS = int(time.time() * 1000)  # of today, or retention would take the records away
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 def fill(bootstrap: str, topic: str, count: int, partitions: int = 2) -> None:
@@ -106,7 +106,7 @@ def test_a_stream_is_written_with_its_query_and_batch_in_headers(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(300)
     rows = reading(spark, bootstrap, sink, includeHeaders="true").collect()
     assert len(rows) == 40
     headers = [{each.key: each.value.decode() for each in row.headers} for row in rows]
@@ -289,7 +289,7 @@ def test_records_go_where_their_columns_say(spark: Any, bootstrap: str, new_name
 
 
 @pytest.mark.jvm
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_sparks_own_kafka_connector_reads_the_same(
     spark: Any, bootstrap: str, shared_topic: str, tmp_path: Path
 ) -> None:
@@ -326,7 +326,7 @@ def test_sparks_own_kafka_connector_reads_the_same(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
         found[name] = [
             json.loads(each.sources[0].endOffset)[shared_topic] for each in query.recentProgress if each.numInputRows
         ]

@@ -12,7 +12,7 @@ from yak.client.admin import Admin
 from yak.ids import TopicPartition
 
 pytest.importorskip("pyspark")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 class Pipeline:
@@ -36,7 +36,7 @@ class Pipeline:
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
 
     def records(self) -> list[tuple[str, int, int]]:
         """(topic, partition, offset) of every row, sorted: one that is there twice is twice in it."""
@@ -208,7 +208,7 @@ def test_another_querys_checkpoint_is_refused(
         .option("checkpointLocation", str(strange.checkpoint))
         .trigger(availableNow=True)
         .start()
-        .awaitTermination(60)
+        .awaitTermination(300)
     )
     with pytest.raises(Exception, match=r"spark-checkpoint|OFFSET|offset"):
         strange.run(subscribe=mine)

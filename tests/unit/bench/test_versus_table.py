@@ -159,3 +159,18 @@ def test_a_machine_without_maven_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp
         kafka_jars.kafka_jars(tmp_path / "cache", "4.3.1")
     with pytest.raises(kafka_jars.Missing, match="Java"):
         kafka_jars.java_version()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Could not transfer artifact a:b:1 from central: repo.maven.apache.org: Name or service not known", "Missing"),
+        ("Could not transfer artifact a:b:1: Connect to 127.0.0.1:1 failed: Connection refused", "Missing"),
+        ("Could not find artifact org.apache.kafka:kafka_2.13:jar:99 in central", "Refused"),
+        ("[ERROR] Malformed POM pom.xml: Unrecognised tag", "Refused"),
+    ],
+)
+def test_only_a_repository_that_cannot_be_reached_lets_a_test_be_skipped(said: str, kind: str) -> None:
+    from versus import kafka_jars
+
+    assert type(kafka_jars.not_fetched("Kafka 99", said)).__name__ == kind

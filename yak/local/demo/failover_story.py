@@ -4,8 +4,6 @@ The steps tell what they do through a `FailoverNarrator`; this file prints nothi
 """
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,6 +20,7 @@ from yak.local.demo.ledger import Verdict, compare, totals
 from yak.local.demo.load import CsvFile, LoadClient, Processes, ServerMetrics, content_of
 from yak.local.demo.readback import read_back
 from yak.local.demo.sources import write_file_list
+from yak.local.demo.stage import stage
 from yak.local.demo.story import CSV_ROWS_PER_SECOND, FINISH_SECONDS, READ_SECONDS, wait_until_all_store
 from yak.local.failover import Failover, end_and_watch
 from yak.local.failover_timeline import tenths
@@ -135,25 +134,14 @@ class FailoverDemoResult:
 
 def run(settings: FailoverDemoSettings, narrator: FailoverNarrator) -> FailoverDemoResult:
     """Run the whole story. Raises YakError when a part of it cannot start, a client fails or the cluster stays broken."""
-    directory = settings.data_dir or tempfile.mkdtemp(prefix="yak-demo-")
-    cluster = LocalCluster(directory)
-    work = tempfile.mkdtemp(prefix="yak-demo-csv-")
-    story = _Story(settings, narrator, cluster, work)
-    is_done = False
-    try:
-        result = story.tell()
-        is_done = True
-        return result
-    finally:
-        if not is_done:
+    with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
+        story = _Story(settings, narrator, cluster, work)
+        try:
+            return story.tell()
+        except BaseException:
             for client in story.clients:
                 client.abandon()
-        shutil.rmtree(work, ignore_errors=True)
-        if not (is_done and settings.keep):
-            if settings.data_dir is None:
-                cluster.discard()
-            elif cluster.status().brokers:
-                cluster.down()
+            raise
 
 
 @dataclass(slots=True)

@@ -3,8 +3,6 @@
 The steps tell what they do through a `GroupsNarrator`; this file prints nothing itself.
 """
 
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -33,6 +31,7 @@ from yak.local.demo.groups_result import (
     KilledMember,
     MemberRow,
 )
+from yak.local.demo.stage import stage
 from yak.local.demo.watched_group import PATIENCE_SECONDS, REQUEST_SECONDS, WatchedGroup
 
 STEPS: Final = 6
@@ -68,23 +67,12 @@ class GroupsNarrator(Protocol):
 
 def run(settings: GroupsDemoSettings, narrator: GroupsNarrator) -> GroupsDemoResult:
     """Run the whole story. Raises YakError when a part of it cannot start, a client fails or the group stands still."""
-    directory = settings.data_dir or tempfile.mkdtemp(prefix="yak-demo-")
-    cluster = LocalCluster(directory)
-    work = tempfile.mkdtemp(prefix="yak-demo-group-")
-    story = _Story(settings, narrator, cluster, work)
-    is_done = False
-    try:
-        result = story.tell()
-        is_done = True
-        return result
-    finally:
-        story.abandon()
-        shutil.rmtree(work, ignore_errors=True)
-        if not (is_done and settings.keep):
-            if settings.data_dir is None:
-                cluster.discard()
-            elif cluster.status().brokers:
-                cluster.down()
+    with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
+        story = _Story(settings, narrator, cluster, work)
+        try:
+            return story.tell()
+        finally:
+            story.abandon()
 
 
 def broker_configs(session_timeout_ms: int) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from yak.client.connection import IMPATIENT
 from yak.errors import YakError
 from yak.local.bench.pauses import longest_pause
 from yak.local.broker_process import parse_error
 from yak.local.demo.ledger import Acknowledged
+from yak.local.demo.live_load import LiveLoad
 from yak.local.demo.sources import CSV_COLUMNS, host_name, process_samples, server_samples
 from yak.local.spawn import yak_argv, yak_environment
 
@@ -78,36 +78,17 @@ class _AckTimes:
         return [self._acknowledged[number] for number in sorted(self._acknowledged)]
 
 
-class ServerMetrics:
+class ServerMetrics(LiveLoad):
     """CPU and memory of this machine, sampled live, through confluent-kafka."""
 
     topic = "server_metrics"
 
     def __init__(self, bootstrap: str) -> None:
-        import confluent_kafka
-
-        self.host = host_name()
+        super().__init__(bootstrap, "yak-demo-metrics", SAMPLES_PER_SECOND)
         self.what = "this machine's CPU and memory, live, keyed by host"
-        self.name = f"confluent-kafka {confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
-        self._enough = threading.Event()
         self._acks = _AckTimes()
-        self._thread = threading.Thread(target=self._run, name="server-metrics", daemon=True)
-        self._producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": "yak-demo-metrics",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": 60_000,
-                "topic.metadata.refresh.interval.ms": 1_000,
-                **IMPATIENT,
-                "log_level": 0,
-            }
-        )
-
-    def start(self) -> None:
-        """Begin to send."""
-        self._thread.start()
+        self._host = host_name()
+        self._samples = server_samples(self._host)
 
     def acknowledged_count(self) -> int:
         """How many messages the broker has acknowledged so far."""
@@ -123,32 +104,12 @@ class ServerMetrics:
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
         """Stop sending and wait for what is on its way."""
-        self._enough.set()
-        self._thread.join(timeout_seconds)
-        self._producer.flush(timeout_seconds)
+        self.stop(timeout_seconds)
         return self._acks.in_order()
 
-    def abandon(self) -> None:
-        """Stop at once."""
-        self._enough.set()
-        if self._thread.is_alive():
-            self._thread.join(1.0)
-        self._producer.purge()
-
-    def _run(self) -> None:
-        began = time.monotonic()
-        samples = server_samples(self.host)
-        key = self.host.encode()
-        number = 0
-        while not self._enough.is_set():
-            self._send(number, key, next(samples))
-            number += 1
-            # poll() comes back with each acknowledgement, long before its time is up.
-            while (left := began + number / SAMPLES_PER_SECOND - time.monotonic()) > 0:
-                self._producer.poll(left)
-
-    def _send(self, number: int, key: bytes, value: bytes) -> None:
-        sent_at = time.monotonic()
+    def send(self, number: int) -> None:
+        """One sample."""
+        sent_at, key, value = time.monotonic(), self._host.encode(), next(self._samples)
 
         def delivered(error: object, message: Any) -> None:
             if error is None:
@@ -156,7 +117,7 @@ class ServerMetrics:
                     number, sent_at, Acknowledged(key, value, int(message.partition()), int(message.offset()))
                 )
 
-        self._producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
+        self.producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
 
 
 class CsvFile:

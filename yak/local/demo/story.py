@@ -4,9 +4,7 @@ The steps tell what they do through a `Narrator`; this file prints nothing itsel
 """
 
 import os
-import shutil
 import signal
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
@@ -19,6 +17,7 @@ from yak.local.demo.ledger import Acknowledged, Verdict, compare, totals
 from yak.local.demo.load import CsvFile, LoadClient, Processes, ServerMetrics, content_of
 from yak.local.demo.readback import read_back
 from yak.local.demo.sources import write_file_list
+from yak.local.demo.stage import stage
 from yak.local.seed import SeedTopic, make_topics
 
 NODE: Final = 1
@@ -98,21 +97,8 @@ class DemoResult:
 
 def run(settings: DemoSettings, narrator: Narrator) -> DemoResult:
     """Run the whole story. Raises YakError when a part of it cannot start or a client fails."""
-    directory = settings.data_dir or tempfile.mkdtemp(prefix="yak-demo-")
-    cluster = LocalCluster(directory)
-    work = tempfile.mkdtemp(prefix="yak-demo-csv-")
-    kept = False
-    try:
-        result = _tell(settings, narrator, cluster, work)
-        kept = settings.keep
-        return result
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-        if not kept:
-            if settings.data_dir is None:
-                cluster.discard()
-            elif cluster.status().brokers:
-                cluster.down()
+    with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
+        return _tell(settings, narrator, cluster, work)
 
 
 def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, work: str) -> DemoResult:
