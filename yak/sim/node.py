@@ -55,8 +55,7 @@ class SimNode:
         self.node_id = node_id
         self.party = f"n{node_id}"
         self.host, self.port = f"node{node_id}", PORT
-        self.directories = directories
-        self.disk = SimDisk()
+        self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
         self.job_delays_us: dict[str, int] = {}
         """How long the jobs of a kind take, instead of what the dice say."""
