@@ -58,7 +58,7 @@ def test_after_a_task_pysparks_zip_is_not_read_again_and_its_modules_not_searche
     frozen = gc.get_freeze_count()
     worker.settle()
     assert path not in sys.path_importer_cache
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen  # what is frozen may end, and nothing more was frozen
 
 
 def test_other_processes_are_left_as_they_are(
