@@ -23,6 +23,8 @@ _LAST_OFFSET_DELTA = range(23, 27)
 """Left alone: the checks of the simulator know batches by where they end."""
 _OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
 _NUMBERS = (errno.ENOSPC, errno.EIO)
+_LOOKS_MAX = 120
+"""Ten a second: longer than any broker stays away."""
 _PLACES = ("/data/t-", "/data/t-", "/data/__consumer_offsets", "/data/recovery-point", "/data/replication-offset")
 """Not the copy of the metadata: without it a broker goes on with what it knows, and one whose copy is gone was wiped."""
 
@@ -36,6 +38,7 @@ class Disks:
         self._count = count
         self.failed: dict[int, None] = {}
         """Brokers with a directory that may have failed: only a start mends it."""
+        self._looks_left = _LOOKS_MAX
         for node in cluster.nodes:
             node.disk.observe_failure = lambda operation, _path: count(f"disk failures: {operation}")
 
@@ -84,6 +87,14 @@ class Disks:
             copy = history.copies.get(key, {}).get(node_id)
             if copy is not None and key not in history.forfeited and _is_damaged(copy):
                 self.failed[node_id] = None
+
+    def may_mend(self, node: SimNode) -> bool:
+        """Whether what is damaged on it can be spared: who mends by hand waits for another replica, but not for ever."""
+        rotten = [key for key, node_id in self._cluster.history.rotten.items() if node_id == node.node_id]
+        if all(map(self._losses.has_sound, rotten)):
+            return True
+        self._looks_left -= 1
+        return self._looks_left < 0
 
     def mend(self, node: SimNode) -> None:
         """While it does not run: take the folders away whose batches are damaged."""

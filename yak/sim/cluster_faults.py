@@ -323,7 +323,7 @@ class ClusterFaults:
         self._disks.to_mend()
         for node_id in list(self._disks.failed):
             node = self._cluster.node(node_id)
-            if node.broker is None or node.is_paused or node_id in self._busy:
+            if node.broker is None or node.is_paused or node_id in self._busy or not self._disks.may_mend(node):
                 continue
             node.kill()
             self._disks.mend(node)

@@ -75,6 +75,11 @@ class Losses:
             return False
         return any(each != node_id for each in self._sound(key, row))
 
+    def has_sound(self, key: Key) -> bool:
+        """Whether somebody may be elected who lost nothing, and holds no flipped bit."""
+        row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        return row is None or key in self._cluster.history.forfeited or bool(self._sound(key, row))
+
     def has_rotten(self, node: SimNode) -> bool:
         """Whether a bit flipped on this broker's disk and was not mended by hand yet."""
         return node.node_id in self._cluster.history.rotten.values()
