@@ -232,9 +232,8 @@ class Image:
 
     def is_replicated(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition, as far as it is known, has more than one replica."""
-        topic = self.topics.get(topic_partition.topic)
-        partitions = () if topic is None else topic.partitions
-        return any(len(each.replicas) > 1 for each in partitions if each.partition == topic_partition.partition)
+        topic, number = self.topics.get(topic_partition.topic), topic_partition.partition
+        return topic is not None and number < len(topic.partitions) and len(topic.partitions[number].replicas) > 1
 
     def active_brokers(self) -> list[BrokerInfo]:
         """The brokers that may lead and hold replicas, by node id."""

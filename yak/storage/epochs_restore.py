@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from yak.ids import LeaderEpoch, Offset
 from yak.storage.epoch_cache import EpochCache
-from yak.storage.reader import DamagedBatch, NotCached, position_of
-from yak.storage.scan import scan_headers
+from yak.storage.scan import headers_within
 from yak.storage.segment import Segment
 
 
@@ -31,12 +30,6 @@ def restore_front(epochs: EpochCache, segments: Sequence[Segment], log_start_off
 def _collect(
     found: list[tuple[LeaderEpoch, Offset]], segment: Segment, start_offset: Offset, end_offset: Offset
 ) -> None:
-    try:
-        position = position_of(segment, start_offset, segment.size, cached=False)
-    except (DamagedBatch, NotCached):
-        position = 0
-    for _, header in scan_headers(segment.open(), position, segment.size):
-        if header.base_offset >= end_offset:
-            return
+    for header in headers_within(segment, start_offset, end_offset):
         if header.last_offset >= start_offset and (not found or header.partition_leader_epoch > found[-1][0]):
             found.append((header.partition_leader_epoch, max(header.base_offset, start_offset)))

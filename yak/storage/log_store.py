@@ -71,8 +71,8 @@ class LogStore:
         """Lock, check and load everything; blocks, before serving begins.
 
         `progress` is called with (logs done, logs in all). `kernel_boot_id` is other after each start of the machine; None
-        where nobody can tell, and then no restart of it is noticed. `is_replicated` tells of what others may have more. Raises StartRefused, with nothing touched when the directories
-        are not ours.
+        where nobody can tell, and then no restart of it is noticed. `is_replicated`: whether a partition has other replicas, too.
+        Raises StartRefused, with nothing touched when the directories are not ours.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
         store_opening.claim(found, node_id, make_uuid, cluster_id)

@@ -9,8 +9,8 @@ from yak.seams.disk import Disk
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
 from yak.storage.producer_snapshot import BadSnapshot, parse_snapshot
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import DamagedBatch, NotCached, floor_boundary, position_of
-from yak.storage.scan import scan_headers
+from yak.storage.reader import floor_boundary
+from yak.storage.scan import headers_within, scan_headers
 from yak.storage.segment import Segment
 
 LOOK_BACK_BYTES = 8 * 1024 * 1024
@@ -85,12 +85,6 @@ def replay_producers(
     producers: ProducerState, segment: Segment, start_offset: Offset, end_offset: Offset, now_ms: int
 ) -> None:
     """Take the batches of one segment within [start, end) into `producers`. Raises OSError."""
-    try:
-        position = position_of(segment, start_offset, segment.size, cached=False)
-    except (DamagedBatch, NotCached):
-        position = 0
-    for _, header in scan_headers(segment.open(), position, segment.size):
-        if header.base_offset >= end_offset:
-            return
+    for header in headers_within(segment, start_offset, end_offset):
         if header.producer_id != NO_PRODUCER_ID and header.base_offset >= start_offset:
             producers.update(header, header.base_offset, header.last_offset, now_ms)

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from yak.ids import FilePosition
+from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, read_header
 from yak.seams.disk import File
+from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.segment import Segment
 
 CHUNK_BYTES = 256 * 1024
 
@@ -26,3 +28,18 @@ def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Ite
         if not at:
             return
         position += at
+
+
+def headers_within(segment: Segment, start_offset: Offset, end_offset: Offset) -> Iterator[BatchHeader]:
+    """Headers of the batches that hold or follow `start_offset`, and of a few before it, up to `end_offset`. Raises OSError.
+
+    Where the index does not help, from the segment's first batch on.
+    """
+    try:
+        position = position_of(segment, start_offset, segment.size, cached=False)
+    except (DamagedBatch, NotCached):
+        position = 0
+    for _, header in scan_headers(segment.open(), position, segment.size):
+        if header.base_offset >= end_offset:
+            return
+        yield header

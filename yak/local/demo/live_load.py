@@ -2,12 +2,13 @@
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 from yak.client.connection import IMPATIENT, base_config
 
 
-class LiveLoad:
+class LiveLoad(ABC):
     """Calls `send` so many times a second, with acks=all and idempotence, so that a retry after a kill stores nothing twice.
 
     After a lost connection its producer looks for the new leader every few milliseconds.
@@ -32,9 +33,9 @@ class LiveLoad:
             }
         )
 
+    @abstractmethod
     def send(self, number: int) -> None:
         """Hand the producer what the load sends for the `number`-th time, counted from 0."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Begin to send."""
