@@ -6,7 +6,7 @@ offset delta of a batch never change, and with them the producer's sequences.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -55,7 +55,8 @@ class BatchFilter:
     """Decides about the batches of one round of compaction, and counts.
 
     `last_offsets` has the end of each active producer's newest batch: that batch stays, if need be without records, since
-    it holds the last sequence. So does the batch that ends at `end_offset`, where the segment ends: without it a start could
+    it holds the last sequence. So does one that begins at one of `epoch_starts`: a replica that copies the log learns from it where a
+    leader epoch begins, and tells others by that where theirs part from it. So does the batch that ends at `end_offset`, where the segment ends: without it a start could
     not tell what was compacted away from what a crash took. (Kafka keeps the last batch of a round only.)
     """
 
@@ -65,9 +66,11 @@ class BatchFilter:
         last_offsets: Mapping[ProducerId, Offset],
         now_ms: int,
         delete_retention_ms: int,
+        epoch_starts: Collection[Offset] = (),
     ) -> None:
         self._offsets = offsets
         self._last_offsets = last_offsets
+        self._epoch_starts = epoch_starts
         self.end_offset: Offset = -1
         self._now_ms = now_ms
         self._new_horizon_ms = now_ms + delete_retention_ms
@@ -116,8 +119,10 @@ class BatchFilter:
         return _Left(records if left is None else left, count, has_tombstones)
 
     def _must_stay(self, header: BatchHeader) -> bool:
-        return header.next_offset == self.end_offset or (
-            self._last_offsets.get(header.producer_id) == header.last_offset
+        return (
+            header.next_offset == self.end_offset
+            or header.base_offset in self._epoch_starts
+            or self._last_offsets.get(header.producer_id) == header.last_offset
         )
 
 

@@ -46,6 +46,11 @@ def is_compacted(config: LogConfig) -> bool:
     return "compact" in config.cleanup_policy
 
 
+def may_have_gaps(log: Log) -> bool:
+    """Whether a leader may leave out offsets: those that its compaction left nothing of."""
+    return log.cleaned_offset is not None or is_compacted(log.config)
+
+
 def longest_segment_ms(config: LogConfig) -> int:
     """After what time a segment is closed: what is in the active one is not compacted (LogConfig.maxSegmentMs)."""
     return min(config.segment_ms, config.max_compaction_lag_ms) if is_compacted(config) else config.segment_ms

@@ -3,6 +3,7 @@
 from yak.storage.log import Log
 from yak.storage.names import LEADER_EPOCH_CHECKPOINT
 from yak.storage.segment import IndexUnreadable
+from yak.storage.truncation import sync_cut
 
 
 def close_log(log: Log) -> None:
@@ -10,6 +11,8 @@ def close_log(log: Log) -> None:
 
     Raises OSError, LogDirectoryFailure.
     """
+    if log.unsynced_cut is not None:
+        sync_cut(log)
     is_empty = not log.size_bytes
     has_snapshot = is_empty or log.log_end_offset in log.snapshot_offsets
     is_flushed = log.recovery_point == log.log_end_offset and not log.names_changed and not log.epochs.dirty

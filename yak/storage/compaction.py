@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from yak.errors import ProtocolViolation
 from yak.ids import FilePosition, Offset
 from yak.limits import COMPACTION_SPARE_BYTES
-from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, read_header
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.protocol.record_spans import Span, spans
 from yak.seams.disk import Buffer, File
 from yak.storage import offset_index, time_index
@@ -82,7 +82,11 @@ class Compaction:
         self._config = log.config
         self._scope = scope
         self._segments = [segment for segment in log.segments[:-1] if segment.base_offset < scope.end_offset]
+        ends = [segment.base_offset for segment in self._segments[1:]] + [scope.end_offset]
+        self._ends = {segment.base_offset: end for segment, end in zip(self._segments, ends, strict=False)}
+        """Where each segment of the round ends: by its base offset, that of the one that follows it."""
         self._last_offsets = log.producers.last_offsets()
+        self._epoch_starts = frozenset(start for _epoch, start in log.epochs.entries)
         self._offsets = OffsetMap(map_bytes)
         self._now_ms = now_ms
         self._done_bytes = 0
@@ -98,7 +102,9 @@ class Compaction:
         Raises Abandoned, NoRoom, Uncleanable, OSError. What was replaced by then stays so.
         """
         yield from self._read_keys()
-        filter_ = BatchFilter(self._offsets, self._last_offsets, self._now_ms, self._config.delete_retention_ms)
+        filter_ = BatchFilter(
+            self._offsets, self._last_offsets, self._now_ms, self._config.delete_retention_ms, self._epoch_starts
+        )
         result = self.result
         for group, filter_.end_offset in self._groups():
             replacement = yield from self._rewrite(group, filter_)
@@ -119,14 +125,15 @@ class Compaction:
 
     def _read_keys(self) -> Iterator[None]:
         offsets, start = self._offsets, self._scope.first_dirty_offset
-        for segment, end_offset in self._with_ends():
+        for segment in self._segments:
+            end_offset = self._ends[segment.base_offset]
             if end_offset <= start or not segment.size:
                 continue
             try:
                 position = position_of(segment, start, segment.size, cached=False)
             except (DamagedBatch, NotCached) as error:
                 raise Uncleanable(str(error)) from error
-            for header, batch in self._batches(segment, position):
+            for header, batch in self._batches(segment, position, end_offset):
                 if not self._take_keys(header, batch, start):
                     self.result.is_full = True
                     break
@@ -179,7 +186,8 @@ class Compaction:
         bytes_max = min(config.segment_bytes, FILE_BYTES_MAX)
         group: list[Segment] = []
         size = entries = times = end_of_last = 0
-        for segment, end_offset in self._with_ends():
+        for segment in self._segments:
+            end_offset = self._ends[segment.base_offset]
             if segment.base_offset >= self.result.end_offset:
                 break
             more = segment.offset_index.count * offset_index.ENTRY_BYTES
@@ -211,7 +219,7 @@ class Compaction:
             has_changed = len(group) > 1
             for segment in group:
                 left: list[tuple[BatchHeader, Buffer]] = []
-                for header, batch in self._batches(segment, 0):
+                for header, batch in self._batches(segment, 0, self._ends[segment.base_offset]):
                     kept = filter_.filter(header, batch)
                     if kept is not batch:
                         has_changed = True
@@ -235,11 +243,6 @@ class Compaction:
 
     # ----------------------------------------------------------------------------------------------------- reading
 
-    def _with_ends(self) -> Iterator[tuple[Segment, Offset]]:
-        """Each segment of the round with the base offset of the one that follows it."""
-        ends = [segment.base_offset for segment in self._segments[1:]] + [self._scope.end_offset]
-        return zip(self._segments, ends, strict=False)
-
     def _check(self) -> None:
         if self.is_void():
             raise Abandoned
@@ -251,9 +254,12 @@ class Compaction:
         self._done_bytes = 0
         return True
 
-    def _batches(self, segment: Segment, position: FilePosition) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Each batch of a segment from a position on."""
+    def _batches(
+        self, segment: Segment, position: FilePosition, end_offset: Offset
+    ) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """Each batch of a segment, which ends at `end_offset`, from a position on."""
         file, size = segment.open(), segment.size
+        expected = segment.base_offset
         while position < size:
             self._check()
             chunk = memoryview(_read_whole(file, position, size))
@@ -267,11 +273,25 @@ class Compaction:
                     raise Uncleanable(f"{file.path} at byte {position + at} belongs to a transaction")
                 if at + header.size_bytes > len(chunk):
                     break
-                yield header, chunk[at : at + header.size_bytes]
+                if header.base_offset < expected or header.last_offset >= end_offset:
+                    # what was to be written elsewhere would count as newer, or older, than it is
+                    raise Uncleanable(
+                        f"{file.path} at byte {position + at}: offset {header.base_offset} cannot be there"
+                    )
+                expected = header.next_offset
+                yield _read_surely(file, position + at, header, chunk[at : at + header.size_bytes])
                 at += header.size_bytes
             if not at:
                 raise Uncleanable(f"{file.path} at byte {position} is no whole batch")
             position += at
+
+
+def _read_surely(file: File, position: FilePosition, header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, Buffer]:
+    """A batch, read once more where its checksum does not fit: what a disk gave wrong once must not be written for good."""
+    if compute_crc(batch) == header.crc:
+        return header, batch
+    again = file.read(header.size_bytes, position)
+    return (header, batch) if len(again) < header.size_bytes else (read_header(again), again)
 
 
 def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:

@@ -36,6 +36,7 @@ class FlushPlan:
         closed: list[Segment],
         active: Segment | None,
         epochs: bytes | None,
+        snapshots: list[Offset],
         *,
         sync_names: bool,
     ) -> None:
@@ -49,7 +50,7 @@ class FlushPlan:
         self._closed = closed
         self._active = active
         self._epochs = epochs
-        self._snapshots = [offset for offset in log.snapshot_offsets if log.recovery_point < offset]
+        self._snapshots = snapshots
         self._sync_names = sync_names
 
     def run(self) -> None:
@@ -107,6 +108,7 @@ def flush_plan(log: Log, *, include_active: bool) -> FlushPlan:
         unsynced,
         log.active if include_active and log.active.size else None,
         epochs,
+        [offset for offset in log.snapshot_offsets if log.recovery_point < offset],
         sync_names=log.names_changed,
     )
     log.names_changed = False

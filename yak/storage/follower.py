@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure, ProtocolViolation
-from yak.ids import FilePosition, Offset
+from yak.ids import FilePosition, LeaderEpoch, Offset
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     MAGIC_V2,
@@ -15,18 +15,23 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
-from yak.storage.cleanable import is_compacted
+from yak.storage.cleanable import may_have_gaps
 from yak.storage.segment import RELATIVE_OFFSET_MAX
+from yak.storage.truncation import sync_cut
 
 if TYPE_CHECKING:
     from yak.storage.log import Log
 
+EPOCH_MAX = 2**31 - 1
 
-def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
+
+def append(log: Log, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch) -> Offset:
     """See `Log.append_as_follower`."""
     view = memoryview(batches)
-    if _append_one(log, view, now_ms):
+    if _append_one(log, view, now_ms, epoch_max):
         return log.log_end_offset
+    if log.unsynced_cut is not None:
+        sync_cut(log)
     run_start = 0
     run: list[tuple[int, BatchHeader]] = []
     expected, epoch = log.log_end_offset, log.latest_epoch
@@ -34,7 +39,7 @@ def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
     violation: ProtocolViolation | None = None
     for position, header in iterate_headers(view):
         try:
-            _check(log, view, position, header, expected, epoch)
+            _check(log, view, position, header, expected, epoch, epoch_max)
         except ProtocolViolation as error:
             violation = error
             break
@@ -53,10 +58,12 @@ def append(log: Log, batches: Buffer, now_ms: int) -> Offset:
     _write(log, view, run, run_start, stop, now_ms)
     if violation is not None:
         raise violation
+    if not stop and len(view) >= HEADER_BYTES:
+        raise ProtocolViolation(f"the leader sent no whole batch in {len(view)} bytes")
     return log.log_end_offset
 
 
-def _append_one(log: Log, view: memoryview, now_ms: int) -> bool:
+def _append_one(log: Log, view: memoryview, now_ms: int, epoch_max: LeaderEpoch) -> bool:
     """Append what is one batch that follows the log's end in the active segment: mostly it is. False: it is not."""
     if len(view) < HEADER_BYTES:
         return False
@@ -73,7 +80,7 @@ def _append_one(log: Log, view: memoryview, now_ms: int) -> bool:
         or header.last_offset > log.roll_offset
     ):
         return False
-    _check(log, view, 0, header, header.base_offset, log.epochs.latest)
+    _check(log, view, 0, header, header.base_offset, log.epochs.latest, epoch_max)
     try:
         (segment.file or segment.open()).append((view,))
     except OSError as error:
@@ -85,7 +92,15 @@ def _append_one(log: Log, view: memoryview, now_ms: int) -> bool:
     return True
 
 
-def _check(log: Log, view: memoryview, position: int, header: BatchHeader, expected: Offset, epoch: int) -> None:
+def _check(
+    log: Log,
+    view: memoryview,
+    position: int,
+    header: BatchHeader,
+    expected: Offset,
+    epoch: LeaderEpoch,
+    epoch_max: LeaderEpoch,
+) -> None:
     if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
         raise ProtocolViolation(f"the leader sent a batch of format {header.magic}")
     if header.base_offset < expected:
@@ -94,13 +109,10 @@ def _check(log: Log, view: memoryview, position: int, header: BatchHeader, expec
         raise ProtocolViolation(f"the leader left out offsets {expected} to {header.base_offset - 1}")
     if header.partition_leader_epoch < epoch:
         raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} after {epoch}")
+    if header.partition_leader_epoch > epoch_max:
+        raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} from a leader in {epoch_max}")
     if compute_crc(view, position, header.size_bytes) != header.crc:
         raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes")
-
-
-def may_have_gaps(log: Log) -> bool:
-    """Whether a leader may leave out offsets: those that its compaction left nothing of."""
-    return log.cleaned_offset is not None or is_compacted(log.config)
 
 
 def _must_roll(

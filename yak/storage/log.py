@@ -15,6 +15,7 @@ from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
 from yak.seams.disk import Buffer, Disk, FileSlice
 from yak.storage import flush, follower, retention, rolling, slicing, timestamps, truncation
+from yak.storage.cleanable import may_have_gaps
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan
 from yak.storage.producer_state import ProducerState
@@ -47,7 +48,6 @@ class Log:
 
     __slots__ = (
         "active",
-        "before_truncation",
         "cleaned_offset",
         "config",
         "cursors",
@@ -76,6 +76,7 @@ class Log:
         "tail",
         "topic_id",
         "topic_partition",
+        "unsynced_cut",
     )
 
     def __init__(
@@ -96,14 +97,9 @@ class Log:
         recovery_point: Offset,
         now_ms: int,
     ) -> None:
-        self.disk = disk
-        self.directory = directory
-        self.path = path
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.config = config
-        self.segments = segments
-        self.active = segments[-1]
+        self.disk, self.directory, self.path = disk, directory, path
+        self.topic_partition, self.topic_id, self.config = topic_partition, topic_id, config
+        self.segments, self.active = segments, segments[-1]
         self.epochs, self.producers = epochs, producers
         self.snapshot_offsets = snapshot_offsets
         self.log_start_offset, self.log_end_offset = log_start_offset, log_end_offset
@@ -114,8 +110,8 @@ class Log:
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
         self.has_stale_points = False
         """The directory's checkpoints may hold the points of an earlier log of this name (`names.FRESH_MARK`)."""
-        self.before_truncation: Callable[[], None] | None = None
-        """Makes the lowered recovery point durable, before anything below the old one is cut."""
+        self.unsynced_cut: Segment | None = None
+        """The segment that was cut and not synced since: a power loss may undo it, so nothing may be appended."""
         self.generation = 0
         """Changes with each truncation, so that a flush begun before does not count for what came after."""
         self.cleaned_offset: Offset | None = None
@@ -197,13 +193,13 @@ class Log:
             self._trim_tail(tail)
         return base_offset
 
-    def append_as_follower(self, batches: Buffer, now_ms: int) -> Offset:
-        """Append whole batches as the leader stored them, offsets and epochs kept; returns the new log end offset.
+    def append_as_follower(self, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch = follower.EPOCH_MAX) -> Offset:
+        """Append whole batches as the leader of `epoch_max` stored them, offsets and epochs kept; returns the new log end offset.
 
         A cut batch at the end is left out. Raises ProtocolViolation when a batch is broken, does not follow the log's end,
-        or goes back in epoch (what is before it is appended); LogDirectoryFailure.
+        or goes back in epoch or past `epoch_max` (what is before it is appended), or none is whole; LogDirectoryFailure.
         """
-        return follower.append(self, batches, now_ms)
+        return follower.append(self, batches, now_ms, epoch_max)
 
     def note_batch(
         self, header: BatchHeader, base_offset: Offset, position: FilePosition, end: FilePosition, now_ms: int
@@ -255,7 +251,7 @@ class Log:
         """Precompute what `append` compares: the position, timestamp and offset past which a roll must be looked at."""
         segment, config = self.active, self.config
         self.roll_offset = segment.base_offset + RELATIVE_OFFSET_MAX
-        full = segment.size > 0 and segment.is_index_full(config)
+        full = self.unsynced_cut is not None or (segment.size > 0 and segment.is_index_full(config))
         self.roll_position = 0 if full else min(config.segment_bytes, FILE_BYTES_MAX)
         if not segment.size:
             self.roll_timestamp = NEVER
@@ -266,6 +262,8 @@ class Log:
 
     def must_roll(self, end: FilePosition, max_timestamp: int, last_offset: Offset, now_ms: int) -> bool:
         """Kafka's LogSegment.shouldRoll, for a batch that would end at `end` of the active segment."""
+        if self.unsynced_cut is not None:
+            truncation.sync_cut(self)
         segment = self.active
         if not segment.size:
             return last_offset > self.roll_offset
@@ -391,7 +389,9 @@ class Log:
                 start = cursor[1]
         if end < 0 and segment is self.active and up_to == self.log_end_offset:
             end = segment.size
-        return Read(segments[index:], offset, max_bytes, up_to, at_least_one=at_least_one, start=start, end=end)
+        read = Read(segments[index:], offset, max_bytes, up_to, at_least_one=at_least_one, start=start, end=end)
+        read.has_gaps = may_have_gaps(self)
+        return read
 
     def forget_positions(self) -> None:
         """Positions known from appends and reads no longer hold."""
@@ -422,11 +422,11 @@ class Log:
     # -------------------------------------------------------------------------- truncation, retention, flushing
 
     def truncate_to(self, offset: Offset) -> Offset:
-        """Drop every batch that reaches to or past `offset`; returns the new log end offset. Raises LogDirectoryFailure."""
+        """Drop every batch that reaches to or past `offset`, but sync nothing; returns the new end. Raises LogDirectoryFailure."""
         return truncation.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: Offset, now_ms: int) -> None:
-        """Drop everything and begin anew at `offset`. Raises LogDirectoryFailure."""
+        """Drop everything and begin anew at `offset`, but sync nothing. Raises LogDirectoryFailure."""
         truncation.truncate_fully_and_start_at(self, offset, now_ms)
 
     def advance_log_start(self, offset: Offset) -> bool:

@@ -62,8 +62,7 @@ class LogDirectory:
         self._pointed: set[TopicPartition] = set()
         self._being_pointed: set[TopicPartition] = set()
         self._lowered: dict[TopicPartition, Offset] = {}
-        self._lowerings = 0
-        self._lowerings_covered = 0
+        self._lowerings = self._lowerings_written = self._lowerings_covered = 0
 
     def file(self, name: str) -> str:
         """Path of a file of this directory."""
@@ -224,6 +223,11 @@ class LogDirectory:
         if not self.machine_restarted:
             self.renew_boot_mark()
 
+    @property
+    def has_loss_to_tell(self) -> bool:
+        """Whether this start found that the machine went down, and `renew_boot_mark` did not follow yet."""
+        return self.machine_restarted and self._boot_to_mark is not None
+
     def renew_boot_mark(self) -> None:
         """Note durably under which start of the machine this directory is used, if it is not. Raises OSError."""
         if self._boot_to_mark is not None:
@@ -254,14 +258,27 @@ class LogDirectory:
         for topic_partition, offset in self._lowered.items():
             points[topic_partition] = min(offset, points.get(topic_partition, offset))
         if self._lowered:
-            self._lowerings = 1
+            self._lowerings = self._lowerings_written = 1
         return points
 
-    def lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """Make a lowered recovery point durable at once, before the truncation that lowers it. Raises OSError."""
-        self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
+    def lowering_plan(self, points: Iterable[tuple[TopicPartition, Offset]]) -> Callable[[], None]:
+        """A job that makes lowered recovery points durable, before the cuts that lower them; it raises LogDirectoryFailure.
+
+        Called in the step. One may be under way at a time: they write the same file.
+        """
+        for topic_partition, offset in points:
+            self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
         self._lowerings += 1
-        self.disk.write_file(self.file(LOWERED_RECOVERY_POINTS), format_offsets(sorted(self._lowered.items())))
+        lowerings, data = self._lowerings, format_offsets(sorted(self._lowered.items()))
+
+        def run() -> None:
+            try:
+                self.disk.write_file(self.file(LOWERED_RECOVERY_POINTS), data)
+            except OSError as error:
+                raise LogDirectoryFailure(self.path, error) from error
+            self._lowerings_written = lowerings
+
+        return run
 
     def checkpoint_plan(
         self,
@@ -301,7 +318,7 @@ class LogDirectory:
 
     def forget_lowered(self) -> None:
         """Remove the file of lowered points when a finished checkpoint knew them all. Raises LogDirectoryFailure."""
-        if self._lowered and self._lowerings_covered == self._lowerings:
+        if self._lowered and self._lowerings_covered == self._lowerings_written == self._lowerings:
             self._lowered.clear()
             try:
                 self.disk.remove(self.file(LOWERED_RECOVERY_POINTS))

@@ -195,8 +195,6 @@ class LogStore:
 
     def adopt(self, log: Log) -> None:
         """Count a log as one of ours."""
-        directory = self._directory(log.directory)
-        log.before_truncation = lambda: directory.lower_recovery_point(log.topic_partition, log.recovery_point)
         if log.topic_partition in self.logs:
             self.rivals[log.topic_partition] = log
         else:
@@ -304,6 +302,10 @@ class LogStore:
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
+    def lowering_plan(self, directory: str, logs: Sequence[Log]) -> Callable[[], None]:
+        """See `LogDirectory.lowering_plan`."""
+        return self._directory(directory).lowering_plan([(log.topic_partition, log.recovery_point) for log in logs])
+
     def checkpoint_plan(self, high_watermarks: Mapping[TopicPartition, Offset]) -> Callable[[], None]:
         """A job that writes recovery points, log starts and high watermarks of every online directory.
 
@@ -360,7 +362,8 @@ class LogStore:
         """A job for a clean stop: sync everything, write indexes, snapshots and checkpoints, then the clean mark.
 
         Nothing may be appended any more. The mark of a directory is written only when all of its logs were closed and
-        none in it is damaged, for a damaged one must be looked at again; the job raises LogDirectoryFailure for the first that failed, after the others are done.
+        none in it is damaged, for a damaged one must be looked at again, and when the cluster was told what this start found;
+        the job raises LogDirectoryFailure for the first that failed, after the others are done.
         """
         logs = list(self.logs.values())
         marks = high_watermarks if high_watermarks is not None else self.high_watermarks
@@ -372,7 +375,7 @@ class LogStore:
                         close_log(log)
                 self._directory_checkpoint(directory, logs, marks)()
                 directory.forget_lowered()
-                if not self._damaged_in(directory):
+                if not self._damaged_in(directory) and not directory.has_loss_to_tell:
                     directory.write_clean_mark(broker_epoch)
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error

@@ -85,32 +85,42 @@ def is_plausible(data: bytes | bytearray) -> bool:
 
 def lookup(entries: bytes | bytearray, relative_offset: int) -> FilePosition:
     """Position of the last entry whose relative offset is at or below the given one; 0 when there is none."""
+    return floor_entry(entries, relative_offset)[1]
+
+
+def floor_entry(entries: bytes | bytearray, relative_offset: int) -> tuple[int, FilePosition]:
+    """The last entry whose relative offset is at or below the given one; (0, 0) when there is none."""
     low, high = 0, len(entries) // ENTRY_BYTES
-    position = 0
+    found = position = 0
     while low < high:
         middle = (low + high) >> 1
         entry_offset, entry_position = _unpack_from(entries, middle * ENTRY_BYTES)
         if entry_offset <= relative_offset:
-            position = entry_position
+            found, position = entry_offset, entry_position
             low = middle + 1
         else:
             high = middle
-    return int(position)
+    return int(found), int(position)
 
 
 def floor_position(entries: bytes | bytearray, position: FilePosition) -> FilePosition:
     """The last entry's position at or below the given one; 0 when there is none."""
+    return floor_entry_at(entries, position)[1]
+
+
+def floor_entry_at(entries: bytes | bytearray, position: FilePosition) -> tuple[int, FilePosition]:
+    """The last entry whose position is at or below the given one; (0, 0) when there is none."""
     low, high = 0, len(entries) // ENTRY_BYTES
-    found = 0
+    offset = found = 0
     while low < high:
         middle = (low + high) >> 1
-        _, entry_position = _unpack_from(entries, middle * ENTRY_BYTES)
+        entry_offset, entry_position = _unpack_from(entries, middle * ENTRY_BYTES)
         if entry_position <= position:
-            found = entry_position
+            offset, found = entry_offset, entry_position
             low = middle + 1
         else:
             high = middle
-    return int(found)
+    return int(offset), int(found)
 
 
 def _count_below(entries: bytearray, relative_offset: int) -> int:

@@ -105,6 +105,13 @@ class ProducerState:
                 )
         return None
 
+    def last_sequence(self, producer_id: ProducerId, epoch: int) -> int:
+        """Of the newest batch of a producer in this epoch; -1 when the log knows of none."""
+        producer = (self._producers or {}).get(producer_id)
+        if producer is None or producer.epoch != epoch or not producer.batches:
+            return NO_SEQUENCE
+        return producer.batches[-1][1]
+
     def update(self, header: BatchHeader, base_offset: Offset, last_offset: Offset, now_ms: int) -> None:
         """Remember a batch that was appended at these offsets (the header's own base offset is not looked at)."""
         producers = self._producers

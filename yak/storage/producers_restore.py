@@ -64,7 +64,7 @@ def _look_back(producers: ProducerState, segments: Sequence[Segment], before: Of
             continue
         if left <= 0:
             return
-        start = floor_boundary(segment, max(0, segment.size - left), cached=False)
+        _, start = floor_boundary(segment, max(0, segment.size - left), cached=False)
         headers = [header for _, header in scan_headers(segment.open(), start, segment.size)]
         for header in reversed(headers):
             if header.producer_id != NO_PRODUCER_ID and header.base_offset < before:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _BATCH = struct.Struct(">qi11xi")
 _unpack_batch = _BATCH.unpack_from
-_BASE_OFFSET_BYTES = 8
 SCAN_BYTES = 8192
 SLICE_BYTES_MIN = 64 * 1024
 """Less than this is not worth a slice: two system calls more, against one copy."""
@@ -51,7 +50,7 @@ class DamagedBatch(Exception):
 class Read:
     """One read: which segments, from which offset, how much. `start` and `end` are positions in the first, -1 unknown."""
 
-    __slots__ = ("at_least_one", "end", "max_bytes", "offset", "segment_end", "segments", "start", "up_to")
+    __slots__ = ("at_least_one", "end", "has_gaps", "max_bytes", "offset", "segment_end", "segments", "start", "up_to")
 
     def __init__(
         self,
@@ -69,6 +68,7 @@ class Read:
         self.max_bytes = max_bytes
         self.up_to = up_to
         self.at_least_one = at_least_one
+        self.has_gaps = True
         self.start = start
         self.end = end
         self.segment_end = up_to
@@ -95,14 +95,14 @@ class Read:
         if end - start <= self.max_bytes:
             whole = file.slice_cached(end - start, start) if end - start >= SLICE_BYTES_MIN else None
             return None if whole is None else (whole, -1, -1, None)
-        boundary = floor_boundary(segment, start + self.max_bytes, cached=True)
+        last_offset, boundary = floor_boundary(segment, start + self.max_bytes, cached=True)
         if boundary - start < SLICE_BYTES_MIN:
             return None
         front = file.slice_cached(boundary - start, start)
         if front is None:
             return None
-        next_offset = int.from_bytes(fetch(file, _BASE_OFFSET_BYTES, boundary, cached=True), "big")
-        return front, next_offset, boundary, segment
+        next_offset = _base_offset_of(fetch(file, _BATCH.size, boundary, cached=True), last_offset)
+        return None if next_offset < 0 else (front, next_offset, boundary, segment)
 
     def _find(self, *, cached: bool) -> tuple[Segment, FilePosition, FilePosition] | None:
         """The first segment with something to give, and from where to where; None when there is nothing."""
@@ -116,10 +116,10 @@ class Read:
                     self.segment_end = segments[index + 1].base_offset
                 else:
                     self.segment_end = self.up_to
-                    end = position_of(segment, self.up_to, size, cached=cached)
+                    end = position_of(segment, self.up_to, size, cached=cached, has_gaps=self.has_gaps)
             start = self.start if index == 0 else -1
             if start < 0:
-                start = position_of(segment, self.offset, end, cached=cached)
+                start = position_of(segment, self.offset, end, cached=cached, has_gaps=self.has_gaps)
             if start < end:
                 return segment, start, end
         return None
@@ -133,18 +133,30 @@ class Read:
         if wanted <= self.max_bytes:
             data = fetch(file, wanted, start, cached=cached)
             if len(data) == wanted:
+                self._check_first(file, data, start)
                 return data, -1, -1, None
         else:
-            boundary = floor_boundary(segment, start + self.max_bytes, cached=cached)
+            last_offset, boundary = floor_boundary(segment, start + self.max_bytes, cached=cached)
             if boundary > start:
-                wanted = boundary - start + _BASE_OFFSET_BYTES
+                wanted = boundary - start + _BATCH.size
                 data = fetch(file, wanted, start, cached=cached)
                 if len(data) == wanted:
-                    next_offset = int.from_bytes(data[-_BASE_OFFSET_BYTES:], "big")
-                    return memoryview(data)[:-_BASE_OFFSET_BYTES], next_offset, boundary, segment
+                    self._check_first(file, data, start)
+                    next_offset = _base_offset_of(data[-_BATCH.size :], last_offset)
+                    if next_offset >= 0:
+                        return memoryview(data)[: -_BATCH.size], next_offset, boundary, segment
             else:
                 data = fetch(file, min(wanted, max(self.max_bytes, _BATCH.size)), start, cached=cached)
+        self._check_first(file, data, start)
         return self._cut(segment, file, data, start, end, cached=cached)
+
+    def _check_first(self, file: File, data: Buffer, start: FilePosition) -> None:
+        """The first batch holds the offset or, behind a gap, comes after it; of the others the reader sees what they are."""
+        if len(data) < _BATCH.size:
+            return
+        base_offset, _, last_offset_delta = _unpack_batch(data)
+        if base_offset + last_offset_delta < self.offset or (base_offset > self.offset and not self.has_gaps):
+            raise DamagedBatch(f"{file.path} at {start}: offset {base_offset} where {self.offset} is")
 
     def _cut(
         self, segment: Segment, file: File, data: Buffer, start: FilePosition, end: FilePosition, *, cached: bool
@@ -154,7 +166,7 @@ class Read:
         if not length:
             if len(data) < _BATCH.size:
                 raise NotCached
-            _, batch_length, last_offset_delta = _unpack_batch(data)
+            base_offset, batch_length, last_offset_delta = _unpack_batch(data)
             length = LENGTH_OVERHEAD + batch_length
             if length > end - start or batch_length < BATCH_LENGTH_MIN:
                 raise DamagedBatch(f"{file.path} at {start}")
@@ -163,7 +175,7 @@ class Read:
             data = fetch(file, length, start, cached=cached)
             if len(data) < length:
                 raise NotCached
-            next_offset = int.from_bytes(data[:_BASE_OFFSET_BYTES], "big") + last_offset_delta + 1
+            next_offset = base_offset + last_offset_delta + 1
         return memoryview(data)[:length], next_offset, start + length, segment
 
 
@@ -190,14 +202,14 @@ class PendingRead:
             raise LogDirectoryFailure(self._log.directory, error) from error
         if self._log.generation != self._generation:
             return EMPTY
-        data, self.next_offset = _still_wanted(data, read.offset, read.up_to)
+        data, self.next_offset = _still_wanted(data, read.offset, read.up_to, has_gaps=read.has_gaps)
         return data
 
 
-def _still_wanted(data: Buffer, offset: Offset, up_to: Offset) -> tuple[Buffer, Offset]:
+def _still_wanted(data: Buffer, offset: Offset, up_to: Offset, *, has_gaps: bool) -> tuple[Buffer, Offset]:
     """The batches from the one with `offset` to below `up_to`, as far as they follow each other, and the offset after them.
 
-    The file may have been cut and written anew while it was read.
+    The file may have been cut and written anew while it was read, or hold what was to be written elsewhere.
     """
     position, expected = 0, -1
     while position + _BATCH.size <= len(data):
@@ -206,6 +218,8 @@ def _still_wanted(data: Buffer, offset: Offset, up_to: Offset) -> tuple[Buffer, 
         if batch_length < BATCH_LENGTH_MIN or base_offset >= up_to or position + size > len(data):
             break
         if base_offset < expected or (expected < 0 and base_offset + last_offset_delta < offset):
+            break
+        if not has_gaps and base_offset > (offset if expected < 0 else expected):
             break
         expected = base_offset + last_offset_delta + 1
         position += size
@@ -234,57 +248,98 @@ def whole_batches(data: Buffer, limit: int) -> tuple[int, Offset]:
     return position, next_offset
 
 
-def position_of(segment: Segment, offset: Offset, limit: FilePosition, *, cached: bool) -> FilePosition:
+def position_of(
+    segment: Segment, offset: Offset, limit: FilePosition, *, cached: bool, has_gaps: bool = True
+) -> FilePosition:
     """Where the batch that holds `offset` (or the first after it) begins; `limit` when there is none before that.
 
     Raises NotCached, DamagedBatch, OSError.
     """
     if offset <= segment.base_offset or not limit:
         return 0
-    position = _index_floor(segment, offset, cached=cached)
-    if position < limit:
+    last_offset, position = _index_floor(segment, offset, cached=cached)
+    if 0 < position < limit:
         try:
-            return find_batch(segment.open(), offset, position, limit, cached=cached)
+            return find_batch(
+                segment.open(), offset, position, limit, cached=cached, has_gaps=has_gaps, last=last_offset
+            )
         except DamagedBatch:
-            if not position:
-                raise
-    return find_batch(segment.open(), offset, 0, limit, cached=cached)
+            # the index may be what is wrong
+            pass
+    return find_batch(segment.open(), offset, 0, limit, cached=cached, has_gaps=has_gaps, expected=segment.base_offset)
 
 
 def find_batch(
-    file: File, offset: Offset, position: FilePosition, limit: FilePosition, *, cached: bool
+    file: File,
+    offset: Offset,
+    position: FilePosition,
+    limit: FilePosition,
+    *,
+    cached: bool,
+    has_gaps: bool = True,
+    expected: Offset = -1,
+    last: Offset = -1,
 ) -> FilePosition:
-    """Start of the first batch from `position` on whose last offset is at or above `offset`; `limit` when none is."""
+    """Start of the first batch from `position` on whose last offset is at or above `offset`; `limit` when none is.
+
+    The batch at `position` must begin at `expected` or end with `last`, where they are known, and each follow the one before.
+    """
     while position < limit:
         chunk = fetch(file, min(SCAN_BYTES, limit - position), position, cached=cached)
         if len(chunk) < _BATCH.size:
             if limit - position < _BATCH.size:
                 raise DamagedBatch(f"{file.path} at {position}")
             raise NotCached
-        at, last = 0, len(chunk) - _BATCH.size
-        while at <= last:
+        at, end = 0, len(chunk) - _BATCH.size
+        while at <= end:
             base_offset, batch_length, last_offset_delta = _unpack_batch(chunk, at)
-            if batch_length < BATCH_LENGTH_MIN:
+            last_offset = base_offset + last_offset_delta
+            if (
+                batch_length < BATCH_LENGTH_MIN
+                or base_offset < expected
+                or (base_offset > expected >= 0 and not has_gaps)
+                or last_offset < base_offset
+                or (last >= 0 and last_offset != last)
+            ):
                 raise DamagedBatch(f"{file.path} at {position + at}")
-            if base_offset + last_offset_delta >= offset:
+            if last_offset >= offset:
                 return position + at
+            expected, last = last_offset + 1, -1
             at += LENGTH_OVERHEAD + batch_length
         position += at
     return limit
 
 
-def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> FilePosition:
+def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> tuple[Offset, FilePosition]:
+    """(last offset, start) of the last indexed batch that ends at or below `offset`; start 0 when the index does not tell."""
     entries = _index_entries(segment, cached=cached)
-    return offset_index.lookup(entries, offset - segment.base_offset) if entries else 0
+    if not entries:
+        return -1, 0
+    relative_offset, position = offset_index.floor_entry(entries, offset - segment.base_offset)
+    return segment.base_offset + relative_offset, position
 
 
-def floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) -> FilePosition:
-    """Where the last indexed batch at or before `position` begins; 0 when the index does not tell. Raises OSError."""
+def floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) -> tuple[Offset, FilePosition]:
+    """(last offset, start) of the last indexed batch that begins at or before `position`; start 0 when the index does not tell.
+
+    Raises OSError.
+    """
     try:
         entries = _index_entries(segment, cached=cached)
     except NotCached:
-        return 0
-    return offset_index.floor_position(entries, position) if entries else 0
+        return -1, 0
+    if not entries:
+        return -1, 0
+    relative_offset, found = offset_index.floor_entry_at(entries, position)
+    return segment.base_offset + relative_offset, found
+
+
+def _base_offset_of(begin: Buffer, last_offset: Offset) -> Offset:
+    """Where the batch that begins so has its first offset; -1 when it is not the one that the index tells of."""
+    if len(begin) < _BATCH.size:
+        return -1
+    base_offset, _, last_offset_delta = _unpack_batch(begin)
+    return int(base_offset) if base_offset + last_offset_delta == last_offset else -1
 
 
 def _index_entries(segment: Segment, *, cached: bool) -> bytes | bytearray | None:

@@ -25,8 +25,11 @@ from yak.storage.cleanable import is_compacted
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment
+from yak.storage.torn_batch import is_torn
 
 CHUNK_BYTES = 4 * 1024 * 1024
+NO_EPOCH = -1
+"""In batches of Kafka brokers from before there were leader epochs."""
 
 
 class DamagedLog(Exception):
@@ -124,6 +127,7 @@ class Recovery:
         file, size = segment.open(), segment.size
         position = 0
         chunk, chunk_start = b"", 0
+        follows_damage = False
         while position < size:
             at = position - chunk_start
             need = _size_at(chunk, at)
@@ -133,11 +137,12 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
-                if self._keeps_written and not _is_cut_off(chunk, at, size - position):
+                if self._keeps_written and (follows_damage or not self._is_torn(file, position, size, expected)):
                     raise DamagedLog(file.path, position, expected, reason)
                 return expected, self._cut(segment, file, position, expected, reason)
             header = read_header(chunk, at)
-            if compute_crc(chunk, at, need) != header.crc:
+            follows_damage = compute_crc(chunk, at, need) != header.crc
+            if follows_damage:
                 reason = "the CRC-32C does not fit"
                 if expected >= self._recovery_point:
                     if self._keeps_written:
@@ -164,9 +169,13 @@ class Recovery:
             return f"a last offset delta of {header.last_offset_delta}"
         if header.base_offset < expected or (header.base_offset != expected and not self._allows_gaps):
             return f"offset {header.base_offset} where {expected} is next"
-        if 0 <= header.partition_leader_epoch < self._epochs.latest:
+        if NO_EPOCH != header.partition_leader_epoch < self._epochs.latest:
             return f"leader epoch {header.partition_leader_epoch} after {self._epochs.latest}"
         return ""
+
+    def _is_torn(self, file: File, position: FilePosition, size: FilePosition, expected: Offset) -> bool:
+        data = file.read(min(CHUNK_BYTES, size - position), position)
+        return is_torn(data, size - position, expected, allows_gaps=self._allows_gaps)
 
     def _cut(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
         if expected < self._recovery_point:
@@ -189,11 +198,6 @@ class Recovery:
         if header.producer_id != NO_PRODUCER_ID:
             self._producers.update(header, header.base_offset, last_offset, self._now_ms)
         self.result.batches += 1
-
-
-def _is_cut_off(chunk: bytes, at: int, left: int) -> bool:
-    """Whether a write ended before its batch did, as a process leaves it that ends while it writes."""
-    return left < HEADER_BYTES or read_header(chunk, at).size_bytes > left
 
 
 def _size_at(chunk: bytes, at: int) -> int:

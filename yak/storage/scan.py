@@ -12,17 +12,19 @@ CHUNK_BYTES = 256 * 1024
 
 
 def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Iterator[tuple[FilePosition, BatchHeader]]:
-    """(position, header) of each batch that begins in [position, limit); ends early at an impossible one.
+    """(position, header) of each batch that begins in [position, limit); ends early at one that cannot be, or not there.
 
     Only headers are looked at; the last batch may be cut. Raises OSError.
     """
+    expected = -1
     while position + HEADER_BYTES <= limit:
         chunk = file.read(min(CHUNK_BYTES, limit - position), position)
         at = 0
         while at + HEADER_BYTES <= len(chunk):
             header = read_header(chunk, at)
-            if header.batch_length < BATCH_LENGTH_MIN:
+            if header.batch_length < BATCH_LENGTH_MIN or header.base_offset < expected:
                 return
+            expected = header.next_offset
             yield position + at, header
             at += header.size_bytes
         if not at:

@@ -130,6 +130,8 @@ def load_all(
             done += 1
             if progress is not None:
                 progress(done, total)
+        if folders and not checkpoints.was_clean:
+            _sync_cuts(store, directory, folders)
     store.report.logs = len(store.logs)
     if not store.online():
         first = store.directories[0]
@@ -139,6 +141,15 @@ def load_all(
             why="every one of them failed while it was being opened",
             try_=(f"ls -l {first.path}", "look at the system's log for disk errors"),
         )
+
+
+def _sync_cuts(store: LogStore, directory: LogDirectory, folders: Sequence[str]) -> None:
+    """What recovery cut, or the process before it did not live to sync, must not come back behind what is appended now."""
+    if directory.failure is None:
+        try:
+            store.disk.sync_file_system(directory.path)
+        except OSError as error:
+            _fail(store, directory, error, folders)
 
 
 def _judge_restart(

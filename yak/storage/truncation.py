@@ -1,7 +1,8 @@
 """Cutting the end of a log: a follower that diverged, or starts anew. Kafka's LocalLog.truncateTo.
 
-The lowered recovery point is written first: after a crash it must not promise bytes that were cut and written anew. A cut
-is synced before anything is appended: a power loss must not bring old records back behind new ones.
+Two things wait for the device, and neither is done here, in a turn: jobs do them (`yak.broker.cuts`). Before: the lowered
+recovery point is on it, for after a crash it must not promise bytes that were cut. After: the cut is on it before anything is
+appended, for a power loss must not bring old records back behind new ones.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
-from yak.ids import Offset
+from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import HEADER_BYTES, read_header
+from yak.storage.cleanable import may_have_gaps
+from yak.storage.flush import FlushPlan
 from yak.storage.names import SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, offset_name
 from yak.storage.producers_restore import restore_producers
 from yak.storage.reader import DamagedBatch, NotCached, position_of
@@ -21,6 +24,19 @@ if TYPE_CHECKING:
     from yak.storage.log import Log
 
 
+def lowest_kept(log: Log, offset: Offset) -> Offset:
+    """How low the recovery point must be before the log is cut at `offset`. Raises LogDirectoryFailure."""
+    if offset < log.segments[0].base_offset:
+        return min(offset, log.log_start_offset)
+    return max(log.log_start_offset, _find(log, offset)[2])
+
+
+def lower_recovery_point(log: Log, offset: Offset) -> None:
+    """Count no more than what is below `offset` as flushed; a flush under way counts for nothing."""
+    log.generation += 1
+    log.recovery_point = min(offset, log.recovery_point)
+
+
 def truncate_to(log: Log, offset: Offset) -> Offset:
     """See `Log.truncate_to`."""
     if offset >= log.log_end_offset:
@@ -28,46 +44,62 @@ def truncate_to(log: Log, offset: Offset) -> Offset:
     if offset < log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset, log.last_flush_ms)
         return offset
-    try:
-        return _truncate(log, offset)
-    except OSError as error:
-        raise LogDirectoryFailure(log.directory, error) from error
-    except (IndexUnreadable, NotCached, DamagedBatch) as error:
-        raise LogDirectoryFailure(log.directory, OSError(0, f"cannot find offset {offset}: {error}")) from error
-
-
-def _truncate(log: Log, offset: Offset) -> Offset:
-    kept = [segment for segment in log.segments if segment.base_offset <= offset]
-    segment = kept[-1]
-    position = position_of(segment, offset, segment.size, cached=False)
-    end_offset = offset
-    if position < segment.size:
-        end_offset = min(offset, read_header(segment.open().read(HEADER_BYTES, position)).base_offset)
+    segment, position, end_offset = _find(log, offset)
     if end_offset < log.log_start_offset:
         # only deleted records are left
         truncate_fully_and_start_at(log, log.log_start_offset, log.last_flush_ms)
         return log.log_end_offset
-    _lower_recovery_point(log, end_offset)
-    removed = log.segments[len(kept) :]
-    log.segments = kept
+    try:
+        _truncate(log, segment, position, end_offset)
+    except OSError as error:
+        raise LogDirectoryFailure(log.directory, error) from error
+    except IndexUnreadable as error:
+        raise _lost(log, offset, error) from error
+    return end_offset
+
+
+def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
+    """The segment to cut, where in it, and where the log ends then: no batch is cut in two. Raises LogDirectoryFailure."""
+    segment = next(segment for segment in reversed(log.segments) if segment.base_offset <= offset)
+    end_offset = offset
+    try:
+        position = position_of(segment, offset, segment.size, cached=False, has_gaps=may_have_gaps(log))
+        if position < segment.size:
+            base_offset = read_header(segment.open().read(HEADER_BYTES, position)).base_offset
+            end_offset = min(offset, max(base_offset, segment.base_offset))
+    except OSError as error:
+        raise LogDirectoryFailure(log.directory, error) from error
+    except (IndexUnreadable, NotCached, DamagedBatch) as error:
+        raise _lost(log, offset, error) from error
+    return segment, position, end_offset
+
+
+def _lost(log: Log, offset: Offset, error: Exception) -> LogDirectoryFailure:
+    return LogDirectoryFailure(log.directory, OSError(0, f"cannot find offset {offset}: {error}"))
+
+
+def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Offset) -> None:
+    _begin(log, end_offset)
+    kept = log.segments.index(segment) + 1
+    removed, log.segments = log.segments[kept:], log.segments[:kept]
     log.active = segment
     _remove(log, removed)
     segment.truncate(end_offset, position, log.config)
-    _sync_cut(log)
     last_end = _find_max_timestamp(segment)
     _settle(log, end_offset)
     if not log.producers.truncate_to(end_offset):
-        restore_producers(log.producers, log.disk, log.path, kept, log.snapshot_offsets, end_offset, log.last_flush_ms)
+        restore_producers(
+            log.producers, log.disk, log.path, log.segments, log.snapshot_offsets, end_offset, log.last_flush_ms
+        )
     if last_end < end_offset:
         # cut where compaction left nothing: the name of a segment tells the end after a crash, no batch does
         log.roll(log.last_flush_ms)
-    return end_offset
 
 
 def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
     try:
-        _lower_recovery_point(log, min(offset, log.log_start_offset))
+        _begin(log, min(offset, log.log_start_offset))
         removed = log.segments
         segment = Segment.create(log.disk, log.path, offset, log.config, now_ms)
         if segment.base_offset in {old.base_offset for old in removed}:
@@ -78,7 +110,6 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
         log.segments = [segment]
         log.active = segment
         _remove(log, removed)
-        _sync_cut(log)
         log.epochs.clear()
         log.producers.clear()
         log.log_start_offset = offset
@@ -90,24 +121,36 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
         raise LogDirectoryFailure(log.directory, error) from error
 
 
-def _sync_cut(log: Log) -> None:
-    log.active.open().sync()
-    log.disk.sync_directory(log.path)
+def cut_plan(log: Log) -> FlushPlan:
+    """What must be synced before anything is appended to a log that was cut."""
+    return FlushPlan(log, log.log_end_offset, [], log.unsynced_cut, None, [], sync_names=True)
 
 
-def _lower_recovery_point(log: Log, offset: Offset) -> None:
+def cut_synced(log: Log, plan: FlushPlan) -> None:
+    """A plan's `run` returned: the log may be appended to, unless it was cut once more."""
+    if plan.generation == log.generation:
+        log.unsynced_cut = None
+        log.set_roll_limits()
+
+
+def sync_cut(log: Log) -> None:
+    """Sync the cut here and now: somebody appends before a job has done it, or the log is closed. Raises LogDirectoryFailure."""
+    plan = cut_plan(log)
+    plan.run()
+    cut_synced(log, plan)
+
+
+def _begin(log: Log, offset: Offset) -> None:
+    assert offset >= log.recovery_point, "the recovery point is lowered before a cut, on the device too"
     log.generation += 1
     log.forget_positions()
     if log.cleaned_offset is not None:
         log.cleaned_offset = min(offset, log.cleaned_offset)
-    if offset < log.recovery_point:
-        log.recovery_point = offset
-        if log.before_truncation is not None:
-            log.before_truncation()
 
 
 def _settle(log: Log, end_offset: Offset) -> None:
     """Everything but the files follows the new end."""
+    log.unsynced_cut = log.active
     log.log_end_offset = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.size_bytes = sum(segment.size for segment in log.segments)

@@ -85,6 +85,17 @@ def test_it_is_lossy_again_until_the_cluster_was_told(machine):
     assert not machine.start().report.lossy
 
 
+def test_it_is_lossy_again_after_a_clean_stop_before_the_cluster_was_told(machine):
+    assert machine.goes_down().start().report.lossy
+    machine.store.close_plan(3)()
+    machine.disk.kill()
+    assert machine.start().report.lossy, "it was stopped before it could register"
+    machine.store.renew_boot_marks()
+    machine.store.close_plan(4)()
+    machine.disk.kill()
+    assert not machine.start().report.lossy
+
+
 def test_logs_that_are_synced_at_every_record_lose_nothing():
     machine = Machine(flush_messages=1)
     machine.start()

@@ -196,7 +196,7 @@ class CompactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log.log_end_offset > self.touched)
     @rule(share=st.floats(0, 1))
     def truncate(self, share):
-        self.log.truncate_to(self.touched + int((self.log.log_end_offset - self.touched) * share))
+        self.bench.cut(self.touched + int((self.log.log_end_offset - self.touched) * share))
         self.forget_lost()
 
     def forget_lost(self):

@@ -88,7 +88,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def truncate(self, share):
         offset = self.start + int((self.end - self.start) * share)
-        self.log.truncate_to(offset)
+        self.bench.cut(offset)
         self.model = [
             item for item in self.model if read_header(item[1])._replace(base_offset=item[0]).next_offset <= offset
         ]

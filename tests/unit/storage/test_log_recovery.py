@@ -224,7 +224,7 @@ def test_a_flush_does_not_count_for_what_a_truncation_replaced(make_bench):
     fill(bench)
     plan = bench.log.flush_plan()
     plan.run()
-    bench.log.truncate_to(10)
+    bench.cut(10)
     bench.append()
     bench.log.flushed(plan)
     assert bench.log.recovery_point <= 10
@@ -235,7 +235,7 @@ def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_be
     fill(bench)
     bench.flush()
     bench.store.checkpoint_plan({})()
-    bench.log.truncate_to(10)
+    bench.cut(10)
     for _ in range(40):
         bench.append([b"other" * 30])
     bench.disk.crash(bench.die)
@@ -262,7 +262,7 @@ def test_truncation_cuts_whole_batches_and_everything_follows(make_bench):
             sequence=number * 2,
         )
     for offset, end in ((61, 60), (45, 44), (44, 44), (21, 20), (20, 20)):
-        assert bench.log.truncate_to(offset) == end
+        assert bench.cut(offset) == end
         assert bench.log.log_end_offset == end
         assert [p.last_sequence for p in bench.log.producers.describe()] == [end - 1]
         assert bench.log.active.max_timestamp == (end // 2 - 1 if bench.log.active.size else -1)
@@ -272,14 +272,14 @@ def test_truncation_cuts_whole_batches_and_everything_follows(make_bench):
     assert bench.log.log_end_offset == 21
     bench.reopen()
     assert bench.log.log_end_offset == 21
-    bench.log.truncate_to(0)
+    bench.cut(0)
     assert (bench.log.log_end_offset, bench.log.size_bytes, len(bench.log.producers)) == (0, 0, 0)
 
 
 def test_a_log_can_begin_anew_at_an_offset(make_bench):
     bench = make_bench(segment_bytes=800)
     fill(bench)
-    bench.log.truncate_fully_and_start_at(1000, 0)
+    bench.begin_anew(1000)
     assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.size_bytes) == (1000, 1000, 0)
     assert [name for name in bench.files() if name.endswith(".log")] == ["00000000000000001000.log"]
     assert bench.append() == 1000
@@ -427,7 +427,7 @@ def test_what_an_index_held_before_its_segment_was_emptied_is_not_believed_later
     bench = make_bench(index_interval_bytes=50)
     fill(bench, 5)
     bench.reopen(clean=True)
-    bench.log.truncate_to(0)
+    bench.cut(0)
     bench.reopen(checkpoint=False)
     bench.append([b"x" * 100] * 3)
     bench.reopen(clean=True)

@@ -29,7 +29,7 @@ def serious(bench):
 def test_a_snapshot_of_a_tail_that_was_cut_is_not_believed_when_it_is_back(bench):
     bench.append()
     bench.reopen(clean=True, checkpoint=False)
-    bench.log.truncate_to(0)
+    bench.cut(0)
     assert bench.lose().log_end_offset == 0
     bench.append(producer_id=2, producer_epoch=0, sequence=0)
     bench.reopen(clean=True, checkpoint=False)
@@ -40,7 +40,7 @@ def test_what_was_cut_of_what_was_synced_does_not_come_back(bench):
     bench.append()
     bench.append()
     bench.flush()
-    bench.log.truncate_to(1)
+    bench.cut(1)
     assert bench.lose().log_end_offset == 1
 
 
@@ -48,7 +48,7 @@ def test_a_log_that_began_anew_does_not_find_its_old_records_again(bench):
     for _ in range(3):
         bench.append()
     bench.flush()
-    bench.log.truncate_fully_and_start_at(0, 0)
+    bench.begin_anew(0)
     assert bench.lose().log_end_offset == 0
 
 

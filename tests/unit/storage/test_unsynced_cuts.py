@@ -1,0 +1,133 @@
+"""A log that was cut, and the cut not synced yet: what a power loss leaves, and who waits for the sync."""
+
+from __future__ import annotations
+
+import pytest
+
+from yak.errors import LogDirectoryFailure
+from yak.storage import truncation
+
+
+class KeepsNothing:
+    def below(self, limit):
+        return min(1, limit - 1)
+
+
+@pytest.fixture
+def bench(make_bench):
+    """Five records in three segments, all synced; the recovery point is below them."""
+    bench = make_bench(segment_bytes=600, index_interval_bytes=120)
+    for _ in range(5):
+        bench.append([b"x" * 150])
+    assert len(bench.log.segments) == 3
+    bench.log.flush_plan().run()
+    return bench
+
+
+def lose_power(bench):
+    bench.disk.crash(KeepsNothing())
+    bench.store = bench.open()
+    bench.log = bench.store.logs[bench.partition]
+    assert not [event for event in bench.store.report.events if event.level == "error"]
+    return bench.log
+
+
+def record(bench):
+    """What happens to the records and to the folder, in order."""
+    seen = []
+    may_fail = bench.disk.may_fail
+
+    def watch(operation, path):
+        if operation != "open" and path.endswith((".log", str(bench.partition))):
+            seen.append(operation)
+        may_fail(operation, path)
+
+    bench.disk.may_fail = watch
+    return seen
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
+def test_a_power_loss_before_the_sync_leaves_the_log_as_it_was_or_cut(bench, offset):
+    bench.log.truncate_to(offset)
+    assert bench.log.unsynced_cut is bench.log.active
+    assert lose_power(bench).log_end_offset in (offset, 5)
+    bench.read_all()
+
+
+def test_a_power_loss_before_a_new_beginning_is_synced_is_no_damage(bench):
+    bench.log.truncate_fully_and_start_at(9, 0)
+    assert lose_power(bench).log_end_offset in (5, 9)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
+def test_an_append_syncs_a_cut_first(bench, offset):
+    bench.log.truncate_to(offset)
+    seen = record(bench)
+    bench.append()
+    bench.append()
+    assert seen == ["sync", "sync", "append", "append"]
+    assert bench.log.unsynced_cut is None
+    assert lose_power(bench).log_end_offset in (offset, offset + 2)
+
+
+def test_a_followers_append_syncs_a_cut_first(bench, build):
+    bench.log.truncate_to(3)
+    seen = record(bench)
+    bench.log.append_as_follower(build([b"y"], base_offset=3, epoch=1), 0)
+    assert seen == ["sync", "sync", "append"]
+
+
+def test_a_sync_of_an_earlier_cut_does_not_count_for_a_later_one(bench):
+    bench.log.truncate_to(4)
+    plan = truncation.cut_plan(bench.log)
+    plan.run()
+    bench.log.truncate_to(3)
+    truncation.cut_synced(bench.log, plan)
+    assert bench.log.unsynced_cut is not None
+    plan = truncation.cut_plan(bench.log)
+    plan.run()
+    truncation.cut_synced(bench.log, plan)
+    assert bench.log.unsynced_cut is None
+
+
+def test_an_append_fails_with_the_sync_of_the_cut(bench):
+    bench.log.truncate_to(3)
+    bench.disk.fail_next("sync")
+    with pytest.raises(LogDirectoryFailure):
+        bench.append()
+    assert bench.log.log_end_offset == 3
+
+
+def test_what_was_cut_by_a_process_that_ended_does_not_come_back_either(bench):
+    bench.log.truncate_to(3)
+    bench.disk.kill()
+    bench.store = bench.open()
+    bench.log = bench.store.logs[bench.partition]
+    bench.append()
+    assert lose_power(bench).log_end_offset == 3
+
+
+def test_a_clean_stop_syncs_the_cut(bench):
+    bench.log.truncate_to(0)
+    bench.reopen(clean=True)
+    bench.append()
+    assert lose_power(bench).log_end_offset == 0
+
+
+def test_a_log_is_not_cut_below_what_counts_as_flushed(bench):
+    bench.flush()
+    assert truncation.lowest_kept(bench.log, 3) == 3
+    with pytest.raises(AssertionError, match="lowered before a cut"):
+        bench.log.truncate_to(3)
+
+
+def test_the_file_of_lowered_points_stays_until_it_was_written(bench):
+    bench.flush()
+    truncation.lower_recovery_point(bench.log, 3)
+    write = bench.store.lowering_plan(bench.log.directory, [bench.log])
+    for _ in range(2):
+        bench.store.checkpoint_plan({})()
+    write()
+    assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
+    bench.store.checkpoint_plan({})
+    assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")
