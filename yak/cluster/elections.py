@@ -10,9 +10,10 @@ Nobody of these: the partition has no leader until one comes back, unless it may
 of which it is not known that it has everything:
   - the topic says so (`unclean.leader.election.enable`);
   - it has one replica, so that no other copy exists;
-  - every replica was in the ISR or ELR at the end, is back, and had a lossy boot since (all machines lost power): there is
-    nobody left to wait for. A replica that alone came back with an empty disk does not qualify, and neither does one
-    that others had left the ISR of before: they may have more.
+  - every replica is back, all who were in the ISR or ELR at the end had a lossy boot since, and so had all others since those
+    booted (all machines lost power): there is nobody left to wait for, and none of whom it is known that he has more. The last
+    in sync leads, as Kafka's last known leader does (KIP-966). One that came back without a data directory that it had does
+    not qualify: its disk is empty, and others may have more.
 """
 
 import uuid
@@ -130,13 +131,17 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -
     if not active or _has_stopping_member(partition, brokers):
         return NO_LEADER
     last_in = dict(_named(partition))
+    newest = max(last_in.values(), default=0)
     all_lost = len(active) == len(partition.replicas) and all(
-        node_id in last_in and brokers[node_id].lossy_epoch > last_in[node_id] for node_id in active
+        brokers[node_id].lossy_epoch > last_in.get(node_id, newest) for node_id in active
     )
     if not asked and not all_lost and len(partition.replicas) > 1:
         return NO_LEADER
-    whole = [node_id for node_id in active if brokers[node_id].lossy_epoch != brokers[node_id].broker_epoch]
-    candidates = whole or active
+    pool = active
+    if not asked and len(partition.replicas) > 1:
+        pool = [n for n in active if n in last_in and brokers[n].emptied_epoch <= last_in[n]]
+    whole = [node_id for node_id in pool if brokers[node_id].lossy_epoch != brokers[node_id].broker_epoch]
+    candidates = whole or pool
     if partition.leader in candidates:
         return partition.leader
     last = [node_id for node_id in candidates if node_id in partition.isr]

@@ -247,6 +247,9 @@ class Fold:
         """A broker boots."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
+        emptied_epoch = 0 if old is None else old.emptied_epoch
+        if old is not None and set(old.directories) - set(record.directories):
+            emptied_epoch = record.broker_epoch
         self._map("brokers")[record.node_id] = BrokerInfo(
             node_id=record.node_id,
             broker_epoch=record.broker_epoch,
@@ -258,6 +261,7 @@ class Fold:
             role=record.role,
             state=BrokerState.FENCED,
             lossy_epoch=lossy_epoch,
+            emptied_epoch=emptied_epoch,
             http_port=record.http_port,
             changed_ms=self._timestamp_ms,
         )

@@ -32,7 +32,8 @@ class ChainBroken(Exception):
 
 @dataclass(slots=True, frozen=True)
 class BrokerInfo:
-    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0.
+    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0;
+    `emptied_epoch` the last one that came without a data directory which it had before, else 0.
 
     `was_active` says that it was let in under this broker epoch: if it is FENCED now, it was fenced, and registers anew.
     """
@@ -47,6 +48,7 @@ class BrokerInfo:
     role: str
     state: BrokerState
     lossy_epoch: BrokerEpoch = 0
+    emptied_epoch: BrokerEpoch = 0
     was_active: bool = False
     http_port: int = 0
     changed_ms: int = field(default=0, compare=False)

@@ -118,7 +118,7 @@ class Joining:
     def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
         standing, node_id = self._standing, self._link.node_id
         if outcome.code == "OK":
-            self.registration.taken(outcome)
+            self.registration.taken(outcome, now_ms)
             self._on_joined(outcome, now_ms)
         elif outcome.code == "NODE_ID_IN_USE":
             if self.registration.another_is_alive(outcome.value.get("heartbeat")):

@@ -28,6 +28,7 @@ class Link:
         self.incarnation_id = image.incarnation_id
         self.broker_epoch: BrokerEpoch = 0
         """0 until registered."""
+        self.registered_ms = 0
         self.is_lossy = False
         """Whether the store counts this boot as one that may have lost what was acknowledged before."""
         self.controller_epoch: ControllerEpoch = 0

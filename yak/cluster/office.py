@@ -132,7 +132,7 @@ class Office:
             link.elections.offices_taken += 1
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
             link.say("info", "controller-office-taken", controller_epoch=epoch, **fields)
-            if not self._is_active():
+            if not self._is_active() or self._may_be_first_of_many(now_ms):
                 self._is_wary = True
                 self._electing.hold()
         self._electing.detected(now_ms if deposed is None else deposed.since_ms)
@@ -255,6 +255,11 @@ class Office:
         """Whether the image shows us let in already, in this boot."""
         me = self._link.image.brokers.get(self._link.node_id)
         return me is not None and me.broker_epoch == self._link.broker_epoch and me.state is not BrokerState.FENCED
+
+    def _may_be_first_of_many(self, now_ms: int) -> bool:
+        """Whether our machine just came back from a power loss, and others that the store calls ACTIVE may have had the same."""
+        link = self._link
+        return link.is_lossy and now_ms - link.registered_ms < self._settings.patience_ms
 
     def _look_who_is_alive(self) -> None:
         """Elect again as soon as nobody is left whom only an old record calls alive."""

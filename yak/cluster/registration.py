@@ -43,12 +43,13 @@ class Registration:
             arguments["observed_heartbeat"] = self._observed_heartbeat
         return arguments
 
-    def taken(self, outcome: StoreOutcome) -> None:
+    def taken(self, outcome: StoreOutcome, now_ms: int) -> None:
         """The store registered us."""
         epoch = outcome.value["broker_epoch"]
         assert isinstance(epoch, int)
         link = self._link
         link.broker_epoch = epoch
+        link.registered_ms = now_ms
         link.is_lossy = outcome.value.get("lossy") is True
         link.say("info", "broker-registered", node_id=link.node_id, broker_epoch=epoch, lossy=link.is_lossy)
 

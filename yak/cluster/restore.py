@@ -171,14 +171,20 @@ def _rival_incarnations(offers: Sequence[Offer]) -> list[str]:
 
 
 def _forks(offers: Sequence[Offer], newest: Offer) -> list[str]:
-    """Every image must be of the newest one's history, only shorter: else brokers have acted on two, on two stores."""
+    """Every image must be of the newest one's history, only shorter: else brokers have acted on two, on two stores.
+
+    Who came late, or whose copy was compacted, knows the newest records alone; any of that history may know the others.
+    """
     forks = []
-    for offer in offers:
+    trails = [newest.trail]
+    for offer in sorted(offers, key=lambda each: -each.image.offset):
         image = offer.image
         if image.incarnation_id != newest.image.incarnation_id or offer is newest:
             continue
         same = image.offset == newest.image.offset and image.chain_hash == newest.image.chain_hash
-        if not same and not newest.trail.holds(image.offset, image.chain_hash):
+        if same or any(trail.holds(image.offset, image.chain_hash) for trail in trails):
+            trails.append(offer.trail)
+        else:
             forks.append(
                 f"broker {offer.node_id} has metadata up to record {image.offset} that are not known to be the beginning "
                 f"of those that broker {newest.node_id} has up to {newest.image.offset}"

@@ -28,6 +28,7 @@ class Partition:
     __slots__ = (
         "_quorum",
         "appended_bytes",
+        "cut",
         "elr",
         "epoch_start_offset",
         "flush_running",
@@ -93,6 +94,8 @@ class Partition:
         self._quorum: tuple[tuple[Replica, BrokerEpoch], ...] = ()
         self.appended_bytes = 0
         """Bytes made visible so far by this process; parked fetches compare it with what they saw."""
+        self.cut: Any = None
+        """A cut of our log that is under way, up to its sync: nothing is fetched meanwhile (`yak.broker.cuts`)."""
         self.flush_running = False
         self.flush_wanted = False
         self.waiting_produces: deque[Any] | None = None
@@ -131,7 +134,7 @@ class Partition:
             return False
         is_leader = leader_id == node_id and may_lead
         changed = leader_epoch != self.leader_epoch or leader_id != self.leader_id or is_leader != self.is_leader
-        if not (is_leader and self.is_leader):
+        if self.is_leader and not is_leader:
             self.refused_sequences.clear()
         self.node_id = node_id
         self.leader_id = leader_id

@@ -21,6 +21,7 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "recompress": 2,
     "compact": 1,
     "image": 2,
+    "cut": 8,
 }
 """Threads of each kind: one kind that is stuck (a sync of a dying disk) leaves the others theirs."""
 DEADLINE_MS: Final[dict[JobKind, int]] = {
@@ -31,6 +32,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "recompress": 30_000,
     "compact": 60_000,
     "image": 10_000,
+    "cut": 10_000,
 }
 """After this a job counts as stuck: it is named in the log, and another may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32

@@ -216,6 +216,20 @@ def test_changes_and_snapshots_from_before_there_were_reassignments_are_read():
     assert read_snapshot(written) == image
 
 
+def test_a_registration_without_a_directory_of_before_is_remembered_over_later_ones():
+    def emptied_epoch(*registrations):
+        image = Image().apply_all(chain(*registrations))[0]
+        assert Image().apply(write_snapshot(image)).brokers == image.brokers
+        return image.brokers[1].emptied_epoch
+
+    assert emptied_epoch(register(epoch=1), register(epoch=2)) == 0
+    assert emptied_epoch(register(epoch=1), register(epoch=2, directories="other")) == 2
+    assert (
+        emptied_epoch(register(epoch=1), register(epoch=2, directories="other"), register(epoch=3, directories="other"))
+        == 2
+    )
+
+
 def test_a_lossy_registration_is_remembered_over_later_ones():
     def lossy_epoch(*registrations):
         return Image().apply_all(chain(*registrations))[0].brokers[1].lossy_epoch

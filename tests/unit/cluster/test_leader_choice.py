@@ -1,6 +1,7 @@
 """Who leads: one case a rule."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -112,17 +113,46 @@ def test_after_a_power_loss_of_all_the_last_leader_leads_once_everybody_is_back(
     assert elected(image_of(lost, isr=(3,), elr=(1, 2), leader=-1)) == (3, True, LOST)
 
 
-def test_a_last_member_that_lost_its_disk_does_not_lead_because_others_had_lost_theirs_long_before():
-    """They may have been emptied, refilled and in sync again before they left: what they have since is more."""
+def test_the_last_in_sync_leads_after_a_power_loss_of_all_though_another_had_left_before():
     lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2, 3)]
-    assert elected(image_of(lost, isr=(3,), leader=-1)) is None
-    assert elected(image_of(lost, isr=(3,), elr=(2,), leader=3)) == (-1, False, LOST)
+    assert elected(image_of(lost, isr=(3,), leader=-1)) == (3, True, LOST)
+    assert elected(image_of(lost, isr=(3,), elr=(2,), leader=3)) == (3, True, LOST)
+    assert elected(image_of([*lost[:2], broker(3, FENCED)], isr=(3,), leader=-1)) is None
+    again = broker(1, epoch=60, lossy=51)
+    assert elected(image_of([again, *lost[1:]], isr=(3,), leader=-1)) == (3, True, LOST)
+
+
+def test_a_last_member_that_lost_power_does_not_lead_while_another_has_what_it_had():
+    lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2, 3)]
+    assert elected(image_of([broker(1), *lost[1:]], isr=(3,), leader=-1)) is None
+    before = broker(1, epoch=9, lossy=9)
+    assert elected(image_of([before, *lost[1:]], isr=(3,), leader=-1)) is None
+
+
+def test_one_that_came_back_with_an_empty_disk_does_not_lead_after_a_power_loss_of_all():
+    lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2)]
+    emptied = replace(broker(3, epoch=53, lossy=53), emptied_epoch=53)
+    assert elected(image_of([*lost, emptied], isr=(3,), leader=-1)) is None
+    assert elected(image_of([*lost, emptied], isr=(3, 1), leader=3)) == (1, True, LOST)
 
 
 def test_a_broker_that_alone_lost_its_disk_does_not_lead_again():
     wiped = broker(1, epoch=50, lossy=50)
     assert elected(image_of([wiped, broker(2), broker(3)], isr=(1,))) == (-1, False, LOST)
     assert elected(image_of([wiped, broker(2), broker(3)])) == (2, False, LOST)
+
+
+def test_nor_does_it_where_records_count_on_disks_alone_for_its_disk_may_be_an_older_one():
+    older = broker(1, epoch=50, lossy=50)
+    assert elected(image_of([older, broker(2), broker(3)], isr=(1,), configs={"flush.messages": "1"})) == (
+        -1,
+        False,
+        LOST,
+    )
+    assert (
+        elected(image_of([older, broker(2, FENCED), broker(3)], isr=(1,), leader=-1, configs={"flush.messages": "1"}))
+        is None
+    )
 
 
 def test_the_preferred_leader_is_the_first_replica():

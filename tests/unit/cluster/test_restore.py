@@ -267,6 +267,7 @@ def test_images_of_two_histories_are_for_a_person():
     assert "broker 2 has metadata up to record 55" in merged(offer(1, one), offer(2, forked)).conflicts[0]
     short = Trail()
     assert merged(offer(1, one, trail=short), offer(2, two)).conflicts, "too far behind to be compared"
+    assert not merged(offer(1, one, trail=short), offer(2, two), offer(3, one)).conflicts, "the third one has it all"
     rival = replace(one, incarnation_id="inc-1b")
     assert "made 2 times" in merged(offer(1, one), offer(2, rival)).conflicts[0]
 

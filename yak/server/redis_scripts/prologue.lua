@@ -84,6 +84,13 @@ local function check_history()
       -- A history that was restored, or trimmed, begins with a snapshot.
       local head = redis.call('HMGET', key('snapshot'), 'offset', 'h')
       if head[1] == ARGV[2] and head[2] == KNOWN_HASH then return nil end
+      -- A later trim put another snapshot in its place, and all records behind it may still be there.
+      local after = text(KNOWN_OFFSET + 1) .. '-0'
+      local next_entry = redis.call('XRANGE', LOG, after, after)[1]
+      local following = next_entry and next_entry[2] or {}
+      for i = 1, #following, 2 do
+        if following[i] == 'p' and following[i + 1] == KNOWN_HASH then return nil end
+      end
       return refuse('TRIMMED')
     end
     local fields = entry[2]
