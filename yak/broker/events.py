@@ -164,7 +164,7 @@ class CloseConnection:
     reason: str
 
 
-JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image"]
+JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut"]
 
 
 @dataclass(slots=True)

@@ -137,6 +137,7 @@ class Hosting:
                 broker.leadership_changed(partition)
             broker.replication.changed(partition)
         elif partition.is_leader and len(info.replicas) > 1:
+            broker.replication.serving.ask_anew(partition)
             broker.isr_changes.look(partition)
         if log is not None and partition.is_leader:
             broker.advanced(partition)
@@ -178,11 +179,9 @@ class Hosting:
         log: Log = created
         if not self._log_store.settle(log):
             return None
-        if log.log_end_offset:
-            # it was here before this broker's copy of the metadata was
-            log.update_config(self._metadata.log_config(topic))
-            return self._flushed(log)
-        return log
+        # it may have been here before this broker's copy of the metadata was, or a config changed while it was made
+        log.update_config(self._metadata.log_config(topic))
+        return self._flushed(log) if log.log_end_offset else log
 
     def _flushed(self, log: Log) -> Log | None:
         """A recovered log that counts only what is on the device: put the rest there, before anyone is served."""

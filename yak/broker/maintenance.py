@@ -187,7 +187,7 @@ class Maintenance:
         self._broker.metadata.on_left = None
         self._broker.replication.stop()
         # an older checkpoint that ends after the last one would put older recovery points beside the clean mark
-        self._broker.jobs.when_idle(("flush", "checkpoint", "image"), self._close)
+        self._broker.jobs.when_idle(("flush", "checkpoint", "image", "cut"), self._close)
 
     def _close(self) -> None:
         broker = self._broker

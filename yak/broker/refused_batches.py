@@ -1,37 +1,60 @@
 """Batches of idempotent producers that were refused only for now, so that none of their successors overtakes them.
 
-With several batches under way the first could be refused because the in-sync set is too small, and the second come a
-millisecond later, when it is large enough. In Kafka a log that does not know the producer takes it (any sequence may be the
-first, KIP-360), and the first can never be written any more; one that knows the producer says OUT_OF_ORDER_SEQUENCE_NUMBER,
-on which librdkafka begins a new epoch for all partitions, and sends again under it what another leader may have stored
-already. Here the successor is refused as its predecessor was: nothing was written, and the client sends both again in order.
+With several batches under way the first could be refused because the in-sync set is too small, or because the broker does
+not know yet that it leads; and the second come a moment later, when that is over. In Kafka a log that does not know the
+producer takes it (any sequence may be the first, KIP-360), and the first can never be written any more; one that knows the
+producer says OUT_OF_ORDER_SEQUENCE_NUMBER, on which librdkafka begins a new epoch for all partitions, and sends again under
+it what another leader may have stored already. Here the successor is refused for now as its predecessor was: nothing was
+written, and the client sends both again in order.
 
-A client may also have given the first one up. So after `AS_THE_FIRST_MS` it hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows
-the producer or not, and begins anew.
+Where the first was refused by a broker that did not lead, it may have been taken by the one that did. Then the log has it,
+and decides. A client may also have given the first one up: after `AS_THE_FIRST_MS` it
+hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows the producer or not, and begins anew.
 """
 
 from __future__ import annotations
 
 from yak.errors import ErrorCode, PeerError
-from yak.protocol.record_batch import NO_PRODUCER_ID, SEQUENCE_MAX, BatchHeader
+from yak.protocol.record_batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    SEQUENCE_MAX,
+    BatchHeader,
+    Buffer,
+    read_header,
+)
 from yak.replication.partition import Partition
 
 PRODUCERS_MAX = 1_000
 """Remembered for each partition; the oldest is forgotten."""
 AS_THE_FIRST_MS = 5_000
-"""So long a successor hears what its predecessor heard; clients send again within a second."""
+"""So long a successor is refused for now; clients send again within a second."""
+REMEMBERED_MS = 60_000
+"""Who hears of nothing for so long asks again anyway; what is older may be about batches that were deleted since."""
 
 
 def note_refused(partition: Partition, header: BatchHeader, now_ms: int) -> None:
-    """A batch is refused for now; of several of one producer the first counts."""
+    """A batch is refused for now; of several of one producer the first counts, as long as it keeps coming."""
     if header.producer_id == NO_PRODUCER_ID:
         return
     refused = partition.refused_sequences
     held = refused.get(header.producer_id)
-    if held is None or header.producer_epoch > held[0]:
+    if (
+        held is None
+        or header.producer_epoch > held[0]
+        or header.base_sequence == held[1]
+        or now_ms - held[2] >= AS_THE_FIRST_MS
+    ):
         refused[header.producer_id] = (header.producer_epoch, header.base_sequence, now_ms)
         if len(refused) > PRODUCERS_MAX:
             del refused[next(iter(refused))]
+
+
+def note_not_led(partition: Partition, records: Buffer | None, now_ms: int) -> None:
+    """A replica here was sent a batch that another broker should have got, or this one in a moment."""
+    if records is not None and len(records) >= HEADER_BYTES:
+        note_refused(partition, read_header(records), now_ms)
 
 
 def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
@@ -43,6 +66,9 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
     if held is None:
         return
     epoch, sequence, refused_ms = held
+    if now_ms - refused_ms >= REMEMBERED_MS:
+        del partition.refused_sequences[header.producer_id]
+        return
     if header.producer_epoch != epoch or header.base_sequence == sequence:
         if header.producer_epoch >= epoch:
             del partition.refused_sequences[header.producer_id]
@@ -50,6 +76,11 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
     if _is_before(header.base_sequence, sequence):  # sent again, or on its way for longer: the log decides
         if not _is_before(header.last_sequence, sequence):
             del partition.refused_sequences[header.producer_id]
+        return
+    assert partition.log is not None
+    last = partition.log.producers.last_sequence(header.producer_id, epoch)
+    if last != NO_SEQUENCE and not _is_before(last, sequence):  # another leader took what this broker refused
+        del partition.refused_sequences[header.producer_id]
         return
     words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
     if now_ms - refused_ms < AS_THE_FIRST_MS:

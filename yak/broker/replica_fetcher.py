@@ -4,20 +4,19 @@ A fetch names only what changed since the last one (KIP-227): partitions that ar
 again. What is told is an acknowledgement, so a partition is named with a higher offset only when all before that is in its log,
 and on the device where every message is flushed. One request waits at the leader; when there is something to tell
 meanwhile, a second one follows it and ends the wait.
-
-Rules of truncation: Kafka's AbstractFetcherThread (KIP-101, KIP-279, KIP-595). The log is cut only to where it agrees with the
-leader's, never to a high watermark.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.events import PeerEnd
+from yak.broker.replica_appending import append
 from yak.broker.replica_serving import CLIENT_ID_PREFIX
 from yak.broker.replica_throttle import Throttle, is_named
-from yak.broker.replica_truncation import may_follow, start_anew, truncate, wanted
+from yak.broker.replica_truncation import begin_inside, begins_inside, may_follow, start_anew, truncate, wanted
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, Offset, PeerId
@@ -115,8 +114,7 @@ class ReplicaFetcher:
     def restart(self) -> None:
         """Begin a new session, as another boot or at another address."""
         self._hang_up()
-        self._pause_ms = RECONNECT_FIRST_MS
-        self._connect_due_ms = None
+        self._connect_due_ms, self._pause_ms = None, RECONNECT_FIRST_MS
         self.pump()
 
     def hurry(self) -> None:
@@ -209,8 +207,7 @@ class ReplicaFetcher:
 
     def _reset(self) -> None:
         """Nothing of the session is left: all must be told again."""
-        self._peer_id = None
-        self._is_connected = False
+        self._peer_id, self._is_connected = None, False
         self._forget_session()
 
     def _forget_session(self) -> None:
@@ -219,7 +216,8 @@ class ReplicaFetcher:
         self._told.clear()
         self._to_forget.clear()
         self._delayed.clear()
-        self._to_tell = dict.fromkeys(key for key in self.partitions if key not in self._unflushed)
+        waiting = self._unflushed
+        self._to_tell = {key: None for key, held in self.partitions.items() if key not in waiting and held.cut is None}
 
     # --------------------------------------------------------------------------------------------------------- asking
 
@@ -313,10 +311,12 @@ class ReplicaFetcher:
         partition, told = self.partitions.get(key), self._told.get(key)
         if partition is None or told is None or told[0] != partition.leader_epoch or told[1] in self._in_flight:
             return
-        log = partition.log
-        if log is None:
+        if partition.log is None:
             self.unfollow(partition)
-            return
+        elif partition.cut is None:
+            self._receive(key, partition, partition.log, fetched, told[2])
+
+    def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         try:
             if fetched.diverging_epoch is not None:
                 truncate(self._broker, partition, log, fetched.diverging_epoch, fetched.log_start_offset)
@@ -324,8 +324,8 @@ class ReplicaFetcher:
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
+                self._append(key, partition, log, fetched, asked)
                 self._tries.pop(key, None)
-                self._append(key, partition, log, fetched)
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
         except ProtocolViolation as violation:
@@ -334,28 +334,27 @@ class ReplicaFetcher:
             )
             self._delay(key)
 
-    def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
-        broker = self._broker
+    def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         records = fetched.records
-        if len(records) >= HEADER_BYTES:
-            if not may_follow(log, records, self._told[key][2], broker.now_ms):
-                # An answer to where we were before the log was cut or moved on.
-                self._tell(key, partition, log)
-                return
-            partition.appended_bytes += len(records)
-            log.append_as_follower(records, broker.now_ms)
-            broker.counters.replication_bytes_in += len(records)
-        start_moved = log.log_start_offset < min(fetched.log_start_offset, log.log_end_offset)
-        if start_moved:
-            log.advance_log_start(min(fetched.log_start_offset, log.log_end_offset))
-            broker.log_start_moved(partition)
-        if partition.follow_high_watermark(fetched.high_watermark):
-            broker.advanced(partition)
+        if len(records) >= HEADER_BYTES and not may_follow(log, records, asked):
+            # else an answer to where we were before the log was cut or moved on
+            if begins_inside(log, records):
+                kept = replace(fetched, records=memoryview(bytes(records)))
+                begin_inside(self._broker, partition, log, kept, lambda: self._begun(key, partition, log, kept))
+            self._tell(key, partition, log)
+            return
+        start_moved = append(self._broker, partition, log, fetched)
         if len(records):
             self._acknowledge(key, partition, log, len(records))
         elif start_moved:
             # whoever deleted the records waits until we say so
             self._tell(key, partition, log)
+
+    def _begun(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
+        """The log was begun anew for these records."""
+        if self.partitions.get(key) is partition:
+            self._receive(key, partition, log, fetched, log.log_end_offset)
+            self.pump()
 
     def _acknowledge(self, key: Key, partition: Partition, log: Log, count: int) -> None:
         """Name the partition with its new end: at once, after a flush, or when the throttle lets it."""
@@ -365,17 +364,17 @@ class ReplicaFetcher:
         if log.has_rolled:
             broker.flusher.want(partition, all_of_it=False)
         named = is_named(config.follower_replication_throttled_replicas, key[1], broker.node_id)
-        if named and broker.node_id not in partition.isr:
-            self._throttle.took(count, broker.now_ms)
-            wait_ms = self._throttle.wait_ms(broker.now_ms)
-            if wait_ms:
-                self._delayed[key] = broker.now_ms + wait_ms
-                return
+        if named and broker.node_id not in partition.isr and (wait_ms := self._throttle.taken(count, broker.now_ms)):
+            self._delayed[key] = broker.now_ms + wait_ms
+            return
         self._tell(key, partition, log)
 
     def _tell(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request: an acknowledgement of all it has, so what must be flushed is flushed first."""
-        if log.unflushed_messages >= log.config.flush_messages:
+        if partition.cut is not None:
+            # told again when that is done
+            self._to_tell.pop(key, None)
+        elif log.unflushed_messages >= log.config.flush_messages:
             self._to_tell.pop(key, None)
             self._unflushed[key] = None
             self._broker.flusher.want(partition)

@@ -123,6 +123,17 @@ class ReplicaServing:
         for session in [held for held in self._sessions.values() if held.connection is connection]:
             self._close(session)
 
+    def ask_anew(self, partition: Partition) -> None:
+        """End the sessions of followers that left the ISR by themselves, if they fetch on: only what they say now lets them in.
+
+        A call to leave may be executed late, when its broker is in sync again; of a partition to which nothing is written it
+        would not speak again.
+        """
+        for session in list(partition.replica_sessions or ()):
+            state = partition.replica_states.get(session.node_id)
+            if state is not None and state.has_left:
+                self._close(session)
+
     def handle(self, call: Call) -> Outcome:
         """A follower's Fetch."""
         call.api_key = FOLLOWER_FETCH  # from here on only a name for what is counted

@@ -48,8 +48,9 @@ class Throttle:
         self._waiting.setdefault((owner, item), now_ms + PAUSE_MS)
         return True
 
-    def wait_ms(self, now_ms: int) -> int:
-        """How long until the bucket is low enough again; 0 when it is."""
+    def taken(self, count: int, now_ms: int) -> int:
+        """So many bytes came: how long until the bucket is low enough again, in ms; 0 when it is."""
+        self.took(count, now_ms)
         if self.rate >= UNLIMITED:
             return 0
         self._drain(now_ms)

@@ -3,21 +3,26 @@
 Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). One cut may not be enough when
 several leaders came and went; the next fetch tells. A log that ends before its leader's begins starts anew there, and so does
 one that parts from it no later: nobody can tell any more what of it the leader had.
+
+A cut that is begun here is done in this turn or a later one, and nothing is fetched until it is on the device (`yak.broker.cuts`).
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from yak.broker.cuts import Cut
 from yak.errors import ProtocolViolation
 from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch
-from yak.protocol.record_batch import BatchHeader, Buffer, read_header
-from yak.protocol.replica_fetch import WantedPartition
+from yak.protocol.record_batch import Buffer, read_header
+from yak.protocol.replica_fetch import FetchedPartition, WantedPartition
 from yak.replication.partition import Partition
-from yak.storage.follower import may_have_gaps
+from yak.storage.cleanable import may_have_gaps
 from yak.storage.log import Log
+from yak.storage.truncation import lowest_kept
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -39,7 +44,7 @@ def truncate(
 ) -> None:
     """Drop what the leader does not have; all, where the logs part before the leader's begins.
 
-    Raises LogDirectoryFailure, and ProtocolViolation for a place that is not in our log: it would be told so for ever.
+    Raises ProtocolViolation for a place that is not in our log: it would be told so for ever.
     """
     end = log.log_end_offset
     target = min(diverging.end_offset, end)
@@ -51,7 +56,13 @@ def truncate(
     if log.log_start_offset < leaders_log_start and diverging.end_offset <= leaders_log_start:
         start_anew(broker, partition, log, leaders_log_start)
         return
-    before = partition.high_watermark
+    broker.replication.cuts.begin(
+        Cut(partition, log, lambda: lowest_kept(log, target), lambda: _truncate(broker, partition, log, target))
+    )
+
+
+def _truncate(broker: Broker, partition: Partition, log: Log, target: Offset) -> None:
+    end, before = log.log_end_offset, partition.high_watermark
     log.truncate_to(target)
     if log.log_end_offset < end:
         broker.notice(
@@ -74,7 +85,7 @@ def truncate(
 
 
 def start_anew(broker: Broker, partition: Partition, log: Log, offset: Offset) -> None:
-    """The leader let go of what is or would come next here: drop all, and begin where its log does. Raises LogDirectoryFailure."""
+    """The leader let go of what is or would come next here: drop all, and begin where its log does."""
     broker.notice(
         "warning",
         "replica-starts-anew",
@@ -82,33 +93,52 @@ def start_anew(broker: Broker, partition: Partition, log: Log, offset: Offset) -
         log_end_offset=log.log_end_offset,
         leaders_log_start_offset=offset,
     )
-    log.truncate_fully_and_start_at(offset, broker.now_ms)
-    partition.log_was_cut()
+    _begin_at(broker, partition, log, offset)
 
 
-def may_follow(log: Log, records: Buffer, asked_offset: Offset, now_ms: int) -> bool:
+def _begin_at(
+    broker: Broker, partition: Partition, log: Log, offset: Offset, then: Callable[[], None] | None = None
+) -> None:
+    def carry_out() -> None:
+        log.truncate_fully_and_start_at(offset, broker.now_ms)
+        partition.log_was_cut()
+
+    broker.replication.cuts.begin(Cut(partition, log, lambda: min(offset, log.log_start_offset), carry_out, then))
+
+
+def may_follow(log: Log, records: Buffer, asked_offset: Offset) -> bool:
     """Whether these records, an answer to where the log ended at `asked_offset`, are what comes next in it.
 
-    They may begin behind a gap, where compaction left the leader nothing; or inside a batch, and the log is begun anew there.
-    Raises LogDirectoryFailure.
+    They may begin behind a gap, where compaction left the leader nothing. Raises ProtocolViolation when it is the answer to where
+    the log ends now, and they do not begin inside of it either: the leader's log is damaged.
     """
     (base_offset,) = _BASE_OFFSET.unpack_from(records)
     if base_offset == log.log_end_offset:
         return True
-    header = read_header(records)
-    if header.base_offset > log.log_end_offset:
-        return asked_offset == log.log_end_offset and may_have_gaps(log)
-    return _begin_inside_batch(log, header, now_ms)
+    if asked_offset != log.log_end_offset:
+        return False
+    if read_header(records).base_offset > log.log_end_offset and may_have_gaps(log):
+        return True
+    if not begins_inside(log, records):
+        raise ProtocolViolation(f"the leader sent offset {base_offset}, the log ends at {log.log_end_offset}")
+    return False
 
 
-def _begin_inside_batch(log: Log, header: BatchHeader, now_ms: int) -> bool:
-    """Let an empty log begin where these records do, when it was to begin inside their first batch; tells whether it does.
+def begins_inside(log: Log, records: Buffer) -> bool:
+    """Whether these records begin with the batch inside of which an empty log was to begin.
 
     DeleteRecords may leave the leader's log start there, and batches are given whole (Kafka's UnexpectedAppendOffsetException
-    in Partition.doAppendRecordsToFollowerOrFutureReplica). Raises LogDirectoryFailure.
+    in Partition.doAppendRecordsToFollowerOrFutureReplica).
     """
     start = log.log_end_offset
-    if log.log_start_offset != start or not 0 <= header.base_offset < start <= header.last_offset:
+    if log.log_start_offset != start:
         return False
-    log.truncate_fully_and_start_at(header.base_offset, now_ms)
-    return True
+    header = read_header(records)
+    return 0 <= header.base_offset < start <= header.last_offset
+
+
+def begin_inside(
+    broker: Broker, partition: Partition, log: Log, fetched: FetchedPartition, then: Callable[[], None]
+) -> None:
+    """Begin the log anew where these records do; `then` is called when they may be appended."""
+    _begin_at(broker, partition, log, read_header(fetched.records).base_offset, then)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.broker.cuts import Cuts
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.replica_serving import ReplicaServing
 from yak.broker.replica_throttle import Throttle
@@ -26,6 +27,7 @@ class Replication:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.serving = ReplicaServing(broker)
+        self.cuts = Cuts(broker)
         self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
         self._sources: dict[Partition, NodeId] = {}
@@ -99,6 +101,7 @@ class Replication:
                     fetcher.close()
                     del self._fetchers[node_id]
         self.serving.wake()
+        self.cuts.start_wanted()
 
     def _assign(self, partition: Partition, touched: dict[NodeId, None]) -> None:
         wanted, present = self._source_of(partition), self._sources.get(partition)

@@ -11,11 +11,13 @@ import pytest
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.compression import compress
-from yak.protocol.record_batch import CODECS, HEADER_BYTES, iterate_headers, read_header, with_records
+from yak.protocol.record_batch import CODECS, HEADER_BYTES, compute_crc, iterate_headers, read_header, with_records
 from yak.protocol.record_walk import walk_records
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.dice import SeededDice
 from yak.sim.rig import Rig
 from yak.sim.wire import record_batch
+from yak.storage.cleaned_segment import CleanedSegment
 
 TOPIC = "ledger"
 """What clients may write to internal topics is not of interest here: any topic may be compacted in these tests."""
@@ -251,3 +253,61 @@ def test_only_internal_topics_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) ->
     rig.create_topic("__consumer_offsets", **COMPACTED)
     with pytest.raises(AssertionError, match="invalid_config"):
         rig.create_topic("mine", **COMPACTED)
+
+
+def test_what_a_disk_gives_wrong_once_is_not_written_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    disk, log = rig.node.disk, rig.node.broker.partitions[PLACE].log
+
+    def begin_to_rewrite(*arguments: Any) -> CleanedSegment:
+        disk.garble_next(SeededDice(1), path_contains=TOPIC)
+        return CleanedSegment(*arguments)
+
+    monkeypatch.setattr("yak.storage.compaction.CleanedSegment", begin_to_rewrite)
+    rig.run_for(3_000)
+    assert len(notices(rig, "log-compacted")) == 1
+    assert not notices(rig, "log-damaged")
+    for segment in log.segments:
+        data = disk.peek(segment.path(".log"), 0)
+        for place, header in iterate_headers(data):
+            assert compute_crc(data, place, header.size_bytes) == header.crc
+
+
+def test_who_copied_a_compacted_log_tells_a_deposed_leader_where_to_cut() -> None:
+    rig = ClusterRig(settings=SETTINGS)
+    rig.create_topic(TOPIC, min_insync_replicas="2", min_cleanable_dirty_ratio="0", **COMPACTED)
+    rig.run_until(lambda: rig.is_in_sync(TOPIC))
+    commit(rig, range(10))
+    deposed = rig.nodes[rig.leader(TOPIC) - 1]
+    others = [node for node in rig.nodes if node is not deposed]
+    for node in others:
+        rig.cluster.cut(deposed.party, node.party)
+    for number in range(8):
+        rig.produce(TOPIC, [b"never committed"], keys=[b"lost %d" % number], acks=1)
+    deposed.kill()
+    rig.run_until(lambda: rig.leader(TOPIC) not in (deposed.node_id, -1))
+    for node in others:
+        rig.cluster.heal(deposed.party, node.party)
+    leader = rig.nodes[rig.leader(TOPIC) - 1]
+    copier = next(node for node in others if node is not leader)
+    commit(rig, range(10, 80))
+    rig.run_for(5_000)
+    # a replica is copied from what compaction left, and leads then
+    copier.kill()
+    copier.wipe()
+    rig.run_until(lambda: copier.node_id not in rig.info(TOPIC).isr)
+    copier.start()
+    rig.run_until(lambda: copier.node_id in rig.info(TOPIC).isr)
+    epochs = [rig.replica(node.node_id, TOPIC).log.epochs.entries for node in (leader, copier)]
+    assert epochs[0] == epochs[1]
+    leader.kill()
+    rig.run_until(lambda: rig.leader(TOPIC) == copier.node_id)
+    deposed.start()
+    rig.run_until(lambda: deposed.node_id in rig.info(TOPIC).isr)
+    log = rig.replica(deposed.node_id, TOPIC).log
+    epoch, start = log.epochs.entries[1]
+    assert (epoch, start) == epochs[1][1]
+    data = b"".join(deposed.disk.peek(segment.path(".log"), 0) for segment in log.segments)
+    parts = {header.base_offset: header.partition_leader_epoch for _, header in iterate_headers(data)}
+    assert max(offset for offset, its in parts.items() if its < epoch) < start

@@ -8,11 +8,14 @@ from kio.schema.errors import ErrorCode
 
 from yak.broker import isr_changes
 from yak.broker.replica_truncation import truncate
+from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
 from yak.protocol.hot import DivergingEpoch
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.dice import SeededDice
+from yak.storage.log_store import LogStore
 
 
 @pytest.fixture
@@ -25,26 +28,6 @@ def rig() -> ClusterRig:
 def followers(rig: ClusterRig) -> list[int]:
     info = rig.info("orders")
     return [node for node in info.replicas if node != info.leader]
-
-
-def elect(rig: ClusterRig, *leaders: int) -> None:
-    """One after the other by the controller's word, whoever that is; the brokers hear of all at once."""
-    store, info = rig.cluster.store, rig.info("orders")
-    cluster = store.state.cluster
-    asked = {"topic_id": str(rig.alive().broker.image.topics["orders"].topic_id), "partition": 0, "unclean": False}
-    for number, leader in enumerate(leaders):
-        arguments = {
-            "cluster_id": cluster["cluster_id"],
-            "incarnation_id": cluster["incarnation_id"],
-            "node_id": cluster["ctl_id"],
-            "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
-            "controller_epoch": cluster["ctl_epoch"],
-            "partitions": [asked | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
-        }
-        outcome = store.call(StoreRequest("elect", arguments), rig.world.now_ms)
-        assert outcome.value["codes"] == ["OK"], outcome
-    for node in rig.nodes:
-        node.store_line.store_moved()
 
 
 def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
@@ -113,7 +96,7 @@ def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
     assert rig.produce("orders", [b"x"], acks=1).error_code == 0
     rig.run_for(20)
     rig.cluster.cut(f"n{follower}", f"n{leader}", both=False)
-    elect(rig, other, leader)
+    rig.elect("orders", other, leader)
     rig.run_until(lambda: rig.replica(follower, "orders").leader_epoch == 2)
     rig.run_for(20)
     rig.cluster.heal(f"n{leader}", f"n{follower}", both=False)
@@ -265,7 +248,7 @@ def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
     rig.nodes[slow - 1].start()
     rig.run_until(lambda: rig.nodes[slow - 1].is_ready and rig.replica(slow, "orders").log_end_offset == 1)
     fetcher = rig.nodes[slow - 1].broker.replication._fetchers[leader]
-    boot_id, peer_id = rig.nodes[leader - 1].boot_id, fetcher._peer_id
+    boot_id, peer_id = rig.nodes[leader - 1].broker.identity.boot_id, fetcher._peer_id
     rig.nodes[leader - 1].crash()
     rig.run_for(50)
     rig.nodes[leader - 1].start()
@@ -282,3 +265,39 @@ def test_a_place_where_logs_cannot_part_is_refused(rig, place):
     with pytest.raises(ProtocolViolation, match="logs part"):
         truncate(rig.nodes[node_id - 1].broker, partition, partition.log, DivergingEpoch(*place), 0)
     assert partition.log_end_offset == 3
+
+
+def test_a_follower_that_is_said_to_have_left_late_comes_in_again_though_nothing_is_written(rig):
+    """A call of it to leave was executed late: it is in sync, fetches on, and would say nothing more of this partition."""
+    leader, gone = rig.leader("orders"), followers(rig)[0]
+    rig.produce("orders", [b"a"])
+    rig.run_for(1_000)
+    store = rig.cluster.store
+    cluster, image = store.state.cluster, rig.alive().broker.image
+    arguments = {
+        "cluster_id": cluster["cluster_id"],
+        "incarnation_id": cluster["incarnation_id"],
+        "node_id": gone,
+        "broker_epoch": store.state.brokers[gone]["broker_epoch"],
+        "partitions": [{"topic_id": str(image.topics["orders"].topic_id), "partition": 0, "lost": True}],
+    }
+    assert store.call(StoreRequest("leave_isr", arguments), rig.world.now_ms).value["codes"] == ["OK"]
+    for node in rig.nodes:
+        node.store_line.store_moved()
+    rig.run_until(lambda: gone not in rig.replica(leader, "orders").isr)
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def test_an_empty_log_from_before_its_brokers_metadata_has_the_topics_config(rig):
+    """The broker made the log, and ended before its copy of the metadata knew of the topic."""
+    behind = followers(rig)[0]
+    node = rig.nodes[behind - 1]
+    node.kill()
+    rig.create_topic("flushed", flush_messages="1")
+    topic_id = rig.alive().broker.image.topics["flushed"].topic_id
+    store = LogStore.open(node.disk, node.directories, behind, SeededDice(1).uuid4, 0, lambda _topic: LogConfig())
+    store.create(TopicPartition("flushed", 0), topic_id, LogConfig())
+    store.release()
+    node.start()
+    rig.run_until(lambda: node.is_ready and TopicPartition("flushed", 0) in node.broker.partitions)
+    assert rig.replica(behind, "flushed").log.config.flush_messages == 1

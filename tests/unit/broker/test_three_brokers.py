@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 
 from yak.broker.liveness import LISTED_MS
 from yak.broker.pulse import PULSE_MS_MAX
-from yak.broker.refused_batches import AS_THE_FIRST_MS
 from yak.broker.suspects import DECISION_MS_MAX
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
@@ -328,49 +327,6 @@ def test_flushed_topics_are_acknowledged_when_every_member_flushed():
     assert rig.produce("orders", [b"a"]).error_code == 0
     for node in (1, 2, 3):
         assert rig.replica(node, "orders").log.recovery_point == 1
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
-    """The successor hears the same, so that librdkafka begins no new epoch, under which all it sent last would count anew."""
-    leader = rig.leader("orders")
-
-    def send(sequence: int) -> int:
-        return rig.produce("orders", [b"a", b"b"], producer_id=7, epoch=0, sequence=sequence).error_code
-
-    begun = 2 if is_known else 0
-    if is_known:
-        assert send(0) == 0
-    for node in followers(rig):
-        rig.nodes[node - 1].pause()
-    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
-    assert send(begun) == ErrorCode.not_enough_replicas
-    for node in followers(rig):
-        rig.nodes[node - 1].resume()
-    rig.run_until(lambda: rig.is_in_sync("orders"))
-    assert send(begun + 2) == ErrorCode.not_enough_replicas
-    rig.run_for(AS_THE_FIRST_MS)
-    assert send(begun + 2) == ErrorCode.out_of_order_sequence_number
-    if is_known:
-        assert send(0) == 0  # sent again, and known
-    assert send(begun) == 0
-    assert send(begun + 2) == 0
-
-
-def test_a_batch_that_was_on_its_way_for_longer_than_its_refused_successor_is_taken(rig):
-    leader = rig.leader("orders")
-
-    def send(sequence: int) -> int:
-        return rig.produce("orders", [b"a", b"b"], producer_id=7, epoch=0, sequence=sequence).error_code
-
-    for node in followers(rig):
-        rig.nodes[node - 1].pause()
-    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
-    assert send(2) == ErrorCode.not_enough_replicas
-    for node in followers(rig):
-        rig.nodes[node - 1].resume()
-    rig.run_until(lambda: rig.is_in_sync("orders"))
-    assert [send(0), send(2), send(4)] == [0, 0, 0]
 
 
 def test_a_controller_and_another_that_die_together_are_both_noticed_at_once():

@@ -19,7 +19,9 @@ from yak.broker.appending import Appended
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.keyed_records import record_errors_of
 from yak.broker.leader_hints import add_hints
+from yak.broker.refused_batches import note_not_led
 from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
 from yak.protocol.hot import ProducePartitionAnswer, produce_response
 from yak.protocol.topic_names import INTERNAL_TOPICS
 from yak.replication.partition import Partition
@@ -34,6 +36,7 @@ ADMIN_CLIENT_ID = "__admin_client"
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
+_NOT_LEADER = ErrorCode.not_leader_or_follower
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -65,6 +68,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 partition = broker.led(name, data.index)
                 appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
             except PeerError as error:
+                _note_refusal(broker, name, data, error)
                 answers.append(_failed(data.index, error))
                 has_error = True
                 continue
@@ -104,6 +108,14 @@ def _answer(
         endpoints = add_hints(broker, topics)
         return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
+
+
+def _note_refusal(broker: Broker, name: str | None, data: Any, error: PeerError) -> None:
+    """What was sent to a replica that does not lead may come again when it does."""
+    if name is not None and error.error_code == _NOT_LEADER:
+        replica = broker.partitions.get(TopicPartition(name, data.index))
+        if replica is not None:
+            note_not_led(replica, data.records, broker.now_ms)
 
 
 def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.groups.shard import Shard
+from yak.ids import Offset
 from yak.protocol.record_batch import Buffer, compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
@@ -64,9 +65,10 @@ class Loading:
         log = self._log
         read = log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
 
-        def work() -> Buffer:
+        def work() -> tuple[Buffer, Offset]:
             try:
-                return read.perform(cached=False)[0]
+                data, next_offset, _, _ = read.perform(cached=False)
+                return data, read.segment_end if next_offset < 0 else next_offset
             except (NotCached, DamagedBatch, FileNotFoundError) as error:
                 # a segment was replaced while it was read, and its successor has the rest; or it is damaged
                 raise ProtocolViolation(f"what follows cannot be read: {type(error).__name__} {error}") from error
@@ -84,7 +86,7 @@ class Loading:
         try:
             if error is not None:
                 raise error
-            self._gather(data)
+            self._gather(*data)
         except ProtocolViolation as failure:
             self._broker.notice(
                 "error",
@@ -97,25 +99,35 @@ class Loading:
             return
         self.go_on()
 
-    def _gather(self, data: Buffer) -> None:
+    def _gather(self, data: Buffer, end: Offset) -> None:
         if not len(data):
             # compaction left nothing up to the end, and the log was cut there
             self._offset = self._end
             return
-        before = self._offset
+        self._check(data, end)
         gather = self._shard.gather
         for position, header in iterate_headers(data):
-            if compute_crc(data, position, header.size_bytes) != header.crc:
-                raise ProtocolViolation(
-                    f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes"
-                )
             if not header.is_control:
                 for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
                     gather(record.key, record.value)
                 self.records += header.records_count
             self._offset = header.next_offset
-        if self._offset == before:
+
+    def _check(self, data: Buffer, end: Offset) -> None:
+        """Nothing counts before all is looked at: a batch that stands in the wrong place shows by what comes behind it."""
+        position, expected = 0, -1
+        for position, header in iterate_headers(data):
+            if compute_crc(data, position, header.size_bytes) != header.crc:
+                raise ProtocolViolation(
+                    f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes"
+                )
+            if header.base_offset < expected or header.last_offset < self._offset:
+                raise ProtocolViolation(f"offset {header.base_offset} comes behind {max(expected, self._offset) - 1}")
+            expected = header.next_offset
+        if expected < 0:
             raise ProtocolViolation("what follows is no whole batch")
+        if expected > end:
+            raise ProtocolViolation(f"offset {expected - 1} comes before {end}")
 
     def _restore(self) -> None:
         assert self._restoring is not None

@@ -1,0 +1,252 @@
+"""Cuts of a follower's log: nothing waits for the disk in a turn, and nothing is appended before the cut is on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from yak.broker.replica_fetcher import ReplicaFetcher
+from yak.protocol.replica_fetch import FetchedPartition
+from yak.seams.metadata_store import StoreRequest
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.request_fields import create_fields
+from yak.sim.store_line import STORE
+
+LONG_US = 500_000
+
+
+class Watch:
+    """What one broker does to its files, and whether in a turn."""
+
+    def __init__(self, rig: ClusterRig, node_id: int) -> None:
+        self.seen: list[tuple[str, str, bool]] = []
+        self._in_turn = False
+        node = rig.nodes[node_id - 1]
+        self._step, self._may_fail = node.broker.step, node.disk.may_fail
+        node.broker.step, node.disk.may_fail = self.step, self.may_fail
+
+    def step(self, event, now_ms):
+        self._in_turn = True
+        try:
+            return self._step(event, now_ms)
+        finally:
+            self._in_turn = False
+
+    def may_fail(self, operation, path):
+        self.seen.append((operation, path, self._in_turn))
+        self._may_fail(operation, path)
+
+    def waits(self) -> list[tuple[str, str]]:
+        """What waited for the device in a turn."""
+        return [(what, path) for what, path, in_turn in self.seen if in_turn and what in ("sync", "write_file")]
+
+    def changes(self, place: str = "orders-0") -> list[str]:
+        """In which order a partition's records and names were changed and synced, repetitions left out."""
+        files = {f"/data/{place}": "names", f"/data/{place}/00000000000000000000.log": "records"}
+        found = [
+            f"{what} {files[path]}" for what, path, _ in self.seen if path in files and what not in ("open", "read")
+        ]
+        return [each for number, each in enumerate(found) if found[number - 1 : number] != [each]]
+
+
+def make_rig(**configs: str) -> ClusterRig:
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"}, hands_back=False)
+    rig.create_topic("orders", min_insync_replicas="2", **configs)
+    rig.produce("orders", [b"a"])
+    return rig
+
+
+@pytest.fixture(params=[{}, {"flush_messages": "1"}], ids=["", "flushed"])
+def rig(request) -> ClusterRig:
+    """Where all is flushed a cut goes below the recovery point, which is lowered first."""
+    return make_rig(**request.param)
+
+
+def elect(rig: ClusterRig, leader: int) -> None:
+    """By the controller's word."""
+    store, info, cluster = rig.cluster.store, rig.info("orders"), rig.cluster.store.state.cluster
+    topic_id = str(rig.alive().broker.image.topics["orders"].topic_id)
+    asked = {"topic_id": topic_id, "partition": 0, "unclean": False, "leader": leader}
+    arguments = {
+        "cluster_id": cluster["cluster_id"],
+        "incarnation_id": cluster["incarnation_id"],
+        "node_id": cluster["ctl_id"],
+        "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
+        "controller_epoch": cluster["ctl_epoch"],
+        "partitions": [asked | {"partition_epoch": info.partition_epoch}],
+    }
+    outcome = store.call(StoreRequest("elect", arguments), rig.world.now_ms)
+    assert outcome.value["codes"] == ["OK"], outcome
+    for node in rig.nodes:
+        node.store_line.store_moved()
+
+
+def diverge(rig: ClusterRig) -> tuple[int, int]:
+    """Depose a leader that has two records more than the others; gives it, and the new leader."""
+    deposed = rig.leader("orders")
+    others = [node for node in rig.info("orders").replicas if node != deposed]
+    for node in others:
+        rig.cluster.cut(f"n{deposed}", f"n{node}")
+    rig.begin_produce("orders", [b"x", b"y"], acks=1)
+    rig.run_until(lambda: rig.replica(deposed, "orders").log_end_offset == 3)
+    # it hears of its successor when it can ask for that one's records
+    rig.cluster.cut(f"n{deposed}", STORE)
+    elect(rig, others[0])
+    rig.run_until(lambda: all(rig.replica(node, "orders").leader_id == others[0] for node in others))
+    for party in (f"n{others[0]}", f"n{others[1]}", STORE):
+        rig.cluster.heal(f"n{deposed}", party)
+    return deposed, others[0]
+
+
+def is_being_cut(rig: ClusterRig, node_id: int) -> bool:
+    return rig.replica(node_id, "orders").cut is not None
+
+
+def test_no_turn_waits_for_the_disk_and_nothing_is_appended_before_the_sync(rig):
+    watch = Watch(rig, rig.leader("orders"))
+    deposed, leader = diverge(rig)
+    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
+    rig.produce("orders", [b"b"])
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert watch.waits() == []
+    changes = watch.changes()
+    changes = changes[changes.index("truncate records") :]
+    assert changes[:4] == ["truncate records", "sync records", "sync names", "append records"]
+    assert rig.replica(deposed, "orders").log_end_offset == 2
+
+
+def test_meanwhile_the_partition_is_not_fetched_and_an_answer_under_way_is_not_taken(rig):
+    deposed, leader = diverge(rig)
+    node = rig.nodes[deposed - 1]
+    node.job_delays_us = {"cut": LONG_US}
+    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
+    rig.begin_produce("orders", [b"b"], acks=1)
+    rig.run_until(lambda: rig.replica(leader, "orders").log_end_offset == 2)
+    replica = rig.replica(deposed, "orders")
+    rig.run_until(lambda: replica.log_end_offset == 1)
+    batch = rig.replica(leader, "orders").log.read(1, 10_000, 2, at_least_one=True)
+    fetcher: ReplicaFetcher = node.broker.replication._fetchers[leader]
+    topic_id = replica.topic_id.bytes
+    assert (topic_id, 0) in fetcher._told
+    fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 0, memoryview(bytes(batch)), None, None))
+    rig.run_for(LONG_US // 4000)
+    assert (replica.log_end_offset, is_being_cut(rig, deposed)) == (1, True)
+    node.job_delays_us = {}
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert replica.log_end_offset == 2
+
+
+def test_who_comes_to_lead_before_the_sync_appends_only_after_it():
+    rig = make_rig()
+    deposed, _ = diverge(rig)
+    rig.nodes[deposed - 1].job_delays_us = {"cut": 4 * LONG_US}
+    replica = rig.replica(deposed, "orders")
+    rig.run_until(lambda: replica.log is not None and replica.log.unsynced_cut is not None)
+    elect(rig, deposed)
+    rig.run_until(lambda: replica.is_leader)
+    watch = Watch(rig, deposed)
+    assert rig.produce("orders", [b"b"]).base_offset == 1
+    assert watch.changes()[:3] == ["sync records", "sync names", "append records"]
+    assert rig.produce("orders", [b"c"]).base_offset == 2
+    assert watch.waits() == [("sync", "/data/orders-0/00000000000000000000.log"), ("sync", "/data/orders-0")]
+    rig.run_until(lambda: not is_being_cut(rig, deposed))
+    assert rig.produce("orders", [b"d"]).base_offset == 3
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def test_who_comes_to_lead_before_it_was_cut_keeps_what_it_has_and_commits_it():
+    rig = make_rig(flush_messages="1")
+    deposed, _ = diverge(rig)
+    rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
+    replica = rig.replica(deposed, "orders")
+    rig.run_until(lambda: is_being_cut(rig, deposed))
+    assert (replica.log_end_offset, replica.log.recovery_point) == (3, 1)
+    elect(rig, deposed)
+    rig.run_until(lambda: replica.is_leader)
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    rig.run_until(lambda: replica.high_watermark == 3)
+    assert "log-truncated" not in rig.events(deposed)
+
+
+def test_another_leader_meanwhile_tells_where_its_own_log_parts(rig):
+    deposed, _ = diverge(rig)
+    other = next(node for node in (1, 2, 3) if node not in (deposed, rig.leader("orders")))
+    rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
+    rig.run_until(lambda: is_being_cut(rig, deposed))
+    elect(rig, other)
+    rig.run_until(lambda: rig.replica(other, "orders").is_leader)
+    rig.nodes[deposed - 1].job_delays_us = {}
+    assert rig.produce("orders", [b"b"]).base_offset == 1
+    rig.run_until(lambda: rig.is_in_sync("orders") and not is_being_cut(rig, deposed))
+    assert rig.replica(deposed, "orders").log_end_offset == 2
+
+
+@pytest.mark.parametrize("operation", ["write_file", "truncate", "sync"])
+def test_a_cut_that_fails_takes_the_directory_offline(operation):
+    rig = make_rig(flush_messages="1")
+    deposed, _ = diverge(rig)
+    part = "lowered" if operation == "write_file" else "orders-0"
+    rig.nodes[deposed - 1].disk.fail_next(operation, path_contains=part)
+    rig.run_until(lambda: "log-directory-offline" in rig.events(deposed))
+    assert rig.replica(deposed, "orders").log is None
+    assert not is_being_cut(rig, deposed)
+    rig.run_for(LONG_US // 500)
+    assert rig.nodes[deposed - 1].broker is not None
+
+
+def test_a_topic_that_is_deleted_meanwhile_leaves_nothing_behind(rig):
+    deposed, _ = diverge(rig)
+    rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
+    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.ask(deposed, 20, 3, topic_names=["orders"], timeout=create_fields("orders", {}, 1)["timeout"])
+    rig.run_for(LONG_US // 500)
+    assert not [path for path in rig.nodes[deposed - 1].disk.contents() if "orders" in path]
+    assert "log-directory-offline" not in rig.events(deposed)
+    rig.create_topic("orders", min_insync_replicas="2")
+    assert rig.produce("orders", [b"a"]).base_offset == 0
+
+
+def test_a_stop_waits_for_the_sync_and_is_clean(rig):
+    deposed, _ = diverge(rig)
+    node = rig.nodes[deposed - 1]
+    node.job_delays_us = {"cut": LONG_US}
+    rig.run_until(lambda: is_being_cut(rig, deposed))
+    began_ms = rig.world.now_ms
+    node.stop()
+    rig.run_until(lambda: node.broker is None)
+    assert rig.world.now_ms - began_ms >= LONG_US // 1000 - 50
+    node.job_delays_us = {}
+    assert node.disk.exists("/data/.kafka_cleanshutdown")
+    assert not node.disk.contents()["/data/orders-0/00000000000000000000.log"].cut
+    node.start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(deposed, "orders").log_end_offset == 1
+
+
+def test_many_cuts_of_one_turn_share_their_jobs():
+    rig = ClusterRig(hands_back=False)
+    rig.create_topic("many", partitions=120, replication_factor=2)
+    node_id = max((1, 2, 3), key=lambda node: sum(rig.leader("many", index) == node for index in range(120)))
+    node = rig.nodes[node_id - 1]
+    led = [index for index in range(120) if rig.leader("many", index) == node_id]
+    for other in {1, 2, 3} - {node_id}:
+        rig.cluster.cut(f"n{node_id}", f"n{other}")
+    for index in led:
+        rig.begin_produce("many", [b"x"], partition=index, acks=1)
+    rig.run_until(lambda: all(rig.replica(node_id, "many", index).log_end_offset == 1 for index in led))
+    node.pause()
+    rig.run_until(lambda: all(rig.leader("many", index) not in (node_id, -1) for index in led))
+    for other in {1, 2, 3} - {node_id}:
+        rig.cluster.heal(f"n{node_id}", f"n{other}")
+    for index in led:
+        rig.run_until(lambda index=index: rig.replica(rig.leader("many", index), "many", index).is_leader)
+        rig.produce("many", [b"b"], partition=index)
+    watch, started = Watch(rig, node_id), []
+    run = node.broker.jobs.run
+    node.broker.jobs.run = lambda kind, *more: (started.append(kind), run(kind, *more))
+    node.resume()
+    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in led))
+    assert rig.events(node_id).count("log-truncated") == len(led)
+    assert 1 <= started.count("cut") < len(led) / 2
+    assert [path for _, path in watch.waits() if "many" in path] == []

@@ -1,0 +1,100 @@
+"""Batches of idempotent producers that were refused only for now: nothing that was sent behind them overtakes them."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.broker.refused_batches import AS_THE_FIRST_MS, REMEMBERED_MS
+from yak.sim.cluster_rig import ClusterRig
+
+
+@pytest.fixture
+def rig() -> ClusterRig:
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", min_insync_replicas="2")
+    return rig
+
+
+def followers(rig: ClusterRig) -> list[int]:
+    info = rig.info("orders")
+    return [node for node in info.replicas if node != info.leader]
+
+
+def send(rig: ClusterRig, sequence: int, node_id: int | None = None) -> int:
+    batch = {"producer_id": 7, "epoch": 0, "sequence": sequence}
+    return rig.produce("orders", [b"a", b"b"], node_id=node_id, **batch).error_code
+
+
+def lead(rig: ClusterRig, node_id: int) -> None:
+    rig.elect("orders", node_id)
+    rig.run_until(lambda: rig.replica(node_id, "orders").is_leader and rig.is_in_sync("orders"))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
+    """The successor hears the same, so that librdkafka begins no new epoch, under which all it sent last would count anew."""
+    leader = rig.leader("orders")
+
+    begun = 2 if is_known else 0
+    if is_known:
+        assert send(rig, 0) == 0
+    for node in followers(rig):
+        rig.nodes[node - 1].pause()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert send(rig, begun) == ErrorCode.not_enough_replicas
+    for node in followers(rig):
+        rig.nodes[node - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
+    rig.run_for(AS_THE_FIRST_MS)
+    assert send(rig, begun + 2) == ErrorCode.out_of_order_sequence_number
+    if is_known:
+        assert send(rig, 0) == 0  # sent again, and known
+    assert send(rig, begun) == 0
+    assert send(rig, begun + 2) == 0
+
+
+def test_a_batch_that_was_on_its_way_for_longer_than_its_refused_successor_is_taken(rig):
+    leader = rig.leader("orders")
+
+    for node in followers(rig):
+        rig.nodes[node - 1].pause()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert send(rig, 2) == ErrorCode.not_enough_replicas
+    for node in followers(rig):
+        rig.nodes[node - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert [send(rig, 0), send(rig, 2), send(rig, 4)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(rig, is_known):
+    """The leader's place was given back while two batches were on their way; only the second came late enough."""
+    begun = 2 if is_known else 0
+    if is_known:
+        assert send(rig, 0) == 0
+    next_leader = followers(rig)[0]
+    assert send(rig, begun, next_leader) == ErrorCode.not_leader_or_follower
+    lead(rig, next_leader)
+    assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
+    assert [send(rig, begun), send(rig, begun + 2)] == [0, 0]
+
+
+def test_what_another_leader_took_holds_nobody_up(rig):
+    next_leader = followers(rig)[0]
+    assert send(rig, 0, next_leader) == ErrorCode.not_leader_or_follower
+    assert [send(rig, 0), send(rig, 2)] == [0, 0]
+    lead(rig, next_leader)
+    assert send(rig, 2) == 0, "sent again, since its answer was lost"
+    assert send(rig, 4) == 0
+
+
+def test_a_refusal_is_forgotten_when_nobody_can_be_waiting_for_it_any_more(rig):
+    first = rig.leader("orders")
+    for node in followers(rig):
+        assert send(rig, 0, node) == ErrorCode.not_leader_or_follower
+    rig.nodes[first - 1].kill()
+    rig.run_until(lambda: rig.leader("orders") not in (first, -1))
+    rig.run_for(AS_THE_FIRST_MS)
+    assert send(rig, 2) == ErrorCode.out_of_order_sequence_number
+    rig.run_for(REMEMBERED_MS)
+    assert send(rig, 2) == 0

@@ -1,0 +1,145 @@
+"""Cuts of followers' logs, and what of them waits for the device: always in jobs, those of one turn together.
+
+First the lowered recovery point, if the cut goes below it; then the cut, in a turn; then its sync. From the beginning to the end
+nothing of the partition is fetched, and what comes of an earlier fetch is not appended. A partition that gets another leader
+before it was cut is not cut, its new leader tells; one that was cut waits for the sync all the same. Only who comes to lead and
+is to append before that syncs in the turn (`yak.storage.truncation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.errors import LogDirectoryFailure
+from yak.ids import LeaderEpoch, Offset
+from yak.replication.partition import Partition
+from yak.storage.flush import FlushPlan
+from yak.storage.log import Log
+from yak.storage.truncation import cut_plan, cut_synced, lower_recovery_point
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+TOGETHER_MAX: Final = 50
+"""Cuts that one job syncs: the first partitions of a thousand are fetched again before the last are synced."""
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """One partition's cut. `lowest` tells how low the recovery point must be for it; `carry_out` cuts. Both raise
+    LogDirectoryFailure. `then` is called when the log may be appended to, unless the partition has another leader by then."""
+
+    partition: Partition
+    log: Log
+    lowest: Callable[[], Offset]
+    carry_out: Callable[[], None]
+    then: Callable[[], None] | None = None
+    leader_epoch: LeaderEpoch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leader_epoch = self.partition.leader_epoch
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the leader that it is for still leads."""
+        partition = self.partition
+        return partition.log is self.log and not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+
+class Cuts:
+    """The cuts under way. A directory's recovery points are lowered by one job at a time: they are in one file."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._to_lower: dict[str, list[Cut]] = {}
+        self._to_sync: dict[str, list[Cut]] = {}
+        self._lowering: dict[str, None] = {}
+
+    def begin(self, cut: Cut) -> None:
+        """Cut now, or when the recovery point is low enough."""
+        assert cut.partition.cut is None
+        cut.partition.cut = cut
+        self._go_on(cut)
+
+    def _go_on(self, cut: Cut) -> None:
+        log = cut.log
+        try:
+            lowest = cut.lowest()
+            if lowest < log.recovery_point:
+                lower_recovery_point(log, lowest)
+                self._to_lower.setdefault(log.directory, []).append(cut)
+                return
+            cut.carry_out()
+        except LogDirectoryFailure as failure:
+            self._broker.directory_failed(failure)
+            self._end(cut)
+            return
+        self._to_sync.setdefault(log.directory, []).append(cut)
+
+    def start_wanted(self) -> None:
+        """The turn ends: start the jobs of what it cut, or wants to cut."""
+        if not (self._to_lower or self._to_sync) or self._broker.maintenance.is_closing:
+            return
+        for directory in [each for each in self._to_lower if each not in self._lowering]:
+            self._lower(directory, self._to_lower.pop(directory))
+        to_sync, self._to_sync = self._to_sync, {}
+        for cuts in to_sync.values():
+            for first in range(0, len(cuts), TOGETHER_MAX):
+                self._sync(cuts[first : first + TOGETHER_MAX])
+
+    def _lower(self, directory: str, cuts: list[Cut]) -> None:
+        def lowered(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
+            del self._lowering[directory]
+            if isinstance(error, LogDirectoryFailure):
+                self._broker.directory_failed(error)
+            elif error is not None:
+                raise error
+            for cut in cuts:
+                if cut.is_wanted:
+                    self._go_on(cut)
+                else:
+                    self._end(cut)
+
+        self._lowering[directory] = None
+        plan = self._broker.log_store.lowering_plan(directory, [cut.log for cut in cuts])
+        self._broker.jobs.run("cut", plan, lowered)
+
+    def _sync(self, cuts: list[Cut]) -> None:
+        plans = [cut_plan(cut.log) for cut in cuts]
+
+        def synced(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+            for cut, plan, failure in zip(cuts, plans, result, strict=True):
+                if cut.partition.log is cut.log:
+                    if failure is not None:
+                        self._broker.directory_failed(failure)
+                    else:
+                        cut_synced(cut.log, plan)
+                self._end(cut)
+
+        self._broker.jobs.run("cut", lambda: [_run(plan) for plan in plans], synced)
+
+    def _end(self, cut: Cut) -> None:
+        partition, log = cut.partition, cut.partition.log
+        partition.cut = None
+        if log is None:
+            return
+        if log.unflushed_messages >= log.config.flush_messages:
+            # a flush that was under way counted for nothing
+            self._broker.flusher.want(partition)
+        if cut.then is not None and cut.is_wanted:
+            cut.then()
+        else:
+            self._broker.replication.changed(partition)
+
+
+def _run(plan: FlushPlan) -> LogDirectoryFailure | None:
+    """The failure is judged in the step: the log may be a deleted one's by then."""
+    try:
+        plan.run()
+    except LogDirectoryFailure as failure:
+        return failure
+    return None
