@@ -8,6 +8,7 @@ import asyncio
 import pytest
 from pictures import recorded_app, recorded_source
 from records import open_recorded
+from textual.command import CommandList
 
 from yak.errors import YakError
 from yak.tui.screens.table import SCREENS
@@ -110,5 +111,10 @@ def test_what_opens_over_a_screen(snap_compare, keys):
         await settle(pilot)
         await pilot.press(*keys)
         await pilot.pause(0.4)
+        for found in pilot.app.screen.query(CommandList):  # Textual's palette looks for its commands in the background
+            for _ in range(100):
+                if found.option_count:
+                    break
+                await pilot.pause(0.05)
 
     assert snap_compare(recorded_app(), terminal_size=(80, 24), run_before=press)

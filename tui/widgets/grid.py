@@ -193,8 +193,8 @@ class Grid(ScrollView, can_focus=True):
         self._refresh_changed()
 
     def _scroll_to_end(self) -> None:
-        if self.is_following and self.scroll_offset.y != self.max_scroll_y:
-            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        if self.is_following and self.scroll_offset.y != (end := self.max_scroll_y):
+            self.scroll_to(y=end, animate=False, force=True, immediate=True)  # forced: it has no bar before its layout
 
     def _fit(self) -> list[int]:
         return fit(
