@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from yak.ids import TopicPartition
 
 Values = dict[int, bytes]
@@ -20,10 +22,16 @@ class PartitionBooks:
         self.seen: Values = {}
         self.floor = 0
         """Below it records were given up by retention or on request."""
+        self.taken: Mapping[int, int] = {}
+        """Offsets that compaction took away from some replica."""
+
+    def is_due(self, offset: int) -> bool:
+        """Whether a reader of all must see a record there."""
+        return offset >= self.floor and offset not in self.taken
 
     def unseen(self) -> list[int]:
         """Offsets that were acknowledged, not read yet, and are still due."""
-        return [offset for offset in self.acked if offset >= self.floor and offset not in self.seen]
+        return [offset for offset in self.acked if self.is_due(offset) and offset not in self.seen]
 
     def next_wanted(self) -> int:
         """Where a consumer that lost its place goes on, so that it misses nothing."""
@@ -101,8 +109,8 @@ class Books:
         self.count("read")
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """A consumer got a batch whose checksum does not fit."""
-        raise Violation(f"{topic}-{partition}@{offset}: the CRC does not hold")
+        """A consumer got a batch whose checksum does not fit, or another than what comes next."""
+        raise Violation(f"{topic}-{partition}@{offset}: the CRC does not hold, or it is not the next batch")
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         """The broker says that nothing is left below this offset."""

@@ -15,6 +15,7 @@ from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books
 from yak.sim.dice import SeededDice
+from yak.sim.keyed import COMPACT, value_in
 from yak.sim.node import SimNode
 from yak.sim.wire import nested, read_answer, request_class, request_frame
 from yak.sim.world import World
@@ -48,7 +49,7 @@ class ReadBooks(Protocol):
         """Its position is out of range: where it goes on."""
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """The checksum of the batch that begins there does not fit its bytes: it is not taken."""
+        """The batch that begins there does not fit its checksum, or is not what comes next: it is not taken."""
 
 
 class Channel:
@@ -225,11 +226,12 @@ def take_records(books: ReadBooks, topic: str, partition: int, position: int, re
     books.log_begins(topic, partition, result.log_start_offset)
     records = bytes(result.records or b"")
     for place, header in iterate_headers(records):
-        if compute_crc(records, place, header.size_bytes) != header.crc:
+        follows = position <= header.last_offset and (header.base_offset <= position or topic == COMPACT)
+        if not follows or compute_crc(records, place, header.size_bytes) != header.crc:
             books.damaged(topic, partition, header.base_offset)
             break
-        for record in walk_records(records[place : place + header.size_bytes]):
+        for record in walk_records(records[place : place + header.size_bytes], with_headers=True):
             if record.offset >= position:
-                books.read(topic, partition, record.offset, record.value or b"", result.high_watermark)
+                books.read(topic, partition, record.offset, value_in(record), result.high_watermark)
         position = max(position, header.next_offset)
     return position

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from yak.cluster.member_state import MembershipSettings
+from yak.seams.metadata_store import StoreRequest
 from yak.sim.dice import SeededDice
 from yak.sim.history import History
 from yak.sim.network import Network
@@ -15,7 +16,7 @@ from yak.sim.store_line import STORE
 from yak.sim.world import World
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.seams.metadata_store import StoreOutcome
 
 CLIENTS = "clients"
 
@@ -70,8 +71,6 @@ class Cluster:
         name = f"{request.script} {outcome.code}"
         self.calls[name] = self.calls.get(name, 0) + 1
         self.on_call(request, outcome)
-        if request.script == "register" and outcome.code == "OK":
-            self._registered(request)
         offset = self.store.state.cluster.get("mo", 0)
         if offset != self._offset:
             self._offset = offset
@@ -79,14 +78,19 @@ class Cluster:
                 node.store_line.store_moved()
             self.history.store_changed(request, outcome)
 
-    def _registered(self, request: StoreRequest) -> None:
-        node = self.node(int(str(request.arguments["node_id"])))
-        if request.arguments["boot_id"] == node.boot_id:
-            node.is_lossy = False
-
     def node(self, node_id: int) -> SimNode:
         """A broker by its id."""
         return self.nodes[node_id - 1]
+
+    def set_topic_config(self, topic: str, name: str, value: str) -> None:
+        """Set what no client of this version may set: by a call to the store, past the brokers' own rules."""
+        node_id, broker = next(iter(self.store.state.brokers.items()))
+        arguments = {"node_id": node_id, "broker_epoch": broker["broker_epoch"]}
+        arguments |= {"resource_type": "topic", "resource_name": topic, "changes": [[name, value]], "replace": False}
+        request = StoreRequest("alter_configs", arguments)
+        outcome = self.store.call(request, self.world.now_ms)
+        assert outcome.code == "OK", outcome
+        self._called(request, outcome)
 
     def stop_store(self) -> None:
         """The store's process ends; what it holds is safe."""

@@ -9,7 +9,7 @@ from yak.sim.books import Books, PartitionBooks, Violation
 from yak.sim.history import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from yak.sim.history import History
     from yak.sim.recording import Recorder
@@ -25,10 +25,13 @@ class TopicPlan(NamedTuple):
     is_flushed: bool
     retention: tuple[tuple[str, str], ...] | None = None
     """Configs that make it give up old records; None when it never does. Its name ends with `short` then."""
+    compaction: tuple[tuple[str, str], ...] | None = None
+    """Configs of its compaction; None when it is not compacted."""
 
     def configs(self) -> dict[str, str]:
         """What CreateTopics is given."""
-        configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"} | dict(self.retention or ())
+        configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
+        configs |= dict(self.retention or ()) | dict(self.compaction or ())
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property
@@ -50,9 +53,24 @@ class ClusterBooks(Books):
         """Whether the partition is not forfeited."""
         return Key(self._topic_id(topic), partition) not in self._history.forfeited  # type: ignore[arg-type]
 
+    def lost_sequence(self, topic: str, partition: int) -> None:
+        """A leader whose log is damaged may not find what it would know a repeated batch by: it refuses it, and nothing is lost."""
+        if Key(self._topic_id(topic), partition) in self._history.rotten:  # type: ignore[arg-type]
+            self.count("sequence lost by damage")
+        else:
+            super().lost_sequence(topic, partition)
+
     def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
         """The books of all partitions that still promise something."""
-        return [(each, held) for each, held in super().partitions() if self.promises(*each)]
+        found = [(each, held) for each, held in super().partitions() if self.promises(*each)]
+        for each, held in found:
+            held.taken = self.taken(*each)
+        return found
+
+    def taken(self, topic: str, partition: int) -> Mapping[int, int]:
+        """Offsets that compaction took away from some replica, and when first, in simulated microseconds."""
+        originals = self._history.originals.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
+        return {} if originals is None else originals.taken
 
     def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
         """Values are on their way."""

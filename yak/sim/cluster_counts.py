@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.payload import parse_isr
 from yak.ids import Offset
 from yak.sim.history import Chain, Copy, Watcher
+from yak.sim.keyed import COMPACT
 
 if TYPE_CHECKING:
     from yak.seams.metadata_store import StoreOutcome, StoreRequest
@@ -41,6 +42,10 @@ class Counts(Watcher):
             for event, what in _NOTICED.items():
                 noticed = sum(notice.event == event for notice in node.notices)
                 counts[what] = counts.get(what, 0) + noticed
+            for notice in node.notices:
+                if notice.event == "log-compacted":
+                    what = "logs" if str(notice.fields["partition"]).startswith(COMPACT) else "committed offsets"
+                    counts[f"{what} compacted"] = counts.get(f"{what} compacted", 0) + 1
             for what, number in node.torn.items():
                 counts[f"torn: {what}"] = counts.get(f"torn: {what}", 0) + number
             counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count

@@ -1,9 +1,10 @@
-"""Disks of a cluster that fail, rot and lie: calls that raise, bits that flip in what was stored, reads that give wrong bytes once.
+"""Disks of a cluster that fail, rot and lie: calls that raise, bits that flip in what was stored, writes that land in another
+place, reads that give wrong bytes once.
 
-A bit flips in one replica of a partition at a time, and only while another that may be elected is sound: then nothing that was
+One replica of a partition is damaged at a time, and only while another that may be elected is sound: then nothing that was
 acknowledged may be lost, no consumer may take what was changed for good, no follower may copy it, and no coordinator may believe
-it. Bits flip where a checksum covers them: in a batch's records and most of its header. Whoever does not notice by himself is
-mended by hand when the faults are over, as docs/operations.md says: the folder is moved away, and the partition copied anew.
+it. What may be damaged how says `yak.sim.cluster_damage`. Whoever does not notice by himself is mended by hand when the faults
+are over, as docs/operations.md says: the folder is moved away, and the partition copied anew.
 """
 
 from __future__ import annotations
@@ -11,16 +12,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.sim.cluster import Cluster
+from yak.sim.cluster_damage import batches_of, flip, folder_of, is_damaged, lose, misdirect
 from yak.sim.cluster_losses import Losses
 from yak.sim.dice import SeededDice
 from yak.sim.history import Copy
 from yak.sim.node import SimNode
 
-_COVERED_FROM = 21
-_LAST_OFFSET_DELTA = range(23, 27)
-"""Left alone: the checks of the simulator know batches by where they end."""
 _OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
 _NUMBERS = (errno.ENOSPC, errno.EIO)
 _LOOKS_MAX = 120
@@ -58,34 +56,54 @@ class Disks:
         return True
 
     def rot(self, dice: SeededDice) -> bool:
-        """A bit of a stored batch flips, in the newest batches as often as elsewhere."""
-        history = self._cluster.history
-        copies = [
-            copy
-            for copies in history.copies.values()
-            for copy in copies.values()
-            if copy.node.is_powered and self._losses.may_rot(copy) and _batches(copy)
-        ]
+        """A bit flips in what is stored of one copy."""
+        copies = self._copies()
         if not copies:
             return False
         copy = dice.choice(copies)
-        batches = _batches(copy)
-        path, place, size = batches[-1] if dice.chance(50) else dice.choice(batches)
-        covered = [at for at in range(_COVERED_FROM, size) if at not in _LAST_OFFSET_DELTA]
-        position = place + dice.choice(covered)
-        value = copy.node.disk.peek(path, position)[0] ^ (1 << dice.below(8))
-        copy.node.disk.corrupt(path, position, value)
+        self._note(copy, flip(copy, dice))
+        return True
+
+    def misdirect(self, dice: SeededDice) -> bool:
+        """A write landed in another place: foreign bytes stand in a copy, and where they were to be, there may be nothing.
+
+        They are of the same copy, or now and then of another that the same broker has, and that may be damaged too.
+        """
+        copies = self._copies()
+        if not copies:
+            return False
+        copy = dice.choice(copies)
+        others = [each for each in copies if each.node is copy.node and each is not copy]
+        source = dice.choice(others) if others and dice.chance(35) else copy
+        where = misdirect(copy, source, dice)
+        if not where:
+            return False
+        self._note(copy, where)
+        if dice.chance(50):
+            self._note(source, lose(source, dice))
+        return True
+
+    def _copies(self) -> list[Copy]:
+        """Those that may be damaged now."""
+        return [
+            copy
+            for copies in self._cluster.history.copies.values()
+            for copy in copies.values()
+            if copy.node.is_powered and self._losses.may_rot(copy) and batches_of(copy)
+        ]
+
+    def _note(self, copy: Copy, what: str) -> None:
+        history = self._cluster.history
         history.rotten[copy.key] = copy.node.node_id
         history.may_be_damaged = True
-        self._cluster.world.say(f"a bit flips in {path} at byte {position} on broker {copy.node.node_id}")
-        return True
+        self._cluster.world.say(f"{what} on broker {copy.node.node_id}")
 
     def to_mend(self) -> None:
         """The faults are over: brokers whose disks still hold flipped bits are to be started anew, as those that failed."""
         history = self._cluster.history
         for key, node_id in history.rotten.items():
             copy = history.copies.get(key, {}).get(node_id)
-            if copy is not None and key not in history.forfeited and _is_damaged(copy):
+            if copy is not None and key not in history.forfeited and is_damaged(copy):
                 self.failed[node_id] = None
 
     def may_mend(self, node: SimNode) -> bool:
@@ -104,31 +122,8 @@ class Disks:
             if node_id != node.node_id or copy is None:
                 continue
             del history.rotten[key]
-            if _is_damaged(copy):
-                node.disk.remove_tree(_folder(copy))
+            if is_damaged(copy):
+                node.disk.remove_tree(folder_of(copy))
                 node.disk.sync_file_system("/")
-                self._cluster.world.say(f"{_folder(copy)} of broker {node_id} is damaged, and taken away by hand")
+                self._cluster.world.say(f"{folder_of(copy)} of broker {node_id} is damaged, and taken away by hand")
                 self._count("damage mended by hand")
-
-
-def _folder(copy: Copy) -> str:
-    return f"{copy.node.directories[0]}/{copy.topic_partition}"
-
-
-def _batches(copy: Copy) -> list[tuple[str, int, int]]:
-    """(file, position, size) of each batch that is on the copy's disk."""
-    disk, folder = copy.node.disk, _folder(copy)
-    found: list[tuple[str, int, int]] = []
-    for name in disk.names(folder) if disk.is_directory(folder) else ():
-        if name.endswith(".log"):
-            path = f"{folder}/{name}"
-            found += [(path, place, header.size_bytes) for place, header in iterate_headers(disk.peek(path, 0))]
-    return found
-
-
-def _is_damaged(copy: Copy) -> bool:
-    for path, place, size in _batches(copy):
-        data = copy.node.disk.peek(path, place)[:size]
-        if compute_crc(data, 0, size) != int.from_bytes(data[17:21], "big"):
-            return True
-    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from yak.sim.cluster_admin import CHURN
 from yak.sim.cluster_books import TopicPlan
 from yak.sim.dice import SeededDice
+from yak.sim.keyed import COMPACT
 
 SHORT = "t-short"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
@@ -25,6 +26,30 @@ def draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
     ]
     chosen = [plan for plan in plans if dice.chance(50)] or plans[:1]
     return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
+
+
+def draw_compaction(dice: SeededDice, brokers: int, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
+    """The compacted topic, in some runs, and what brokers are set to; in some the committed offsets are compacted as well.
+
+    By dice of their own: what else a seed draws stays as it is.
+    """
+    settings = {"log.cleaner.backoff.ms": str(dice.choice((20, 200, 1_000)))}
+    if dice.chance(40):
+        settings |= {
+            "offsets.topic.segment.bytes": str(dice.choice((400, 1_500))),
+            "log.cleaner.min.cleanable.ratio": dice.choice(("0.01", "0.5")),
+            "log.cleaner.delete.retention.ms": dice.choice(("500", "86400000")),
+        }
+    configs = (
+        ("segment.bytes", dice.choice(("300", "700", "2048"))),
+        ("min.cleanable.dirty.ratio", dice.choice(("0", "0.01", "0.5"))),
+        ("min.compaction.lag.ms", dice.choice(("0", "0", "500", "2000"))),
+        ("delete.retention.ms", dice.choice(("0", "1000", "4000", "86400000"))),
+        ("file.delete.delay.ms", dice.choice(("0", "500"))),
+    )
+    if not dice.chance(40):
+        return [], settings
+    return [TopicPlan(COMPACT, 1, min(3, brokers), 2, is_flushed, compaction=configs)], settings
 
 
 def draw_settings(dice: SeededDice) -> dict[str, str]:

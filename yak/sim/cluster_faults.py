@@ -46,6 +46,8 @@ CLASSES = (
     "rot",
     "misread",
 )
+MISDIRECTED = "misdirected"
+"""Drawn by dice of its own: it came later, and the other draws of a seed are what they were."""
 SKEW = "skew"
 """Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
 STRIKES_MAX = (4, 8, 14)
@@ -76,6 +78,8 @@ class ClusterFaults:
         # some seeds mix many classes, others have the same few again and again
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
+        if SeededDice(f"{spec.seed}:{len(cluster.nodes)}:{MISDIRECTED}").chance(percent):
+            self._classes.append(MISDIRECTED)
         self._left = dice.between(1, dice.choice(STRIKES_MAX))
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
@@ -137,6 +141,7 @@ class ClusterFaults:
             "wipe": self._wipe,
             "rot": lambda: self._disks.rot(self._dice),
             "misread": lambda: self._to_victim(self._disks.misread),
+            MISDIRECTED: lambda: self._disks.misdirect(self._dice),
         }
         if self._spec.strikes(self.struck_count):
             self._cluster.world.say(f"fault {self.struck_count}: {name}")
@@ -220,10 +225,10 @@ class ClusterFaults:
         if self.losses.has_rotten(node):
             # a torn tail and a flipped bit look alike: together they are more than one disk's loss
             return False
-        is_lossy = any(not self.losses.is_flushed(path) for path in node.disk.unsynced_logs())
-        if is_lossy and not self.losses.may_lose(node, wiped=False):
+        loses = any(not self.losses.is_flushed(path) for path in node.disk.unsynced_logs())
+        if (loses and not self.losses.may_lose(node, wiped=False)) or not self.losses.may_lose_power(node):
             return False
-        node.crash(is_lossy=is_lossy)
+        node.crash()
         self._restart_later(node)
         return True
 
@@ -309,7 +314,7 @@ class ClusterFaults:
 
     def _slow_disk(self) -> bool:
         node = self._dice.choice(self._cluster.nodes)
-        kind = self._dice.choice(("flush", "read", "checkpoint", "image"))
+        kind = self._dice.choice(("flush", "read", "checkpoint", "image", "cut"))
         node.job_delays_us = {kind: self._dice.between(100_000, 2_000_000)}
 
         def heal() -> None:
@@ -319,15 +324,18 @@ class ClusterFaults:
         return True
 
     def _mend(self) -> None:
-        """A directory that failed is whole again only after a start."""
+        """A directory that failed is whole again only after a start. Who mends takes one broker after the other."""
         self._disks.to_mend()
         for node_id in list(self._disks.failed):
             node = self._cluster.node(node_id)
-            if node.broker is None or node.is_paused or node_id in self._busy or not self._disks.may_mend(node):
+            if any(each.broker is None or each.is_paused for each in self._cluster.nodes):
+                break
+            if node_id in self._busy or not self._disks.may_mend(node):
                 continue
             node.kill()
             self._disks.mend(node)
             self._restart_later(node)
+            break
         if self._disks.failed:
             self._under_way += 1
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr, parse_nodes
+from yak.ids import BrokerEpoch, NodeId
 from yak.sim.cluster import Cluster
 from yak.sim.history import Copy, Key
 from yak.sim.node import IMAGE_FOLDER, SimNode
@@ -23,6 +24,8 @@ class Losses:
         self._cluster = cluster
         self._plans = plans
         self.count = count
+        self._powerless: dict[NodeId, BrokerEpoch] = {}
+        """Brokers whose machine lost power, and in which boot: they will say that they may have lost something, whatever they lost."""
 
     def is_flushed(self, path: str) -> bool:
         """Whether a partition's folder is of a topic that counts only what is on the device."""
@@ -45,7 +48,7 @@ class Losses:
                 return False
             plan = self._plans(state.topics[topic_id]["name"])
             is_kept = plan is not None and plan.is_flushed and not wiped
-            sound = [each for each in self._sound(key, row) if each != node.node_id]
+            sound = [each for each in self._sound(key, row, speaks=wiped) if each != node.node_id]
             members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
             others_lost_too = any(each != node.node_id and each not in sound for each in members)
             if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
@@ -66,6 +69,41 @@ class Losses:
             history.lost_until[node.node_id] = broker["broker_epoch"]
         return True
 
+    def may_lose_power(self, node: SimNode) -> bool:
+        """Whether this broker may lose power, whatever it loses: all of an ISR may only together with all other replicas.
+
+        Then all say that they may have lost something, and the last in sync leads. Else another may have more, and a person decides.
+        """
+        state, history = self._cluster.store.state, self._cluster.history
+        for (topic_id, partition), row in state.partitions.items():
+            members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+            key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
+            plan = self._plans(state.topics[topic_id]["name"])
+            if (
+                key is None
+                or plan is None
+                or plan.may_be_lost
+                or node.node_id not in [each.node_id for each in members]
+            ):
+                continue
+            if set(self._sound(key, row, speaks=True)) - {node.node_id}:
+                continue
+            newest = max(each.broker_epoch for each in members)
+            others = [each for each in parse_nodes(row["replicas"]) if each != node.node_id]
+            lost = any(map(history.has_lost, members))
+            if lost or not all(self._says_lost(each, newest) for each in others):
+                return False
+        if (broker := state.brokers.get(node.node_id)) is not None:
+            self._powerless[node.node_id] = broker["broker_epoch"]
+        return True
+
+    def _says_lost(self, node_id: NodeId, since: BrokerEpoch) -> bool:
+        """Whether a broker's machine lost power after a boot of that epoch began, and its broker says so or will."""
+        broker = self._cluster.store.state.brokers.get(node_id)
+        return broker is not None and (
+            broker["lossy_epoch"] > since or broker["broker_epoch"] == self._powerless.get(node_id)
+        )
+
     def may_rot(self, copy: Copy) -> bool:
         """Whether a bit of this copy may flip: of no other copy one did, and another that may be elected is sound."""
         history, key = self._cluster.history, copy.key
@@ -76,21 +114,32 @@ class Losses:
         return any(each != node_id for each in self._sound(key, row))
 
     def has_sound(self, key: Key) -> bool:
-        """Whether somebody may be elected who lost nothing, and holds no flipped bit."""
-        row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
-        return row is None or key in self._cluster.history.forfeited or bool(self._sound(key, row))
+        """Whether somebody who serves in his present boot may be elected, lost nothing, and holds no flipped bit."""
+        state = self._cluster.store.state
+        row = state.partitions.get((str(key.topic_id), key.partition))
+        if row is None or key in self._cluster.history.forfeited:
+            return True
+        serving = {
+            (node.node_id, state.brokers[node.node_id]["broker_epoch"])
+            for node in self._cluster.nodes
+            if node.is_listening and not node.is_paused and state.brokers[node.node_id]["state"] == "ACTIVE"
+        }
+        members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+        sound = self._sound(key, row)
+        return any(each.node_id in sound and (each.node_id, each.broker_epoch) in serving for each in members)
 
     def has_rotten(self, node: SimNode) -> bool:
         """Whether a bit flipped on this broker's disk and was not mended by hand yet."""
         return node.node_id in self._cluster.history.rotten.values()
 
-    def _sound(self, key: Key, row: dict[str, Any]) -> list[int]:
-        """Members of ISR and ELR that lost nothing."""
+    def _sound(self, key: Key, row: dict[str, Any], *, speaks: bool = False) -> list[int]:
+        """Members of ISR and ELR that lost nothing; `speaks`: and will not say that they did."""
         state, history = self._cluster.store.state, self._cluster.history
         return [
             member.node_id
             for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
             if not history.has_lost(member)
+            and not (speaks and member.broker_epoch <= self._powerless.get(member.node_id, 0))
             and history.rotten.get(key) != member.node_id
             and member.node_id in state.brokers
             and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]

@@ -16,6 +16,7 @@ from yak.cluster.image import PartitionInfo
 from yak.cluster.member_state import MembershipSettings
 from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
+from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster import Cluster
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
@@ -39,14 +40,16 @@ class ClusterRig:
         settings: dict[str, str] | None = None,
         roles: tuple[str, ...] | None = None,
         racks: tuple[str | None, ...] | None = None,
+        hands_back: bool = True,
     ) -> None:
+        """`hands_back`: a leadership goes back to the first replica when that is in sync again, within a second."""
         self.world = World()
         self.cluster = Cluster(
             self.world,
             SeededDice(seed),
             size=size,
             settings={"auto.create.topics.enable": "false"} | (settings or {}),
-            membership=MembershipSettings(leader_imbalance_check_interval_ms=1_000),
+            membership=MembershipSettings(auto_leader_rebalance=hands_back, leader_imbalance_check_interval_ms=1_000),
             roles=roles or ("leader",) * size,
             racks=racks or (None,) * size,
         )
@@ -106,6 +109,27 @@ class ClusterRig:
     def events(self, node_id: NodeId) -> list[str]:
         """The names of what a broker wrote to its log, in all its lives."""
         return [notice.event for notice in self.nodes[node_id - 1].notices]
+
+    def elect(self, topic: str, *leaders: NodeId) -> None:
+        """One after the other by the controller's word, whoever that is; the brokers hear of all at once."""
+        store, info = self.cluster.store, self.info(topic)
+        cluster = store.state.cluster
+        broker = self.alive().broker
+        assert broker is not None
+        asked = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": False}
+        for number, leader in enumerate(leaders):
+            arguments = {
+                "cluster_id": cluster["cluster_id"],
+                "incarnation_id": cluster["incarnation_id"],
+                "node_id": cluster["ctl_id"],
+                "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
+                "controller_epoch": cluster["ctl_epoch"],
+                "partitions": [asked | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
+            }
+            outcome = store.call(StoreRequest("elect", arguments), self.world.now_ms)
+            assert outcome.value["codes"] == ["OK"], outcome
+        for node in self.nodes:
+            node.store_line.store_moved()
 
     # --------------------------------------------------------------------------------------------------- requests
 

@@ -10,6 +10,7 @@ from yak.cluster.payload import parse_isr, parse_nodes
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.sim.books import Violation
 from yak.sim.checks.committed_stays import CommittedStays
+from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
 from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
@@ -28,12 +29,13 @@ from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
-from yak.sim.cluster_draws import SHORT, draw_plans, draw_racks, draw_roles, draw_settings
+from yak.sim.cluster_draws import SHORT, draw_compaction, draw_plans, draw_racks, draw_roles, draw_settings
 from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.groups import Groups
 from yak.sim.history import Key, Watcher
+from yak.sim.keyed import COMPACT
 from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
@@ -69,8 +71,12 @@ class ClusterRun:
         self._dice = dice.fork("run")
         self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
         plans = draw_plans(self._dice, brokers)
+        keyed, cleaning = draw_compaction(
+            SeededDice(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
+        )
+        plans |= {plan.name: plan for plan in keyed}
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
-        settings = draw_settings(self._dice)
+        settings = draw_settings(self._dice) | cleaning
         membership = MembershipSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
@@ -87,6 +93,7 @@ class ClusterRun:
             racks=draw_racks(self._dice, brokers),
         )
         history = self.cluster.history
+        history.keyed = frozenset((COMPACT, OFFSETS_TOPIC))
         self.view = View(self.cluster, dice.fork("view"))
         self.recorder = Recorder(self.world)
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
@@ -98,6 +105,7 @@ class ClusterRun:
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
+        self.compaction = CompactionKeepsLast(history)
         self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
         history.watchers += [
             _Forfeits(self.faults),
@@ -109,6 +117,7 @@ class ClusterRun:
             StrongIsr(history, self.cluster.store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
+            self.compaction,
             GuestsApart(self.cluster.store),
             self.coordinators,
             self.log_starts,
@@ -129,6 +138,8 @@ class ClusterRun:
         self.world.run(self._all_are_ready, check=_nothing, events_max=EVENTS_MAX)
         self.admin.make_topics()
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
+        if COMPACT in self.plans:
+            self.cluster.set_topic_config(COMPACT, "cleanup.policy", "compact")
         self._start_clients()
         self.groups.start()
         if not self.spec.leaves_out(ADMIN):
@@ -160,6 +171,7 @@ class ClusterRun:
                 **self.books.counts,
                 **self.faults.counts,
                 **self.counts.read(),
+                **self.compaction.counts,
                 "coordinators loaded": self.coordinators.loads_count,
                 "log starts moved on replicas": self.log_starts.moves_count,
             },
@@ -272,7 +284,10 @@ class ClusterRun:
         """Hold all that the clients did and saw against itself."""
         books = self.books
         history = self.recorder.history(
-            lambda place: books.promises(*place), self.groups.books.promises, lambda place: books.of(*place).floor
+            lambda place: books.promises(*place),
+            self.groups.books.promises,
+            lambda place: books.of(*place).floor,
+            lambda place: books.taken(*place),
         )
         books.count("operations judged", must_hold(history).operations)
 

@@ -71,6 +71,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         *TORN,
         "rot",
         "misread",
+        "misdirected",
         *(f"disk failures: {what}" for what in (*_FAILING, "wrong bytes")),
         "damage found at a start",
         "damage refused by followers",
@@ -101,6 +102,13 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "log starts moved on replicas",
         "records deleted on request",
         "positions given up",
+    ),
+    "compaction": (
+        "logs compacted",
+        "committed offsets compacted",
+        "records compacted away",
+        "tombstones removed",
+        "records gone before they were copied",
     ),
     "refusals": ("refused not_enough_replicas", "refused not_leader_or_follower"),
 }

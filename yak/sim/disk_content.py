@@ -2,7 +2,7 @@
 
 The device has what was synced last. Of what was written since it may have all, nothing, a part that ends anywhere, or single
 sectors: those that it does not have hold zeros, or what stood there before the file was cut. A cut that was not synced may be
-undone.
+undone. What is damaged remembers what was right, for the checks and for whoever mends it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SECTORS = (64, 512, 4096)
 class Content:
     """`synced` bytes are on the device; `cut` is what the device still has behind them, until the next sync."""
 
-    __slots__ = ("cut", "data", "is_broken", "synced")
+    __slots__ = ("cut", "data", "is_broken", "synced", "wounds")
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -24,6 +24,8 @@ class Content:
         self.cut = b""
         self.is_broken = False
         """A sync failed: the page cache takes the bytes for clean, and no later sync brings them to the device."""
+        self.wounds: list[tuple[int, bytes]] = []
+        """(position, what was right there), in the order of the damage."""
 
     def truncate(self, size: int) -> None:
         """Cut the page cache's bytes; the device's are cut with the next sync."""
@@ -31,6 +33,29 @@ class Content:
             self.cut = bytes(self.data[size : self.synced]) + self.cut
             self.synced = size
         del self.data[size:]
+        self._forget_wounds(size)
+
+    def damage(self, position: int, wrong: bytes) -> bool:
+        """Let these bytes stand there, as far as the file reaches, in place of what was written; tells whether they differ."""
+        right = bytes(self.data[position : position + len(wrong)])
+        wrong = wrong[: len(right)]
+        if right == wrong:
+            return False
+        self.wounds.append((position, right))
+        self.data[position : position + len(wrong)] = wrong
+        return True
+
+    def sound(self) -> bytearray:
+        """The bytes as they would be without damage."""
+        if not self.wounds:
+            return self.data
+        data = self.data[:]
+        for position, right in reversed(self.wounds):
+            data[position : position + len(right)] = right
+        return data
+
+    def _forget_wounds(self, size: int) -> None:
+        self.wounds = [(position, right[: size - position]) for position, right in self.wounds if position < size]
 
     def sync(self) -> None:
         """Bring everything to the device."""
@@ -40,6 +65,7 @@ class Content:
 
     def lose_power(self, dice: Dice) -> str:
         """What the device has is all there is: tells which kind of tear it was, empty when there was nothing to lose."""
+        self._forget_wounds(self.synced)
         tail = len(self.data) - self.synced
         if not tail and not self.cut:
             return ""

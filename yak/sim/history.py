@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from yak.cluster.payload import IsrMember
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.protocol.record_batch import iterate_headers
+from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
     from yak.replication.partition import Partition
@@ -33,10 +34,12 @@ class Key(NamedTuple):
 class Chain:
     """Batches from one offset on, as hashes of all before: equal hashes at an end mean equal batches up to it."""
 
-    __slots__ = ("ends", "hashes", "start")
+    __slots__ = ("batches", "ends", "hashes", "start")
 
     def __init__(self, start: Offset = 0) -> None:
         self.start = start
+        self.batches: list[tuple[Offset, int]] = []
+        """Base offset and epoch of each."""
         self.ends: list[Offset] = []
         self.hashes: list[int] = []
 
@@ -49,6 +52,7 @@ class Chain:
         """One more batch."""
         self.hashes.append(hash((self.hashes[-1] if self.hashes else 0, base, epoch, crc)))
         self.ends.append(end)
+        self.batches.append((base, epoch))
 
     def at(self, end: Offset) -> int | None:
         """The hash of all batches up to `end`; 0 for none, None when no batch ends there."""
@@ -76,6 +80,7 @@ class Chain:
         stop = bisect_left(other.ends, end + 1)
         self.ends += other.ends[begin:stop]
         self.hashes += other.hashes[begin:stop]
+        self.batches += other.batches[begin:stop]
 
 
 class Copy:
@@ -88,6 +93,7 @@ class Copy:
         "generation",
         "high_watermark",
         "is_leader",
+        "is_whole",
         "isr",
         "key",
         "leader_epoch",
@@ -95,12 +101,21 @@ class Copy:
         "log",
         "log_start",
         "node",
+        "originals",
         "partition",
+        "swaps",
         "topic_partition",
     )
 
-    def __init__(self, node: SimNode, key: Key, topic_partition: TopicPartition) -> None:
+    def __init__(
+        self, node: SimNode, key: Key, topic_partition: TopicPartition, originals: Originals | None = None
+    ) -> None:
         self.node = node
+        self.originals = originals
+        """What was written, where compaction may take records away."""
+        self.is_whole = True
+        """Whether all was read as it was written, since somebody set this."""
+        self.swaps = 0
         self.key = key
         self.topic_partition = topic_partition
         self.chain = Chain()
@@ -146,7 +161,7 @@ class Copy:
 
     def read_on(self, begin_offset: Offset = 0) -> list[tuple[Offset, int, int]]:
         """Read what was appended: base offset, epoch and CRC of each new batch."""
-        log = self.log
+        log, originals = self.log, self.originals
         assert log is not None
         found = []
         base, position = self._segment
@@ -156,14 +171,20 @@ class Copy:
             begin = position if segment.base_offset == base else 0
             data = self.node.disk.peek(segment.path(".log"), begin)
             for place, header in iterate_headers(data):
-                epoch = header.partition_leader_epoch
+                epoch, crc = header.partition_leader_epoch, header.crc
                 if header.base_offset < begin_offset:
                     continue
-                self.chain.add(header.base_offset, header.next_offset, epoch, header.crc)
+                if originals is not None:
+                    crc = originals.crc_of(header, data[place : place + header.size_bytes])
+                    self.is_whole = self.is_whole and (crc, header.base_offset) == (header.crc, self.chain.end)
+                    originals.fill(self.chain, header.base_offset)
+                self.chain.add(header.base_offset, header.next_offset, epoch, crc)
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
-                found.append((header.base_offset, epoch, header.crc))
+                found.append((header.base_offset, epoch, crc))
                 self._segment = (segment.base_offset, begin + place + header.size_bytes)
+        if originals is not None:
+            originals.fill(self.chain, log.log_end_offset)
         return found
 
 
@@ -175,6 +196,9 @@ class Watcher:
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
         """A copy was truncated; what it was, and its high watermark, before that."""
+
+    def swapped(self, copy: Copy) -> None:
+        """Compaction put segments in the place of others."""
 
     def reopened(self, copy: Copy, before: Chain) -> None:
         """A broker started anew and has this copy; what it was before."""
@@ -218,6 +242,9 @@ class History:
         """Whose copy of a partition has a bit that flipped, until it is mended."""
         self.may_be_damaged = False
         """Whether any bit flipped, or was read wrong."""
+        self.keyed: frozenset[str] = frozenset()
+        """Topics whose logs are compacted."""
+        self.originals: dict[Key, Originals] = {}
         self.watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[tuple[NodeId, TopicPartition], tuple[Any, ...]] = {}
@@ -247,6 +274,7 @@ class History:
                 partition.partition_epoch,
                 -1 if log is None else log.log_start_offset,
                 partition.pending_isr,
+                0 if log is None else log.swaps,
             )
             if seen.get((node_id, topic_partition)) != state:
                 seen[node_id, topic_partition] = state
@@ -264,7 +292,10 @@ class History:
             copy = None
         self._held[node.node_id][topic_partition] = key
         if copy is None:
-            copy = copies[node.node_id] = Copy(node, key, topic_partition)
+            originals = None
+            if topic_partition.topic in self.keyed:
+                originals = self.originals.setdefault(key, Originals(self.committed, key))
+            copy = copies[node.node_id] = Copy(node, key, topic_partition, originals)
         copy.partition = partition
         watermark, role = copy.high_watermark, (copy.is_leader, copy.leader_epoch)
         if copy.life != life:
@@ -322,15 +353,19 @@ class History:
             batches = copy.read_on()
             for watcher in self.watchers:
                 watcher.appended(copy, batches)
+        if copy.swaps != log.swaps:
+            copy.swaps = log.swaps
+            for watcher in self.watchers:
+                watcher.swapped(copy)
 
     def _read_anew(self, copy: Copy, log: Log) -> None:
-        """Read a whole log; of what it gave up, what is known of it, or of the partition."""
-        for known in (copy.chain, self.committed.get(copy.key)):
-            begin = log.segments[0].base_offset
+        """Read a whole log; of what it gave up, what was committed, or is known of it: one that begins anew held other records."""
+        begin = log.segments[0].base_offset
+        for known in (self.committed.get(copy.key), copy.chain):
             if known is not None and known.at(begin) is not None:
                 copy.read_anew(known, begin)
                 return
-        copy.read_anew(None, log.segments[0].base_offset)
+        copy.read_anew(None, begin)
 
     def _forget_below_the_start(self, copy: Copy, log: Log) -> None:
         """What nobody can read any more need not be what was committed.

@@ -8,6 +8,7 @@ the process (SIGSTOP): time goes on, and what comes meanwhile waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
@@ -16,9 +17,11 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
+from yak.errors import LogDirectoryFailure
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import ProcessEnded
+from yak.sim.job_delays import MARKS_US, job_delay_us
 from yak.sim.peers import Peers
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
@@ -65,8 +68,6 @@ class SimNode:
         self.is_ready = False
         self.is_paused = False
         self.is_powered = True
-        self.is_lossy = False
-        """Whether its next registration has to say that it may have lost records."""
         self.starts_count = 0
         self.crashes_count = 0
         self.torn: dict[str, int] = {}
@@ -80,7 +81,6 @@ class SimNode:
         self.on_ended_inside: Callable[[], None] = self.kill
         self.after_step: Callable[[], None] = lambda: None
         self.membership = membership or MembershipSettings()
-        self.boot_id = ""
         self.store_line = StoreLine(
             world, dice, store, self.post, party=self.party if network is not None else "", network=network
         )
@@ -140,17 +140,16 @@ class SimNode:
             is_replicated=image.is_replicated,
         )
         self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
-        self.boot_id = str(dice.uuid4())
         identity = Identity(
             node_id=self.node_id,
-            boot_id=self.boot_id,
+            boot_id=str(dice.uuid4()),
             directories=tuple(str(directory_id) for directory_id in log_store.directory_ids()),
             host=self.host,
             port=self.port,
             rack=self._rack,
             role=self._role,
             cluster_id=log_store.cluster_id,
-            lossy=self.is_lossy,
+            lossy=log_store.report.lossy,
             min_isr=config.min_insync_replicas,
         )
         self.broker = Broker(
@@ -165,14 +164,13 @@ class SimNode:
             ),
             now_ms,
         )
-        self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if self.is_lossy else ''}")
+        self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if identity.lossy else ''}")
         self.store_line.start()
         self._arm_timer()
 
-    def crash(self, *, is_lossy: bool = False) -> None:
-        """Lose power. `is_lossy` is what the next start tells the cluster, until it is registered."""
+    def crash(self) -> None:
+        """Lose power: what was not synced may be gone, and the next start is on a machine that was started anew."""
         self.world.say(f"node {self.node_id} loses power")
-        self.is_lossy = self.is_lossy or is_lossy
         self.is_powered = False
         if self._network is not None:
             self._network.power_lost(self.party)
@@ -320,7 +318,7 @@ class SimNode:
             case events.CloseConnection(connection_id, reason):
                 self._close(connection_id, reason)
             case events.RunJob(job_id, kind, run):
-                self._later(self._job_delay(kind), lambda: self._run_job(job_id, run))
+                self._later(job_delay_us(self._dice, kind, self.job_delays_us), lambda: self._run_job(job_id, run))
             case events.CallStore(nonce, request):
                 self.store_line.call(nonce, request)
             case events.TailStore(after):
@@ -330,6 +328,7 @@ class SimNode:
                 self.world.say(f"n{self.node_id} {effect.level} {effect.event} {effect.fields}")
             case events.Ready():
                 self.is_ready = True
+                self._later(MARKS_US, self._renew_marks)
                 self.on_ready()
             case events.Refused():
                 self.on_refused(effect)
@@ -364,6 +363,12 @@ class SimNode:
             error = raised
         self._later(self._dice.between(20, 2_000), lambda: self._post(events.JobDone(job_id, result, error)))
 
+    def _renew_marks(self) -> None:
+        """As `yak.server.background` does it, in a thread."""
+        assert self.broker is not None
+        with suppress(LogDirectoryFailure):
+            self.broker.log_store.renew_boot_marks()
+
     def _arm_timer(self) -> None:
         if self.broker is None:
             return
@@ -386,14 +391,6 @@ class SimNode:
                 self.enter(action)
 
         self.world.after(delay_us, happen)
-
-    def _job_delay(self, kind: str) -> int:
-        if kind in self.job_delays_us:
-            return self.job_delays_us[kind]
-        slow = self._dice.chance(5)
-        if kind == "flush":
-            return self._dice.between(100, 200_000 if slow else 4_000)
-        return self._dice.between(50, 50_000 if slow else 1_000)
 
 
 def _cannot_join(refused: events.Refused) -> None:

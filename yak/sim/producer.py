@@ -13,7 +13,8 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Books
 from yak.sim.clients import RETRY_US, Sender
-from yak.sim.wire import nested, record_batch, request_class
+from yak.sim.keyed import batch_for
+from yak.sim.wire import nested, request_class
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 _GONE = (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch)
@@ -142,8 +143,13 @@ class SimProducer:
     def _send(self, batch: _Batch) -> None:
         assert self._producer is not None
         producer_id, epoch = self._producer
-        records = record_batch(
-            batch.values, self.channel.world.now_ms, producer_id=producer_id, epoch=epoch, sequence=batch.sequence
+        records = batch_for(
+            self._topic,
+            batch.values,
+            self.channel.world.now_ms,
+            producer_id=producer_id,
+            epoch=epoch,
+            sequence=batch.sequence,
         )
         cls = request_class(PRODUCE, 9)
         topic_class = nested(cls, "topic_data")

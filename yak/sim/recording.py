@@ -94,7 +94,10 @@ class Recorder:
     @property
     def now(self) -> float:
         """Simulated seconds since the start."""
-        return (self._world.now_us - START_MS * 1000) / 1e6
+        return self._seconds(self._world.now_us)
+
+    def _seconds(self, now_us: int) -> float:
+        return (now_us - START_MS * 1000) / 1e6
 
     # ---------------------------------------------------------------------------------------------------- writing
 
@@ -162,9 +165,16 @@ class Recorder:
     # --------------------------------------------------------------------------------------------------- the end
 
     def history(
-        self, keeps: Callable[[Place], bool], keeps_group: Callable[[str], bool], floor: Callable[[Place], Offset]
+        self,
+        keeps: Callable[[Place], bool],
+        keeps_group: Callable[[str], bool],
+        floor: Callable[[Place], Offset],
+        taken: Callable[[Place], Mapping[Offset, int]] = lambda _place: {},
     ) -> History:
-        """What is judged. `floor` says from where on a partition still has records: what is below was given up."""
+        """What is judged. `floor` says from where on a partition still has records: what is below was given up.
+
+        `taken` are offsets that compaction took the record of, and when, in microseconds.
+        """
         history = History()
         kept: dict[Place, bool] = {}
 
@@ -202,6 +212,8 @@ class Recorder:
             if is_kept(place):
                 end = 1 + max((each.offsets[-1] for each in self._polls_of(process)), default=-1)
                 history.add(Final(process, {_name(place): end}))
+        gone = {_name(place): taken(place) for place in kept}
+        history.taken = {name: {at: self._seconds(when) for at, when in held.items()} for name, held in gone.items()}
         history.first_offsets = {_name(place): first for place, first in floors.items() if first}
         return history
 

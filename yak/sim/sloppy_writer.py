@@ -14,10 +14,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster_books import ClusterBooks
+from yak.sim.keyed import batch_for
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import build, produce_fields
 from yak.sim.routing import Channel
-from yak.sim.wire import record_batch, request_class
+from yak.sim.wire import request_class
 
 NAMES = {0: "z", 1: "s", -1: "a"}
 """What the values of a writer begin with, by its acks: no digit, so that nobody takes them for an idempotent producer's."""
@@ -57,7 +58,7 @@ class SloppyWriter:
         values = [f"{self._name}:{self._number}".encode()]
         self._books.sent(self._topic, self._partition, values)
         self._books.count(f"sent with acks={self._acks}")
-        records = record_batch(values, self._channel.world.now_ms)
+        records = batch_for(self._topic, values, self._channel.world.now_ms)
         fields = produce_fields(self._topic, records, partition=self._partition, acks=self._acks)
         body = build(request_class(PRODUCE, 9), fields)
         if self._acks:

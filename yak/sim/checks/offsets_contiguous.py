@@ -12,7 +12,7 @@ from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.sim.books import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.node import SimNode
-from yak.storage.follower import may_have_gaps
+from yak.storage.cleanable import may_have_gaps
 from yak.storage.log import Log
 
 

@@ -1,10 +1,19 @@
-"""I16: at the end of a run all members of an ISR have the same bytes below the high watermark."""
+"""I16: at the end of a run all members of an ISR have the same bytes below the high watermark.
+
+Replicas of a compacted topic compact each for itself: where two have a record at an offset it is the same, and of each key that
+was not deleted both have the same last record.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import WalkedRecord
 from yak.sim.books import Violation
 from yak.sim.history import Copy, History
+from yak.sim.originals import records_of
 
 
 def check_replicas_equal(history: History) -> None:
@@ -14,6 +23,10 @@ def check_replicas_equal(history: History) -> None:
         if leader is None or leader.partition is None or key in history.forfeited:
             continue
         members = [copies[node_id] for node_id in leader.partition.isr if node_id in copies]
+        if leader.originals is not None:
+            for copy in members:
+                _compare_records(copy, leader)
+            continue
         start = max(copy.log_start for copy in members)
         wanted = _bytes(leader, start, leader.high_watermark)
         for copy in members:
@@ -23,12 +36,39 @@ def check_replicas_equal(history: History) -> None:
 
 def _bytes(copy: Copy, start: int, end: int) -> bytes:
     """All whole batches from `start` to `end`."""
+    return b"".join(batch for base_offset, batch in _batches(copy) if start <= base_offset < end)
+
+
+def _batches(copy: Copy) -> Iterator[tuple[Offset, bytes]]:
     log = copy.log
     assert log is not None
-    out = b""
     for segment in log.segments:
         data = copy.node.disk.peek(segment.path(".log"), 0)
         for place, header in iterate_headers(data):
-            if start <= header.base_offset < end:
-                out += data[place : place + header.size_bytes]
-    return out
+            yield header.base_offset, data[place : place + header.size_bytes]
+
+
+def _compare_records(copy: Copy, leader: Copy) -> None:
+    end, originals = leader.high_watermark, leader.originals
+    assert originals is not None
+    if copy.chain.at(end) != leader.chain.at(end):
+        raise Violation(f"I16: {copy} and {leader} were written other batches below {end}")
+    own, leaders = _records(copy, end), _records(leader, end)
+    for offset, record in own.items():
+        if leaders.get(offset, record) != record:
+            raise Violation(f"I16: {copy} and {leader} have other records at {offset}")
+    last = {record.key: record for record in own.values()}
+    written = {record.key: record for record in originals.records_in(leader.chain) if record.offset < end}
+    for key, record in written.items():
+        if record.value is not None and last.get(key) != record:
+            raise Violation(f"I16: {copy} does not end with the record of {key!r} at {record.offset}")
+
+
+def _records(copy: Copy, end: Offset) -> dict[Offset, WalkedRecord]:
+    found: dict[Offset, WalkedRecord] = {}
+    for base_offset, batch in _batches(copy):
+        records = records_of(batch)
+        if records is None:
+            raise Violation(f"I16: {copy}@{base_offset}: the CRC does not hold")
+        found |= {record.offset: record for record in records if record.offset < end}
+    return found

@@ -122,6 +122,8 @@ class History:
     txns: dict[int, Txn] = field(default_factory=dict)
     finals: list[Final] = field(default_factory=list)
     first_offsets: dict[str, Offset] = field(default_factory=dict)
+    taken: dict[str, dict[Offset, float]] = field(default_factory=dict)
+    """Offsets that compaction took the record of, and from when on it may be missing."""
 
     def add(self, event: Event) -> None:
         """One more event, after those of its process."""

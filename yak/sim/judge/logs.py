@@ -4,8 +4,9 @@ An offset is known by the acknowledgement that named it, or by a poll that gave 
 and what compaction took have offsets too.
 """
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.ids import Offset
@@ -30,7 +31,9 @@ class KnownLog:
     polled_end: Offset = 0
     """One above the highest offset that anybody polled."""
     visible: Sequence[Offset] = ()
-    """Offsets of records that no reader may pass over, sorted."""
+    """Offsets of records that no reader may pass over while they are there, sorted."""
+    taken: Mapping[Offset, float] = field(default_factory=dict)
+    """Offsets that compaction took the record of, and from when on it may be missing."""
 
     def learn(self, offset: Offset, value: int) -> None:
         """Somebody saw this value there."""
@@ -41,10 +44,15 @@ class KnownLog:
         if first != offset and value != UNREADABLE:
             self.places.setdefault(value, {first}).add(offset)
 
-    def between(self, low: Offset, high: Offset) -> Offset | None:
-        """The first offset from `low` to below `high` that no reader may pass over; None when there is none."""
-        index = bisect_left(self.visible, low)
-        return self.visible[index] if index < len(self.visible) and self.visible[index] < high else None
+    def between(self, low: Offset, high: Offset, at: float) -> Offset | None:
+        """The first offset from `low` to below `high` that no reader may pass over at that time; None when there is none."""
+        for index in range(bisect_left(self.visible, low), len(self.visible)):
+            offset = self.visible[index]
+            if offset >= high:
+                break
+            if self.taken.get(offset, math.inf) > at:
+                return offset
+        return None
 
     def acknowledged(self) -> Iterator[Send]:
         """Sends that are promised to be there."""
@@ -73,6 +81,7 @@ def known_logs(history: History) -> dict[str, KnownLog]:
     committed = _read_as_committed(history)
     for log in logs.values():
         log.visible = sorted(_visible(history, log, committed))
+        log.taken = history.taken.get(log.name, {})
     return logs
 
 

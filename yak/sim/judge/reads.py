@@ -82,7 +82,7 @@ def _run_order(poll: Poll, run: Run, log: KnownLog, next_offset: dict[tuple[str,
                 words = f"{poll.process} was given {offset} after {expected - 1}"
                 yield Anomaly(kind, run.partition, words, offset, run.values[index], poll.process, poll.ended)
             else:
-                passed = log.between(expected, offset)
+                passed = log.between(expected, offset, poll.ended)
                 if passed is not None:
                     kind = Kind.INT_POLL_SKIP if index else Kind.POLL_SKIP
                     words = f"{poll.process} was given {offset} after {expected - 1}, and {passed} is there"

@@ -36,6 +36,8 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
             if not missing:
                 continue
             place = log.place.get(send.value)
+            if place in log.taken:
+                continue
             was_passed = place is not None and place < max(log.polled_end, finals.get(log.name, 0))
             if was_passed:
                 yield _about(Kind.LOST_WRITE, send, "was acknowledged and is not there", place)

@@ -4,7 +4,7 @@ Of the rules that one would take out of any Kafka, one is not here, since its su
 offset, and with it transactions.
 """
 
-from yak.sim.mutants import damage, epochs, groups, members, records, watermark
+from yak.sim.mutants import compaction, damage, epochs, groups, members, records, watermark
 from yak.sim.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -12,6 +12,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *epochs.MUTANTS,
     *members.MUTANTS,
     *records.MUTANTS,
+    *compaction.MUTANTS,
     *damage.MUTANTS,
     *groups.MUTANTS,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from yak.broker import replica_fetcher, replica_truncation
 from yak.broker.coordinator import loading
+from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import follower
@@ -32,7 +34,24 @@ def _cut_what_is_damaged(swaps: Swaps) -> None:
     swaps.put(Recovery, "__init__", init)
 
 
+def _follower_takes_any_offset(swaps: Swaps) -> None:
+    check, may_follow = vars(follower)["_check"], replica_truncation.may_follow
+
+    def checked(log: Any, view: Any, position: int, header: Any, _expected: int, *rest: Any) -> None:
+        check(log, view, position, header, header.base_offset, *rest)
+
+    def follows(*arguments: Any) -> bool:
+        try:
+            return may_follow(*arguments)
+        except ProtocolViolation:
+            return True
+
+    swaps.put(follower, "_check", checked)
+    swaps.put(replica_fetcher, "may_follow", follows)
+
+
 _FAULTS = ("rot", "misread", "kill")
+_MISDIRECTED = ("misdirected", "rot", "kill")
 MUTANTS = (
     Mutant("follower-checks-no-crc", "a follower copies no damaged batch", _follower_believes, 60, 3, _FAULTS),
     Mutant(
@@ -40,5 +59,14 @@ MUTANTS = (
     ),
     Mutant(
         "damage-cut-after-a-kill", "what no kill can tear is damage, and not cut", _cut_what_is_damaged, 60, 3, _FAULTS
+    ),
+    Mutant(
+        "follower-takes-any-offset",
+        "a follower copies only what comes next",
+        _follower_takes_any_offset,
+        60,
+        3,
+        _MISDIRECTED,
+        is_slow=True,
     ),
 )

@@ -1,0 +1,39 @@
+"""The judge lets compaction take records, from when on it took them, and nothing else."""
+
+from yak.sim.judge.history import Assign, Commit, Final, History, Outcome, Poll, Send, run
+from yak.sim.judge.verdict import judge
+
+NAME = "t-compact-0"
+
+
+def history(*, taken, read_at=5.0, seen=(2,)):
+    """0, 1 and 2 are acknowledged within a second; somebody reads some of them at `read_at`, and all that is left at 9."""
+    made = History()
+    for number in range(3):
+        made.add(Send("p", NAME, number, number / 10, number / 10 + 0.05, Outcome.OK, number))
+    made.add(Assign("c", 0.0, {NAME: 0}, (), "g"))
+    made.add(Poll("c", read_at, read_at, (run(NAME, [(offset, offset) for offset in seen]),)))
+    made.add(Commit("c", "g", 6.0, 6.1, Outcome.OK, {NAME: 3}))
+    made.add(Assign("last", 0.0, {NAME: 0}))
+    made.add(Poll("last", 9.0, 9.0, (run(NAME, [(offset, offset) for offset in range(3) if offset not in taken]),)))
+    made.add(Final("last", {NAME: 3}))
+    made.taken = {NAME: taken}
+    return made
+
+
+def kinds(made):
+    return sorted(judge(made).by_kind)
+
+
+def test_what_was_taken_may_be_missing():
+    assert kinds(history(taken={0: 4.0, 1: 4.5})) == []
+
+
+def test_who_passes_over_it_before_it_was_taken_is_told():
+    assert kinds(history(taken={0: 4.0, 1: 5.5})) == ["poll-skip"]
+
+
+def test_what_was_not_taken_must_be_there():
+    made = history(taken={0: 4.0, 1: 4.5})
+    made.taken = {NAME: {0: 4.0}}
+    assert kinds(made) == ["group-skip", "lost-write", "poll-skip"]

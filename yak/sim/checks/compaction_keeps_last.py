@@ -1,0 +1,196 @@
+"""I17: whatever compaction takes from a replica, who reads it from the beginning to the end knows of each key what was written last.
+
+- of each key the newest record is there, at its offset, as it was written; a tombstone may be gone, and then nothing older of its
+  key is there;
+- what goes in a step of compaction was replaced by a record that is below the high watermark, on the device, in a closed segment,
+  and as old as `min.compaction.lag.ms` asks for;
+- a tombstone goes after its delete horizon, which an earlier compaction gave it, and no sooner than `delete.retention.ms` after
+  it was written.
+
+That what is left of a batch is as it was written is seen where a log is read (`yak.sim.originals`). A replica that was away while a
+tombstone went may keep what is older of its key: as in Kafka, `delete.retention.ms` has to be longer than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from yak.ids import Offset
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import WalkedRecord
+from yak.sim.books import Violation
+from yak.sim.history import Chain, Copy, History, Watcher
+from yak.sim.keyed import COMPACT
+
+
+class _Seen(NamedTuple):
+    """A copy at the last look: offsets of its log that it has no record at, and the delete horizons of its tombstones."""
+
+    absent: frozenset[Offset]
+    horizons: dict[Offset, int]
+
+
+class CompactionKeepsLast(Watcher):
+    """Looks when compaction changed a log, when it was read anew, and when a follower copied what a leader had compacted."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._seen: dict[Copy, _Seen] = {}
+        self._passed_over: dict[Copy, set[Offset]] = {}
+        """What a copy never had, since its leader had it no more."""
+        self.counts: dict[str, int] = {}
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
+        """A follower may have copied batches of which something was gone."""
+        if copy.originals is None or copy.is_whole:
+            return
+        copy.is_whole = True
+        known = self._seen.get(copy, _Seen(frozenset(), {})).absent
+        written = self._written(copy)
+        present, _horizons = self._present(copy)
+        passed = {record.offset for record in written if record.offset not in present} - known
+        self._passed_over.setdefault(copy, set()).update(passed)
+        self._count("records gone before they were copied", len(passed))
+        self._look(copy)
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
+        """What replaced a record may not be cut."""
+        self._look(copy)
+
+    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
+        """A crash leaves the old segments, or the new one."""
+        self._look(copy)
+
+    def dropped(self, copy: Copy) -> None:
+        """A copy is gone."""
+        self._seen.pop(copy, None)
+        self._passed_over.pop(copy, None)
+
+    def swapped(self, copy: Copy) -> None:
+        """Compaction took records away."""
+        before = self._seen.get(copy, _Seen(frozenset(), {}))
+        now = self._look(copy)
+        if now is None:
+            return
+        written = self._written(copy)
+        following = _following(written)
+        for record in written:
+            if record.offset in now.absent and record.offset not in before.absent:
+                self._may_go(copy, record, following.get(record.offset), before.horizons.get(record.offset))
+            elif record.offset in now.horizons and record.offset not in before.horizons:
+                self._may_have(copy, record, now.horizons[record.offset])
+        self._count("records compacted away", len(now.absent - before.absent))
+
+    # ------------------------------------------------------------------------------------------------- what may go
+
+    def _may_go(self, copy: Copy, record: WalkedRecord, later: WalkedRecord | None, horizon_ms: int | None) -> None:
+        assert copy.log is not None
+        assert copy.partition is not None
+        log, now_ms = copy.log, copy.node.now_ms
+        limit = min(copy.partition.high_watermark, log.active.base_offset, log.recovery_point)
+        where = f"I17: {copy}@{record.offset}"
+        if record.offset >= limit:
+            raise Violation(f"{where} was compacted away, and only what is below {limit} may be")
+        lag_ms = log.config.min_compaction_lag_ms
+        if later is not None and later.offset < limit and not (lag_ms and now_ms - later.timestamp < lag_ms):
+            return
+        if record.value is not None:
+            raise Violation(f"{where} was compacted away, and nothing below {limit} that is old enough replaced it")
+        if horizon_ms is None:
+            raise Violation(f"{where}, a tombstone, was removed by the first compaction that saw it")
+        if now_ms < horizon_ms:
+            raise Violation(f"{where}, a tombstone, was removed {horizon_ms - now_ms} ms too early")
+        self._count("tombstones removed", 1)
+
+    def _may_have(self, copy: Copy, record: WalkedRecord, horizon_ms: int) -> None:
+        assert copy.log is not None
+        earliest_ms = record.timestamp + copy.log.config.delete_retention_ms
+        # clients' clocks are right; a broker's may not be, neither where it writes records nor where it compacts them
+        are_clocks_right = copy.topic_partition.topic == COMPACT and not copy.node.skew_ms
+        if are_clocks_right and horizon_ms < earliest_ms:
+            raise Violation(f"I17: {copy}@{record.offset}, a tombstone, may go {earliest_ms - horizon_ms} ms too early")
+
+    # ------------------------------------------------------------------------------------------------ what is there
+
+    def _written(self, copy: Copy) -> list[WalkedRecord]:
+        assert copy.originals is not None
+        return list(copy.originals.records_in(copy.chain))
+
+    def _look(self, copy: Copy) -> _Seen | None:
+        """See what a copy has of what was written to it; None where nothing is promised."""
+        originals = copy.originals
+        if originals is None or copy.log is None or copy.key in self._history.forfeited:
+            return None
+        written = self._written(copy)
+        present, horizons = self._present(copy)
+        absent = frozenset(record.offset for record in written if record.offset not in present)
+        now_us, committed = copy.node.world.now_us, originals.committed
+        for offset in sorted(absent):
+            if committed is None or offset >= committed.end:
+                raise Violation(f"I17: {copy}@{offset} is gone, and was not committed")
+            originals.taken.setdefault(offset, now_us)
+        self._last_is_there(copy, written, absent)
+        seen = self._seen[copy] = _Seen(absent, horizons)
+        return seen
+
+    def _present(self, copy: Copy) -> tuple[set[Offset], dict[Offset, int]]:
+        originals, log = copy.originals, copy.log
+        assert originals is not None
+        assert log is not None
+        present: set[Offset] = set()
+        horizons: dict[Offset, int] = {}
+        for segment in log.segments:
+            data = copy.node.disk.peek(segment.path(".log"), 0)
+            for place, header in iterate_headers(data):
+                originals.crc_of(header, data[place : place + header.size_bytes])
+                original = originals.of(header.base_offset, header.partition_leader_epoch)
+                left = None if original is None else original.lefts.get(header.crc)
+                if original is None or left is None:
+                    if copy.key in self._history.forfeited:
+                        continue
+                    raise Violation(f"I17: {copy}@{header.base_offset}: the batch is not what was written there")
+                present.update(left.offsets)
+                if left.horizon_ms is not None:
+                    tombstones = {record.offset for record in original.records if record.value is None}
+                    horizons |= {offset: left.horizon_ms for offset in left.offsets if offset in tombstones}
+        return present, horizons
+
+    def _last_is_there(self, copy: Copy, written: list[WalkedRecord], absent: frozenset[Offset]) -> None:
+        newest = {record.key: record for record in written}
+        there = {record.key: record for record in written if record.offset not in absent}
+        for key, record in newest.items():
+            found = there.get(key)
+            if found is record or key is None or self._is_replaced_beyond(copy, key):
+                continue
+            if record.value is not None:
+                raise Violation(f"I17: {copy}@{record.offset}, the last record of {key!r}, is gone")
+            if found is not None:
+                if record.offset not in self._passed_over.get(copy, ()):
+                    raise Violation(
+                        f"I17: {copy}@{record.offset}, the tombstone of {key!r}, is gone, and {found.offset} is not"
+                    )
+                self._count("deleted keys that stay on who was away", 1)
+
+    def _is_replaced_beyond(self, copy: Copy, key: bytes) -> bool:
+        """Whether a replica that is behind has copied what the record that replaces it left, and that is yet to come."""
+        originals = copy.originals
+        assert originals is not None
+        committed = originals.committed
+        if committed is None or copy.end >= committed.end:
+            return False
+        return any(record.key == key for record in originals.records_in(committed, copy.end))
+
+    def _count(self, what: str, number: int) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+
+def _following(written: list[WalkedRecord]) -> dict[Offset, WalkedRecord]:
+    """For each record the next one of its key."""
+    following: dict[Offset, WalkedRecord] = {}
+    newest: dict[bytes | None, WalkedRecord] = {}
+    for record in reversed(written):
+        if record.key in newest:
+            following[record.offset] = newest[record.key]
+        newest[record.key] = record
+    return following

@@ -1,0 +1,197 @@
+"""What damage does to one copy of a partition: a bit flips in a file, or what was to be written to one place stands in another.
+
+Only damage that somebody can tell: by a batch's checksum, by the offsets and epochs before and behind it, by what an index says
+of a batch, by a snapshot's own checksum. `docs/reliability.md` names what nobody can, under "What is not promised".
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from yak.groups.placement import OFFSETS_TOPIC
+from yak.ids import FilePosition
+from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, iterate_headers, read_header
+from yak.sim.dice import SeededDice
+from yak.sim.disk_content import Content
+from yak.sim.history import Copy
+from yak.sim.keyed import COMPACT
+
+_COVERED_FROM: Final = 21
+_LAST_OFFSET_DELTA: Final = range(23, 27)
+"""Left alone: the checks of the simulator know batches by where they end."""
+_UNCOVERED_PERCENT: Final = 35
+_FIELDS: Final = ("base offset", "base offset", "length", "epoch", "helper")
+_EPOCH_BITS: Final = range(8, 32)
+"""No run comes to such an epoch."""
+_SECTORS: Final = (512, 4096)
+_TRIES: Final = 8
+
+
+class Batch(NamedTuple):
+    """A batch on a copy's disk."""
+
+    path: str
+    place: FilePosition
+    header: BatchHeader
+
+
+def folder_of(copy: Copy) -> str:
+    """Where the copy's files are."""
+    return f"{copy.node.directories[0]}/{copy.topic_partition}"
+
+
+def files_of(copy: Copy) -> dict[str, Content]:
+    """The copy's files by name, in order."""
+    disk, folder = copy.node.disk, folder_of(copy)
+    names = disk.names(folder) if disk.is_directory(folder) else []
+    paths = [f"{folder}/{name}" for name in names]
+    contents = disk.contents()
+    return {path: contents[path] for path in paths if path in contents}
+
+
+def batches_of(copy: Copy) -> list[Batch]:
+    """Each batch that is on the copy's disk, as it should be."""
+    return [
+        Batch(path, place, header)
+        for path, content in files_of(copy).items()
+        if path.endswith(".log")
+        for place, header in iterate_headers(content.sound())
+    ]
+
+
+def is_damaged(copy: Copy) -> bool:
+    """Whether any file of the copy holds wrong bytes, be it that compaction took them over into another."""
+    files = files_of(copy)
+    return any(content.wounds for content in files.values()) or any(
+        compute_crc(files[path].sound(), place, header.size_bytes) != header.crc
+        for path, place, header in batches_of(copy)
+    )
+
+
+def flip(copy: Copy, dice: SeededDice) -> str:
+    """A bit of a stored batch flips, in the newest batches as often as elsewhere, or one of a helper file; tells where."""
+    batches = batches_of(copy)
+    batch = batches[-1] if dice.chance(50) else dice.choice(batches)
+    covered = [at for at in range(_COVERED_FROM, batch.header.size_bytes) if at not in _LAST_OFFSET_DELTA]
+    path, position = batch.path, batch.place + dice.choice(covered)
+    bit = dice.below(8)
+    if dice.chance(_UNCOVERED_PERCENT):
+        field = dice.choice(_FIELDS)
+        found = _helper(copy, dice) if field == "helper" else _uncovered(copy, batch, batch == batches[-1], field, dice)
+        path, position, bit = found or (path, position, bit)
+    content = copy.node.disk.contents()[path]
+    content.damage(position, bytes((content.data[position] ^ (1 << bit),)))
+    return f"a bit flips in {path} at byte {position}"
+
+
+def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: SeededDice) -> tuple[str, int, int] | None:
+    """(file, byte, bit) in what comes before the checksum's part of a batch; none that nobody could tell."""
+    if field == "base offset":
+        # where compaction may leave gaps, one that is too high looks like a gap
+        may_rise = not _is_compacted(copy)
+        bits = [
+            bit
+            for bit in range(64)
+            if (1 << bit) > batch.header.last_offset_delta
+            and (may_rise or bit == 63 or batch.header.base_offset >> bit & 1)
+        ]
+        end = 7
+    elif field == "length":
+        bits, end = list(range(32)), 11
+    else:
+        # the last epoch of a log is what its last batch says
+        bits, end = [] if is_last else list(_EPOCH_BITS), 15
+    if not bits:
+        return None
+    bit = dice.choice(bits)
+    return batch.path, batch.place + end - bit // 8, bit % 8
+
+
+def _helper(copy: Copy, dice: SeededDice) -> tuple[str, int, int] | None:
+    files = [
+        (path, len(content.data))
+        for path, content in files_of(copy).items()
+        if path.endswith((".index", ".snapshot")) and content.data
+    ]
+    if not files:
+        return None
+    path, size = dice.choice(files)
+    return path, dice.below(size), dice.below(8)
+
+
+def misdirect(copy: Copy, source: Copy, dice: SeededDice) -> str:
+    """What `source` was to have stands in a log of `copy` instead of what was there; tells where, empty when nothing fits.
+
+    Either a whole batch stands where another began, whose place in a file happened to be right, or a sector does.
+    """
+    for _ in range(_TRIES):
+        found = _batch_for_batch(copy, source, dice) if dice.chance(50) else _sector_for_sector(copy, source, dice)
+        if found is None:
+            continue
+        taken, path, position, size = found
+        foreign = bytes(copy.node.disk.contents()[taken[0]].data[taken[1] : taken[1] + size])
+        victim = copy.node.disk.contents()[path]
+        if _is_told(copy, path, position, foreign) and victim.damage(position, foreign):
+            return f"{len(foreign)} bytes of {taken[0]} at byte {taken[1]} stand in {path} at byte {position}"
+    return ""
+
+
+def lose(source: Copy, dice: SeededDice) -> str:
+    """The place that was aimed at has zeros: nothing was there before. Tells where."""
+    batch = dice.choice(batches_of(source))
+    sector = dice.choice(_SECTORS)
+    begin = batch.place // sector * sector
+    source.node.disk.contents()[batch.path].damage(begin, bytes(sector))
+    return f"zeros stand in {batch.path} at byte {begin}"
+
+
+def _batch_for_batch(
+    copy: Copy, source: Copy, dice: SeededDice
+) -> tuple[tuple[str, FilePosition], str, FilePosition, int] | None:
+    victim = dice.choice(batches_of(copy))
+    others = [batch for batch in batches_of(source) if batch != victim]
+    alike = [batch for batch in others if batch.header.size_bytes == victim.header.size_bytes]
+    if not others:
+        return None
+    other = dice.choice(alike if alike and dice.chance(70) else others)
+    return (other.path, other.place), victim.path, victim.place, other.header.size_bytes
+
+
+def _sector_for_sector(
+    copy: Copy, source: Copy, dice: SeededDice
+) -> tuple[tuple[str, FilePosition], str, FilePosition, int] | None:
+    size = dice.choice(_SECTORS)
+    logs = [path for path, content in files_of(copy).items() if path.endswith(".log") and content.data]
+    files = [path for path, content in files_of(source).items() if content.data]
+    if not logs or not files:
+        return None
+    path, taken = dice.choice(logs), dice.choice(files)
+    contents = copy.node.disk.contents()
+    position, begin = (dice.below(-(-len(contents[name].data) // size)) * size for name in (path, taken))
+    return (taken, begin), path, position, size
+
+
+def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> bool:
+    """Whether what stands at each place where a batch begins fails its checksum, or has offsets that cannot be there."""
+    content = copy.node.disk.contents()[path]
+    right, data = content.sound(), content.data[:]
+    end = min(position + len(foreign), len(data))
+    data[position:end] = foreign[: end - position]
+    for place, header in iterate_headers(right):
+        size = header.size_bytes
+        if data[place : place + size] == right[place : place + size]:
+            continue
+        found = read_header(data, place)
+        if not HEADER_BYTES <= found.size_bytes <= len(data) - place:
+            continue
+        if compute_crc(data, place, found.size_bytes) != found.crc:
+            continue
+        if found.base_offset <= header.base_offset <= found.last_offset:
+            return False
+        if found.base_offset > header.base_offset and _is_compacted(copy):
+            return False
+    return True
+
+
+def _is_compacted(copy: Copy) -> bool:
+    return copy.topic_partition.topic in (OFFSETS_TOPIC, COMPACT)

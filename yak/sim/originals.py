@@ -1,0 +1,120 @@
+"""Batches of compacted topics as their leaders wrote them: what any replica still has of one is held against that.
+
+To the other checks a batch that lost records to compaction is still the one that was written, and one that compaction left
+nothing of still stands in its place: so a compacted log is compared with another as if nothing had gone. What may go is looked
+at in `yak.sim.checks.compaction_keeps_last`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from yak.errors import ProtocolViolation
+from yak.ids import Offset
+from yak.protocol.record_batch import BatchHeader, compute_crc
+from yak.protocol.record_walk import WalkedRecord, walk_records
+
+if TYPE_CHECKING:
+    from yak.sim.history import Chain, Key
+
+
+class Left(NamedTuple):
+    """What is left of a batch: the offsets of its records, and from when on its tombstones may go, on whose clock."""
+
+    offsets: tuple[Offset, ...]
+    horizon_ms: int | None
+
+
+class Original:
+    """One batch as it was written, and every legitimate rest of it that was seen, by checksum."""
+
+    __slots__ = ("_header", "crc", "lefts", "records")
+
+    def __init__(self, header: BatchHeader, records: tuple[WalkedRecord, ...]) -> None:
+        self._header = header
+        self.crc = header.crc
+        self.records = records
+        self.lefts = {header.crc: Left(tuple(record.offset for record in records), header.delete_horizon_ms)}
+
+    def take(self, header: BatchHeader, batch: bytes) -> bool:
+        """Whether these bytes are what compaction may leave of it: some of its records, each as it was, at its offset."""
+        if header.crc in self.lefts:
+            return True
+        records = records_of(batch)
+        if records is None or _place(header) != _place(self._header):
+            return False
+        known = {record.offset: record for record in self.records}
+        if len(records) != header.records_count or any(known.get(record.offset) != record for record in records):
+            return False
+        self.lefts[header.crc] = Left(tuple(record.offset for record in records), header.delete_horizon_ms)
+        return True
+
+
+def records_of(batch: bytes) -> tuple[WalkedRecord, ...] | None:
+    """All records of a batch; None when its bytes are damaged."""
+    header_crc = int.from_bytes(batch[17:21], "big")
+    if compute_crc(batch) != header_crc:
+        return None
+    try:
+        return tuple(walk_records(batch, with_headers=True))
+    except ProtocolViolation:
+        return None
+
+
+def _place(header: BatchHeader) -> tuple[int, ...]:
+    """What compaction never changes."""
+    return (
+        header.base_offset,
+        header.partition_leader_epoch,
+        header.last_offset_delta,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+    )
+
+
+class Originals:
+    """The batches of one partition, by leader epoch and base offset. `committed` finds what is committed of it."""
+
+    def __init__(self, committed: Mapping[Key, Chain], key: Key) -> None:
+        self._committed = committed
+        self._key = key
+        self._written: dict[tuple[int, Offset], Original] = {}
+        self.taken: dict[Offset, int] = {}
+        """Committed offsets that compaction took from any replica, and when first, in simulated microseconds."""
+
+    def crc_of(self, header: BatchHeader, batch: bytes) -> int:
+        """The checksum that the batch was written with; its own when it is no legitimate rest of what was written."""
+        place = (header.partition_leader_epoch, header.base_offset)
+        original = self._written.get(place)
+        if original is not None:
+            return original.crc if original.take(header, batch) else header.crc
+        records = records_of(batch)
+        if records is not None:
+            self._written[place] = Original(header, records)
+        return header.crc
+
+    def of(self, base_offset: Offset, epoch: int) -> Original | None:
+        """The batch that was written there in that epoch."""
+        return self._written.get((epoch, base_offset))
+
+    def fill(self, chain: Chain, end: Offset) -> None:
+        """Have a chain go on to `end` with what was committed there, when that is how it goes on."""
+        committed = self.committed
+        if committed is None or end <= chain.end or committed.at(end) is None:
+            return
+        if committed.at(chain.end) == chain.at(chain.end):
+            chain.take(committed, end)
+
+    @property
+    def committed(self) -> Chain | None:
+        """What was committed; None for nothing."""
+        return self._committed.get(self._key)
+
+    def records_in(self, chain: Chain, begin: Offset = 0) -> Iterator[WalkedRecord]:
+        """The records of a chain's batches from `begin` on, as they were written."""
+        for base_offset, epoch in chain.batches:
+            original = self.of(base_offset, epoch) if base_offset >= begin else None
+            if original is not None:
+                yield from original.records
