@@ -8,6 +8,7 @@ from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ConsumerGroupType,
+    KafkaError,
     KafkaException,
     TopicPartition,
 )
@@ -34,7 +35,16 @@ def set_offsets(admin: AdminClient, group: str, *offsets: TopicPartition) -> Non
 
 
 def offsets_of(admin: AdminClient, group: str) -> dict[int, int]:
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(PATIENCE)
+    """Asked for again while the coordinator reads its log: librdkafka leaves that to who asks."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(PATIENCE)
+            break
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
     return {each.partition: each.offset for each in found.topic_partitions}
 
 

@@ -1,5 +1,7 @@
 """Rebuilding the store from offers: nothing is used before the last slice, and what is held back stays as it is."""
 
+import json
+
 import pytest
 from support.stores import Caller, brokers, topic_id_of
 
@@ -11,6 +13,7 @@ from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import LogEnd, Offer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.restoring import store_before, why_not_automatic
+from yak.cluster.snapshot import write_snapshot
 
 ALL = ("1,2,3",)
 
@@ -284,5 +287,26 @@ def test_a_history_that_begins_with_a_snapshot_is_known_by_it(backend, three):
     assert head.kind == "Snapshot"
     one.image = Image().apply(head)
     assert one("verify").code == "OK"
+    one.image = Image(offset=head.offset, chain_hash="another")
+    assert one("verify").code == "TRIMMED"
+
+
+def test_a_trim_leaves_who_holds_just_what_was_restored_his_way_on(backend, three):
+    one = restored(backend, three)[0]
+    head = backend.records()[0]
+    one.catch_up()
+    one.take_office()
+    one.catch_up()
+    trimmed = one(
+        "trim",
+        snapshot=json.dumps(write_snapshot(one.image).payload),
+        snapshot_offset=one.image.offset,
+        snapshot_hash=one.image.chain_hash,
+        keep=1_000,
+    )
+    assert trimmed.value == {"trimmed": 0}
+    newest, one.image = one.image, Image().apply(head)
+    assert one("verify").code == "OK"
+    assert backend.records()[-1].offset == newest.offset
     one.image = Image(offset=head.offset, chain_hash="another")
     assert one("verify").code == "TRIMMED"
