@@ -174,19 +174,9 @@ def _writes(
         return
     seen = [
         at
-        for key, partition in partitions.items()
-        if f"{key[0]}-{key[1]}" in found.moved and (at := first_write_ms(partition, elected_ms)) is not None
+        for partition in partitions.values()
+        if (moved := found.moved.get(partition.name)) is not None
+        and (at := partition.first_writes_ms.get(moved.leader_epoch)) is not None
     ]
     if seen and min(seen) < end_ms:
-        found.first_write_ms = min(seen) - began_ms
-
-
-def first_write_ms(partition: Partition, elected_ms: float) -> float | None:
-    """When its high watermark was first seen higher than at its election; None while that did not happen, or is long ago."""
-    before: int | None = None
-    for time_ms, high_watermark in partition.seen_high_watermarks:
-        if time_ms < elected_ms:
-            before = high_watermark
-        elif before is not None and high_watermark > before:
-            return float(time_ms)
-    return None
+        found.first_write_ms = max(min(seen) - began_ms, found.elected_ms)

@@ -17,6 +17,7 @@ from yak.tui.state.elections import Elections
 RATES_KEPT: Final = 300
 """Samples of the rates, one a second."""
 _SAMPLE_MS: Final = 950
+_EPOCHS_KEPT: Final = 16
 
 
 @dataclass(slots=True)
@@ -94,6 +95,8 @@ class Partition:
     rate_in: float = 0.0
     """Records a second, from how the high watermark moves."""
     seen_high_watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=12))
+    first_writes_ms: dict[int, int] = field(default_factory=dict)
+    """By leader epoch: when the high watermark was first seen to move in it. The newest epochs only."""
     since_ms: int | None = None
     """Since when a replica is out of sync."""
 
@@ -101,6 +104,12 @@ class Partition:
     def name(self) -> str:
         """`orders-0`."""
         return f"{self.topic}-{self.partition}"
+
+    def wrote(self, leader_epoch: int, time_ms: int) -> None:
+        """The high watermark moved: the first time in an epoch is kept."""
+        self.first_writes_ms.setdefault(leader_epoch, time_ms)
+        while len(self.first_writes_ms) > _EPOCHS_KEPT:
+            del self.first_writes_ms[min(self.first_writes_ms)]
 
     @property
     def log_end_offset(self) -> int | None:
@@ -263,6 +272,7 @@ class Picture:
     def _offsets(self, partition: Partition, row: dict[str, Any], time_ms: int) -> None:
         if partition.high_watermark is not None and row["high_watermark"] > partition.high_watermark:
             self.elections.wrote(time_ms, partition.name)
+            partition.wrote(row["leader_epoch"], time_ms)
         partition.high_watermark = row["high_watermark"]
         for node, end in row["log_end_offsets"].items():
             partition.log_end_offsets[int(node)] = end

@@ -83,16 +83,28 @@ def test_the_first_write_and_the_longest_wait_are_what_the_clients_noted() -> No
     assert found.longest == pauses[1]
 
 
-def test_without_clients_the_first_write_is_seen_in_the_high_watermark() -> None:
+def test_without_clients_the_first_write_is_seen_in_the_high_watermark_and_stays_known() -> None:
     picture = Picture()
+    (key, partition) = ("orders", 0), Partition("orders", 0, 1, 4, 4, (1, 2, 3), (1, 2, 3))
+    picture.partitions[key] = partition
     for each in KILLED:
         picture.take(each)
-    partition = Partition("orders", 0, 2, 5, 5, (1, 2, 3), (2, 3))
-    partition.seen_high_watermarks.extend([(T0 - 100, 10), (T0 + 20, 10), (T0 + 90, 10), (T0 + 190, 14)])
-    partitions = {("orders", 0): partition}
-    assert timeline(DRILL, picture.activity.lines, (), partitions).first_write_ms == 190
-    partition.seen_high_watermarks.clear()
-    assert timeline(DRILL, picture.activity.lines, (), partitions).first_write_ms is None
+
+    def first_write_ms(after_ms: int, high_watermark: int, leader_epoch: int) -> float | None:
+        row = {"topic": "orders", "partition": 0, "leader_epoch": leader_epoch, "high_watermark": high_watermark}
+        progress = {**row, "log_end_offsets": {"2": high_watermark}}
+        picture.take({"kind": "progress", "time_ms": T0 + after_ms, "node_id": 2, "partitions": [progress]})
+        return timeline(DRILL, picture.activity.lines, (), picture.partitions).first_write_ms
+
+    epoch = next(each["leader_epoch"] for each in KILLED if each["kind"] == "leader-changed")
+    partition.high_watermark = 10
+    assert first_write_ms(90, 10, epoch) is None
+    assert first_write_ms(190, 14, epoch) == 190
+    for later in range(50):
+        assert first_write_ms(300 + 100 * later, 15 + later, epoch) == 190
+    for later in range(20):
+        first_write_ms(8_000 + later, 90 + later, epoch + 1 + later)
+    assert len(partition.first_writes_ms) < 20
 
 
 def test_a_planned_move_counts_only_what_was_asked_for() -> None:
