@@ -8,8 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.color import Color, ColorParseError
+from textual.css.query import NoMatches
+from textual.dom import DOMNode, NoScreen
+from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
 
 from yak.errors import YakError
 from yak.tui.look import Look
@@ -87,6 +90,24 @@ class AppBase(App[int]):
             (entry.digit, entry.name, entry.label)
             for entry in sorted(with_digit, key=lambda each: order.index(each.digit))
         ]
+
+    def _handle_exception(self, error: Exception) -> None:
+        """As Textual does; but who went on a moment longer than his widgets, which are taken away first, did nothing wrong."""
+        of_widgets = isinstance(error, WorkerFailed) and isinstance(
+            error.error, (NoMatches, NoScreen, ScreenStackError)
+        )
+        if not (of_widgets and self._is_worker_left()):
+            super()._handle_exception(error)
+
+    def _is_worker_left(self) -> bool:
+        """Is what began the worker that runs being taken away? Textual cancels the worker when that is done."""
+        try:
+            node = get_current_worker().node
+        except NoActiveWorker:
+            return False
+        if not node.is_attached:
+            return True
+        return any(isinstance(each, DOMNode) and each._pruning for each in node.ancestors_with_self)  # noqa: SLF001
 
     def go(self, name: str, what: object = None) -> None:
         """Go to a screen, and open something in it."""

@@ -5,7 +5,9 @@ import os
 
 import pytest
 from pictures import recorded_app, recorded_source
+from textual.containers import Vertical
 from textual.widgets import Button, Input, Select, Static, TextArea
+from textual.worker import WorkerFailed
 
 from yak.client.produce import Acknowledged
 from yak.errors import YakError
@@ -377,3 +379,25 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path):
         assert "choose a file" in app.notices[-1][1]
 
     drive(scenario)
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_worker_that_finds_widgets_gone_is_at_fault_only_while_its_screen_stays(is_left):
+    async def scenario(app, pilot, sends):
+        pane = Vertical(Static(id="words"))
+        await app.screen.mount(pane)
+
+        async def late():
+            await pane.query_one("#words").remove()
+            if is_left:
+                pane.remove()
+            pane.query_one("#words")
+
+        pane.run_worker(late())
+        await pilot.pause(0.2)
+
+    if is_left:
+        drive(scenario, start_with=None)
+    else:
+        with pytest.raises(WorkerFailed):
+            drive(scenario, start_with=None)
