@@ -166,7 +166,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     for step in ("detected", "fenced", "elected", "first write"):
         terminal.until(rf"{step} +\d+(\.\d+)? m?s +█")
     terminal.until(rf"orders-0 +{leader} → (\d)", also=lambda found: found[1] != leader)
-    terminal.until("the longest wait for an acknowledgement")
+    terminal.until("the longest wait for an acknowledgement|writes go on")
     acked = number(terminal.until(r"acked ([\d\s]+?) +read")[1])
     terminal.until(r"acked ([\d\s]+?) +read", also=lambda found: number(found[1]) > acked + 500)
     terminal.until(r"lost 0 +duplicated 0 +reordered 0")

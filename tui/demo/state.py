@@ -9,7 +9,7 @@ from yak.local.demo.live_ledger import Counts
 
 Phase = Literal["starting", "running", "failed", "ended"]
 
-_PAUSES_KEPT: Final = 200
+_PAUSES_KEPT: Final = 1_000  # a slow machine tells dozens a second, and a failover is to be seen for a while
 _RATE_MS: Final = 2_000
 _COUNTS: Final = tuple(Counts.__dataclass_fields__)
 

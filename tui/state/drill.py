@@ -170,8 +170,9 @@ def _writes(
     if stood:
         found.longest = max(stood, key=lambda each: each.length_ms)
         after = [each.until_ms - began_ms for each in stood if each.until_ms >= elected_ms - _BEFORE_MS]
-        found.first_write_ms = max(min(after), found.elected_ms) if after else None
-        return
+        if after:
+            found.first_write_ms = max(min(after), found.elected_ms)
+            return
     seen = [
         at
         for partition in partitions.values()

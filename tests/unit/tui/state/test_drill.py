@@ -1,5 +1,6 @@
 """The time line of a failover, from events as brokers tell them."""
 
+from dataclasses import replace
 from typing import Any
 
 from yak.tui.demo.state import Pause
@@ -105,6 +106,18 @@ def test_without_clients_the_first_write_is_seen_in_the_high_watermark_and_stays
     for later in range(20):
         first_write_ms(8_000 + later, 90 + later, epoch + 1 + later)
     assert len(partition.first_writes_ms) < 20
+
+
+def test_a_wait_that_ended_before_the_election_does_not_hide_the_first_write() -> None:
+    picture = Picture()
+    for each in KILLED:
+        picture.take(each)
+    partition = picture.partitions["orders", 0] = Partition("orders", 0, 2, 5, 5, (1, 2, 3), (2, 3), high_watermark=10)
+    partition.wrote(5, T0 + 80)
+    kill = replace(DRILL, began_ms=T0 - 100)
+    found = timeline(kill, picture.activity.lines, (Pause("orders-0", T0 - 150, T0 - 90),), picture.partitions)
+    assert found.longest is not None
+    assert found.first_write_ms == 180
 
 
 def test_a_planned_move_counts_only_what_was_asked_for() -> None:
