@@ -16,7 +16,7 @@ from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
 from yak.storage import swap
 from yak.storage.cleanable import Cleanable, cleanable, is_compacted
-from yak.storage.compaction import Abandoned, Compaction, NoRoom, Replacement, Uncleanable
+from yak.storage.compaction import Abandoned, Compaction, NoRoom, Replacement, Uncleanable, Unreadable
 from yak.storage.log import Log
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PIECE_GAP_MS = 2
 """Pause after each piece, about as long as one takes: half a core at most."""
 NO_ROOM_PAUSE_MS = 60_000
+UNREADABLE_PAUSE_MS = 300_000
+"""A round may read a whole log before it comes to the batch that cannot be read."""
 _NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _END = object()
 
@@ -194,7 +196,7 @@ class Compacting:
                 "error",
                 "log-damaged",
                 partition=str(round_.partition.topic_partition),
-                reason=f"{result.unreadable_batches} batches cannot be read; compaction left them as they are",
+                reason=f"{result.unreadable_batches} batches hold no records that can be read; compaction left them as they are",
                 served=True,
             )
 
@@ -205,6 +207,9 @@ class Compacting:
         elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
             self._look_at(partition, broker.now_ms + NO_ROOM_PAUSE_MS)
             broker.notice("warning", "compaction-put-off", partition=name, reason=f"the disk is full: {error}")
+        elif isinstance(error, Unreadable):
+            self._look_at(partition, broker.now_ms + UNREADABLE_PAUSE_MS)
+            broker.notice("error", "log-damaged", partition=name, reason=f"not compacted: {error}", served=True)
         elif isinstance(error, Uncleanable):
             self._uncleanable[round_.log] = None
             broker.notice("error", "log-not-compacted", partition=name, reason=str(error))

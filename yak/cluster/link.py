@@ -29,6 +29,7 @@ class Link:
         self.broker_epoch: BrokerEpoch = 0
         """0 until registered."""
         self.registered_ms = 0
+        """When it was, of the broker's clock."""
         self.is_lossy = False
         """Whether the store counts this boot as one that may have lost what was acknowledged before."""
         self.controller_epoch: ControllerEpoch = 0

@@ -90,6 +90,11 @@ class ClusterRig:
         """Who leads, by the newest image."""
         return self.info(topic, partition).leader
 
+    def followers(self, topic: str, partition: int = 0) -> list[NodeId]:
+        """Who else has a replica, in the order of the assignment."""
+        info = self.info(topic, partition)
+        return [node for node in info.replicas if node != info.leader]
+
     def replica(self, node_id: NodeId, topic: str, partition: int = 0) -> Partition:
         """The partition as one broker holds it."""
         broker = self.nodes[node_id - 1].broker

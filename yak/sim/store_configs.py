@@ -38,7 +38,10 @@ def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value
 
 
 def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> None:
-    """The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change."""
+    """The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change.
+
+    While nobody is in the ISR nothing is committed: who may lead then may still.
+    """
     names = [resource] if kind == "topic" else sorted(state.topic_ids)
     changes = []
     for name in names:
@@ -51,7 +54,9 @@ def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> Non
                 continue
             # What is set on one broker counts where it leads.
             if kind == "topic" or resource in ("", str(partition["leader"])):
-                partition |= {"elr": "", "nonce": ""}
+                if partition["isr"]:
+                    partition["elr"] = ""
+                partition["nonce"] = ""
                 partition["partition_epoch"] += 1
                 changes.append(change_of(topic_id, partition))
     append_changes(state, changes, now_ms)

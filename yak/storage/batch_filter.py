@@ -37,9 +37,7 @@ _EMPTY_BITS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 def readable_records(header: BatchHeader, batch: Buffer) -> bytes:
-    """The records of a batch, uncompressed. Raises ProtocolViolation when its bytes are not what was appended."""
-    if compute_crc(batch) != header.crc:
-        raise ProtocolViolation("the CRC-32C does not fit")
+    """The records of a batch whose checksum fits, uncompressed. Raises ProtocolViolation when they were never well packed."""
     return bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES:]))
 
 
@@ -76,7 +74,7 @@ class BatchFilter:
         self._new_horizon_ms = now_ms + delete_retention_ms
         self.dropped_records = 0
         self.unreadable_batches = 0
-        """Kept as they are: their bytes are damaged, or no record can be found in them."""
+        """Kept as they are: no record can be found in what was appended."""
 
     def filter(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
         """The batch, or what is left of it; the very same object when nothing changes, None when nothing is left."""

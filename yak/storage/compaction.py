@@ -49,6 +49,10 @@ class Uncleanable(Exception):
     """A log whose records cannot be judged: a broken structure, a transaction, or files that would be too large."""
 
 
+class Unreadable(Exception):
+    """A batch is not what was appended, at least as the disk gives it now: to write that down might make it so for good."""
+
+
 class Replacement(NamedTuple):
     """A cleaned segment that is on the device, and what it stands for."""
 
@@ -99,7 +103,7 @@ class Compaction:
     def work(self) -> Generator[Replacement | None, None, None]:
         """The round: None after each piece, and each replacement as it is ready, which must be made before going on.
 
-        Raises Abandoned, NoRoom, Uncleanable, OSError. What was replaced by then stays so.
+        Raises Abandoned, NoRoom, Uncleanable, Unreadable, OSError. What was replaced by then stays so.
         """
         yield from self._read_keys()
         filter_ = BatchFilter(
@@ -287,11 +291,13 @@ class Compaction:
 
 
 def _read_surely(file: File, position: FilePosition, header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, Buffer]:
-    """A batch, read once more where its checksum does not fit: what a disk gave wrong once must not be written for good."""
+    """A batch whose checksum fits, read once more where it does not: a disk may give wrong what it has right."""
     if compute_crc(batch) == header.crc:
         return header, batch
     again = file.read(header.size_bytes, position)
-    return (header, batch) if len(again) < header.size_bytes else (read_header(again), again)
+    if len(again) == header.size_bytes and compute_crc(again) == read_header(again).crc:
+        return read_header(again), again
+    raise Unreadable(f"{file.path} at byte {position}, offset {header.base_offset}: the CRC-32C does not fit")
 
 
 def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:

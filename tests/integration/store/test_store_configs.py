@@ -1,4 +1,4 @@
-from support.stores import brokers, kinds
+from support.stores import brokers, kinds, topic_id_of
 
 
 def test_configs_are_set_removed_and_replaced(one, backend):
@@ -52,6 +52,21 @@ def test_another_default_minimum_clears_the_elr_where_no_topic_has_its_own(backe
         assert one.partition(name).partition_epoch == before[name].partition_epoch + 1
         assert one.partition(name).leader_epoch == before[name].leader_epoch
     assert one.partition("own") == before["own"]
+
+
+def test_another_minimum_leaves_those_eligible_who_stand_in_for_an_empty_isr(backend):
+    """Nothing is committed meanwhile, and nobody else would be left to lead; the next leader's election counts with the new one."""
+    one, two, three = shrunk(backend)
+    one.unfence(three)
+    lost = {"topic_id": topic_id_of("b"), "partition": 0, "lost": True}
+    assert two("leave_isr", partitions=[lost]).value["codes"] == ["OK"]
+    for minimum in ("3", "1"):
+        before = one.partition("b").partition_epoch
+        assert one.alter("broker", "", [["min.insync.replicas", minimum]]).code == "OK"
+        assert (one.partition("b").isr, one.partition("b").elr) == ((), (3,))
+        assert one.partition("b").partition_epoch == before + 1
+    assert one.elect(3, "b") == "OK"
+    assert (one.partition("b").isr, one.partition("b").elr) == ((3,), ())
 
 
 def test_one_brokers_minimum_counts_where_it_leads(backend):

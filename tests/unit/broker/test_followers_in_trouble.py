@@ -25,13 +25,8 @@ def rig() -> ClusterRig:
     return rig
 
 
-def followers(rig: ClusterRig) -> list[int]:
-    info = rig.info("orders")
-    return [node for node in info.replicas if node != info.leader]
-
-
 def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
-    slow, leader = followers(rig)[0], rig.leader("orders")
+    slow, leader = rig.followers("orders")[0], rig.leader("orders")
     rig.produce("orders", [b"a"])
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
@@ -47,7 +42,7 @@ def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
 
 def test_a_follower_that_may_not_join_yet_gets_what_a_leader_that_is_alone_takes(rig, monkeypatch):
     """Below the minimum nothing is committed, so no news of a high watermark tells it of records either."""
-    leader, (follower, other) = rig.leader("orders"), followers(rig)
+    leader, (follower, other) = rig.leader("orders"), rig.followers("orders")
     for node in (follower, other):
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.info("orders").isr == (leader,))
@@ -65,7 +60,7 @@ def test_a_follower_that_may_not_join_yet_gets_what_a_leader_that_is_alone_takes
 
 
 def test_a_replica_that_parts_from_its_leader_below_the_leaders_log_start_keeps_nothing(rig):
-    old, others = rig.leader("orders"), followers(rig)
+    old, others = rig.leader("orders"), rig.followers("orders")
     rig.produce("orders", [b"a"])
     for node_id in others:
         rig.cluster.cut(f"n{old}", f"n{node_id}")
@@ -89,7 +84,7 @@ def test_a_replica_that_parts_from_its_leader_below_the_leaders_log_start_keeps_
 
 
 def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
-    leader, (other, follower) = rig.leader("orders"), followers(rig)
+    leader, (other, follower) = rig.leader("orders"), rig.followers("orders")
     rig.produce("orders", [b"a"])
     rig.cluster.cut(f"n{leader}", f"n{other}")
     rig.cluster.cut(f"n{leader}", f"n{follower}", both=False)
@@ -119,13 +114,13 @@ def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):
 
 def test_a_repeat_of_a_batch_that_is_in_the_log_is_known_though_its_successor_was_refused(rig):
     leader = rig.leader("orders")
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].pause()
     first = rig.begin_produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
     refused = rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=1)
     assert refused.error_code == ErrorCode.not_enough_replicas
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("orders") and first.is_done)
     for sequence in (0, 1, 0, 2):
@@ -173,7 +168,7 @@ def alter(rig: ClusterRig, kind: int, name: str, **configs: str) -> None:
 def test_a_throttle_that_is_lifted_holds_nobody_back_any_more():
     rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
     rig.create_topic("orders", follower_replication_throttled_replicas="*")
-    slow = followers(rig)[0]
+    slow = rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
     for _ in range(5):
@@ -189,7 +184,7 @@ def test_a_throttle_that_is_lifted_holds_nobody_back_any_more():
 
 def test_a_smaller_minimum_commits_what_waited_for_it(rig):
     leader = rig.leader("orders")
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
     assert rig.produce("orders", [b"a"], acks=1).error_code == 0
@@ -204,7 +199,7 @@ def test_produces_whose_time_is_over_do_not_pile_up_while_nothing_is_committed()
     rig.create_topic("orders")
     leader = rig.leader("orders")
     rig.produce("orders", [b"a"])
-    rig.cluster.cut(f"n{leader}", f"n{followers(rig)[0]}")
+    rig.cluster.cut(f"n{leader}", f"n{rig.followers('orders')[0]}")
     for _ in range(10):
         sent = [rig.begin_produce("orders", [b"a"]) for _ in range(10)]
         rig.run_until(lambda sent=sent: all(each.is_done for each in sent))
@@ -214,7 +209,7 @@ def test_produces_whose_time_is_over_do_not_pile_up_while_nothing_is_committed()
 def test_a_leader_that_is_reassigned_away_names_itself_no_leader_to_who_waits():
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "60000"})
     rig.create_topic("orders", replication_factor=2)
-    leader, slow = rig.leader("orders"), followers(rig)[0]
+    leader, slow = rig.leader("orders"), rig.followers("orders")[0]
     third = next(node for node in (1, 2, 3) if node not in (leader, slow))
     rig.produce("orders", [b"a"])
     rig.nodes[slow - 1].pause()
@@ -226,7 +221,7 @@ def test_a_leader_that_is_reassigned_away_names_itself_no_leader_to_who_waits():
 
 
 def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_again(rig):
-    leader, slow = rig.leader("orders"), followers(rig)[0]
+    leader, slow = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
     assert rig.produce("orders", [b"a" * 5000]).error_code == 0
@@ -241,7 +236,7 @@ def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_aga
 def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
     rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
     rig.create_topic("orders", replication_factor=2, follower_replication_throttled_replicas="*")
-    leader, slow = rig.leader("orders"), followers(rig)[0]
+    leader, slow = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: rig.info("orders").isr == (leader,))
     assert rig.produce("orders", [b"x" * 10_000]).error_code == 0
@@ -260,7 +255,7 @@ def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
 @pytest.mark.parametrize("place", [(-1, -5), (0, -1), (5, -(2**63)), (2**31 - 1, 2**63 - 1), (0, 3)])
 def test_a_place_where_logs_cannot_part_is_refused(rig, place):
     rig.produce("orders", [b"a", b"b", b"c"])
-    node_id = followers(rig)[0]
+    node_id = rig.followers("orders")[0]
     partition = rig.replica(node_id, "orders")
     with pytest.raises(ProtocolViolation, match="logs part"):
         truncate(rig.nodes[node_id - 1].broker, partition, partition.log, DivergingEpoch(*place), 0)
@@ -269,7 +264,7 @@ def test_a_place_where_logs_cannot_part_is_refused(rig, place):
 
 def test_a_follower_that_is_said_to_have_left_late_comes_in_again_though_nothing_is_written(rig):
     """A call of it to leave was executed late: it is in sync, fetches on, and would say nothing more of this partition."""
-    leader, gone = rig.leader("orders"), followers(rig)[0]
+    leader, gone = rig.leader("orders"), rig.followers("orders")[0]
     rig.produce("orders", [b"a"])
     rig.run_for(1_000)
     store = rig.cluster.store
@@ -290,7 +285,7 @@ def test_a_follower_that_is_said_to_have_left_late_comes_in_again_though_nothing
 
 def test_an_empty_log_from_before_its_brokers_metadata_has_the_topics_config(rig):
     """The broker made the log, and ended before its copy of the metadata knew of the topic."""
-    behind = followers(rig)[0]
+    behind = rig.followers("orders")[0]
     node = rig.nodes[behind - 1]
     node.kill()
     rig.create_topic("flushed", flush_messages="1")

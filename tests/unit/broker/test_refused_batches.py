@@ -14,11 +14,6 @@ def rig() -> ClusterRig:
     return rig
 
 
-def followers(rig: ClusterRig) -> list[int]:
-    info = rig.info("orders")
-    return [node for node in info.replicas if node != info.leader]
-
-
 def send(rig: ClusterRig, sequence: int, node_id: int | None = None) -> int:
     batch = {"producer_id": 7, "epoch": 0, "sequence": sequence}
     return rig.produce("orders", [b"a", b"b"], node_id=node_id, **batch).error_code
@@ -37,11 +32,11 @@ def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
     begun = 2 if is_known else 0
     if is_known:
         assert send(rig, 0) == 0
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].pause()
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
     assert send(rig, begun) == ErrorCode.not_enough_replicas
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
@@ -56,11 +51,11 @@ def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
 def test_a_batch_that_was_on_its_way_for_longer_than_its_refused_successor_is_taken(rig):
     leader = rig.leader("orders")
 
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].pause()
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
     assert send(rig, 2) == ErrorCode.not_enough_replicas
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert [send(rig, 0), send(rig, 2), send(rig, 4)] == [0, 0, 0]
@@ -72,7 +67,7 @@ def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(r
     begun = 2 if is_known else 0
     if is_known:
         assert send(rig, 0) == 0
-    next_leader = followers(rig)[0]
+    next_leader = rig.followers("orders")[0]
     assert send(rig, begun, next_leader) == ErrorCode.not_leader_or_follower
     lead(rig, next_leader)
     assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
@@ -80,7 +75,7 @@ def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(r
 
 
 def test_what_another_leader_took_holds_nobody_up(rig):
-    next_leader = followers(rig)[0]
+    next_leader = rig.followers("orders")[0]
     assert send(rig, 0, next_leader) == ErrorCode.not_leader_or_follower
     assert [send(rig, 0), send(rig, 2)] == [0, 0]
     lead(rig, next_leader)
@@ -90,7 +85,7 @@ def test_what_another_leader_took_holds_nobody_up(rig):
 
 def test_a_refusal_is_forgotten_when_nobody_can_be_waiting_for_it_any_more(rig):
     first = rig.leader("orders")
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         assert send(rig, 0, node) == ErrorCode.not_leader_or_follower
     rig.nodes[first - 1].kill()
     rig.run_until(lambda: rig.leader("orders") not in (first, -1))

@@ -19,11 +19,6 @@ def rig() -> ClusterRig:
     return rig
 
 
-def followers(rig: ClusterRig) -> list[int]:
-    info = rig.info("orders")
-    return [node for node in info.replicas if node != info.leader]
-
-
 def test_an_ack_means_that_every_member_has_it_and_all_come_to_see_it(rig):
     answer = rig.produce("orders", [b"a", b"b"])
     assert (answer.error_code, answer.base_offset) == (0, 0)
@@ -34,7 +29,7 @@ def test_an_ack_means_that_every_member_has_it_and_all_come_to_see_it(rig):
 
 
 def test_nothing_is_committed_while_a_member_does_not_fetch(rig):
-    slow = followers(rig)[0]
+    slow = rig.followers("orders")[0]
     rig.nodes[slow - 1].pause()
     pending = rig.begin_produce("orders", [b"a"])
     rig.run_for(500)
@@ -46,7 +41,7 @@ def test_nothing_is_committed_while_a_member_does_not_fetch(rig):
 
 
 def test_a_member_that_lags_too_long_leaves_and_comes_back(rig):
-    slow = followers(rig)[0]
+    slow = rig.followers("orders")[0]
     rig.nodes[slow - 1].pause()
     rig.begin_produce("orders", [b"a"])
     rig.run_until(lambda: slow not in rig.info("orders").isr)
@@ -56,7 +51,7 @@ def test_a_member_that_lags_too_long_leaves_and_comes_back(rig):
 
 def test_below_the_minimum_acks_all_is_refused_and_less_is_not_shown(rig):
     leader = rig.leader("orders")
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.info("orders").isr == (leader,))
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
@@ -81,7 +76,7 @@ def test_the_leaders_death_is_noticed_at_once_and_another_takes_over(rig):
 def test_what_a_deposed_leader_did_not_commit_is_cut_from_its_log(rig):
     leader = rig.leader("orders")
     rig.produce("orders", [b"a"])
-    others = followers(rig)
+    others = rig.followers("orders")
     for node in others:
         rig.cluster.cut(f"n{leader}", f"n{node}")
     lost = rig.begin_produce("orders", [b"x", b"y"])
@@ -125,7 +120,7 @@ def test_an_orderly_stop_moves_leaderships_first(rig):
 
 
 def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
-    slow = followers(rig)[0]
+    slow = rig.followers("orders")[0]
     rig.produce("orders", [b"a"])
     rig.nodes[slow - 1].kill()
     leader = rig.leader("orders")
@@ -140,7 +135,7 @@ def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
 
 
 def test_a_client_that_says_it_is_a_replica_is_refused(rig):
-    leader, other = rig.leader("orders"), followers(rig)[0]
+    leader, other = rig.leader("orders"), rig.followers("orders")[0]
     assert rig.produce("orders", [b"a"]).error_code == 0
     epoch = rig.nodes[other - 1].broker.metadata.membership.broker_epoch
     before = rig.replica(leader, "orders").replica_states[other].log_end_offset
@@ -180,7 +175,7 @@ def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics, seed)
     rig = ClusterRig(seed=seed)
     rig.create_topic("orders")
     leader = rig.leader("orders")
-    asked = followers(rig)[0]
+    asked = rig.followers("orders")[0]
     fields = question(topics)
     rig.nodes[leader - 1].kill()
     assert not rig.nodes[asked - 1].broker.suspects.has(leader)
@@ -202,7 +197,7 @@ def test_who_is_told_of_a_new_leader_finds_one_that_knows_it_leads(seed, slow):
     leader = rig.leader("orders")
     rig.nodes[slow - 1].job_delays_us = {"image": 30_000}
     rig.nodes[leader - 1].kill()
-    told = [rig.begin(node, 3, 12, **question(NAMED)) for node in followers(rig)]
+    told = [rig.begin(node, 3, 12, **question(NAMED)) for node in rig.followers("orders")]
     rig.run_until(lambda: any(each.is_done for each in told))
     (answer,) = [each.answer for each in told if each.is_done]
     named = answer.topics[0].partitions[0].leader_id
@@ -224,14 +219,14 @@ def twice(rig: ClusterRig, asked: int) -> tuple[int, int]:
 def test_a_hung_leader_is_waited_for_once(rig):
     leader = rig.leader("orders")
     rig.nodes[leader - 1].pause()
-    first_ms, second_ms = twice(rig, followers(rig)[0])
+    first_ms, second_ms = twice(rig, rig.followers("orders")[0])
     assert PULSE_MS_MAX <= first_ms <= PULSE_MS_MAX + 5
     assert second_ms < 5
     rig.nodes[leader - 1].resume()
 
 
 def test_a_leader_that_is_cut_off_from_the_metadata_is_waited_for_once(rig):
-    leader, asked = rig.leader("orders"), followers(rig)[0]
+    leader, asked = rig.leader("orders"), rig.followers("orders")[0]
     assert max(twice(rig, asked)) < 5
     rig.cluster.cut(f"n{leader}", "store")
     assert rig.ask(asked, 19, 5, **create_fields("more", {}, 1)).topics[0].error_code == 0
@@ -246,7 +241,7 @@ def test_a_leader_that_is_cut_off_from_the_metadata_is_waited_for_once(rig):
 def test_a_dead_broker_stays_listed_for_those_who_have_to_leave_it(rig):
     """librdkafka loses its way when a broker is gone from the same answer that names the new leaders."""
     leader = rig.leader("orders")
-    asked = followers(rig)[0]
+    asked = rig.followers("orders")[0]
 
     def listed(topics) -> list[int]:
         return [each.node_id for each in rig.ask(asked, 3, 12, **question(topics)).brokers]
@@ -273,7 +268,7 @@ def followers_of(leader: int) -> list[int]:
 def test_a_throttled_replica_catches_up_slowly():
     rig = ClusterRig(settings={"leader.replication.throttled.rate": "20000"})
     rig.create_topic("orders", leader_replication_throttled_replicas="*")
-    slow = followers(rig)[0]
+    slow = rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
     for _ in range(20):
@@ -287,7 +282,7 @@ def test_a_throttled_replica_catches_up_slowly():
 
 def test_a_replica_with_a_lost_folder_is_given_up_and_copied_anew(rig):
     rig.produce("orders", [b"a", b"b"])
-    victim = followers(rig)[0]
+    victim = rig.followers("orders")[0]
     rig.nodes[victim - 1].kill()
     rig.nodes[victim - 1].disk.remove_tree("/data/orders-0")
     rig.nodes[victim - 1].start()
@@ -301,7 +296,7 @@ def test_the_last_member_in_sync_is_never_given_up():
     rig.create_topic("orders")
     leader = rig.leader("orders")
     rig.produce("orders", [b"a"])
-    for node in followers(rig):
+    for node in rig.followers("orders"):
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.info("orders").isr == (leader,))
     rig.nodes[leader - 1].kill()
@@ -364,7 +359,7 @@ def test_the_store_knows_the_minimum_that_brokers_were_started_with():
     rig.create_topic("orders")
     rig.produce("orders", [b"a"])
     leader = rig.leader("orders")
-    others = followers(rig)
+    others = rig.followers("orders")
     for node in others:
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.info("orders").isr == (leader,))

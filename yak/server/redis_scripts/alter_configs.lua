@@ -45,7 +45,9 @@ if old[MIN_ISR] ~= new[MIN_ISR] then
       local p = read_partition(id, number)
       -- What is set on one broker counts where it leads.
       if p and not p.held and (topic_id or A.resource_name == '' or A.resource_name == text(p.leader)) then
-        p.elr, p.nonce, p.partition_epoch = '', '', p.partition_epoch + 1
+        -- While nobody is in the ISR nothing is committed: who may lead then may still.
+        if p.isr ~= '' then p.elr = '' end
+        p.nonce, p.partition_epoch = '', p.partition_epoch + 1
         changed[#changed + 1] = {id, p}
       end
     end

@@ -29,7 +29,10 @@ class WatermarkMonotonic(Watcher):
         self._seen[copy] = (term, high_watermark)
         if last_term == term and high_watermark < last:
             raise Violation(f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {term[1]}")
-        if copy.log is not None and not copy.log_start <= high_watermark <= max(copy.end, copy.log_start):
+        is_here = (
+            copy.partition is not None and copy.partition.log is not None
+        )  # else its directory failed in this very step
+        if is_here and not copy.log_start <= high_watermark <= max(copy.end, copy.log_start):
             raise Violation(
                 f"I6: {copy}: the high watermark {high_watermark} is outside of {copy.log_start}..{copy.end}"
             )
