@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from yak.groups.placement import OFFSETS_TOPIC
-from yak.ids import FilePosition
+from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, iterate_headers, read_header
 from yak.sim.dice import SeededDice
 from yak.sim.disk_content import Content
@@ -87,13 +87,11 @@ def flip(copy: Copy, dice: SeededDice) -> str:
 def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: SeededDice) -> tuple[str, int, int] | None:
     """(file, byte, bit) in what comes before the checksum's part of a batch; none that nobody could tell."""
     if field == "base offset":
-        # where compaction may leave gaps, one that is too high looks like a gap
-        may_rise = not _is_compacted(copy)
         bits = [
             bit
             for bit in range(64)
             if (1 << bit) > batch.header.last_offset_delta
-            and (may_rise or bit == 63 or batch.header.base_offset >> bit & 1)
+            and not _looks_like_a_gap(copy, batch, batch.header.base_offset ^ (1 << bit))
         ]
         end = 7
     elif field == "length":
@@ -105,6 +103,15 @@ def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: Seeded
         return None
     bit = dice.choice(bits)
     return batch.path, batch.place + end - bit // 8, bit % 8
+
+
+def _looks_like_a_gap(copy: Copy, batch: Batch, base_offset: Offset) -> bool:
+    """Whether nobody can tell that a batch begins there, because compaction may have taken away what was before it."""
+    if not _is_compacted(copy):
+        return False
+    before = (each for each in batches_of(copy) if each.path == batch.path and each.place < batch.place)
+    first = int(batch.path.rpartition("/")[2].partition(".")[0])
+    return max((each.header.next_offset for each in before), default=first) <= base_offset < 1 << 63
 
 
 def _helper(copy: Copy, dice: SeededDice) -> tuple[str, int, int] | None:
@@ -188,7 +195,7 @@ def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> b
             continue
         if found.base_offset <= header.base_offset <= found.last_offset:
             return False
-        if found.base_offset > header.base_offset and _is_compacted(copy):
+        if _looks_like_a_gap(copy, Batch(path, place, header), found.base_offset):
             return False
     return True
 

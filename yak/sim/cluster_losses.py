@@ -111,7 +111,7 @@ class Losses:
         node_id = copy.node.node_id
         if row is None or key in history.forfeited or history.rotten.get(key, node_id) != node_id:
             return False
-        return any(each != node_id for each in self._sound(key, row))
+        return any(each != node_id for each in self._sound(key, row, speaks=True))
 
     def has_sound(self, key: Key) -> bool:
         """Whether somebody who serves in his present boot may be elected, lost nothing, and holds no flipped bit."""
