@@ -1,6 +1,16 @@
 """Damage of the simulator: what stands there, what should, and that whoever looks at the files knows."""
 
+from types import SimpleNamespace
+
+import pytest
+
+from yak.ids import TopicPartition
+from yak.protocol.record_writer import build_batch
+from yak.sim import cluster_damage
+from yak.sim.books import Violation
+from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.cluster_run import run_cluster_seed
+from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_content import Content
 
@@ -55,3 +65,59 @@ def test_misdirected_writes_strike_and_are_noticed_by_all_who_read():
         "damage mended by hand",
     ):
         assert totals.get(name, 0) > 0, name
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "orders"])
+def test_an_offset_flips_into_a_gap_only_where_compaction_leaves_none(topic):
+    """Offset 50 instead of 54 stands where compaction may have taken 50 to 53 away: nobody could tell."""
+    disk = SimDisk()
+    disk.make_directory(f"/d/{topic}-0")
+    file = disk.open(f"/d/{topic}-0/00000000000000000050.log", create=True)
+    for base_offset in (54, 62):
+        file.append([batch_at(base_offset)])
+    copy = Stand(node=SimpleNamespace(directories=["/d"], disk=disk), topic_partition=TopicPartition(topic, 0))
+    first, second = cluster_damage.batches_of(copy)
+
+    def flipped(batch):
+        seen = set()
+        for seed in range(1_000):
+            _, position, bit = cluster_damage._uncovered(copy, batch, False, "base offset", SeededDice(seed))
+            offset = bytearray(batch.header.base_offset.to_bytes(8, "big"))
+            offset[position - batch.place] ^= 1 << bit
+            seen.add(int.from_bytes(offset, "big", signed=True))
+        return seen
+
+    none_can_tell = {"first": {50, 52, 55, 62}, "second": {58, 60, 63}}
+    if topic == "orders":
+        assert none_can_tell["first"] <= flipped(first)
+        assert none_can_tell["second"] <= flipped(second)
+    else:
+        assert flipped(first) == {54 - 16, 54 - 32, 54 - (1 << 63)}
+        assert flipped(second) == {62 - 8, 62 - 16, 62 - 32, 62 - (1 << 63)}
+
+
+class Stand(SimpleNamespace):
+    """Stands for a copy; known by itself."""
+
+    __hash__ = object.__hash__
+
+
+def batch_at(base_offset):
+    made = bytearray(build_batch([(b"k", b"v")], 1))
+    made[:8] = base_offset.to_bytes(8, "big")
+    return bytes(made)
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_the_same_step(has_failed):
+    log = SimpleNamespace()
+    copy = Stand(
+        key="t-0", life=1, leader_epoch=0, is_leader=True, high_watermark=25, log=log, log_start=0, end=0,
+        partition=SimpleNamespace(log=None if has_failed else log),
+    )  # fmt: skip
+    check = WatermarkMonotonic(SimpleNamespace(forfeited={}, committed={}))
+    if has_failed:
+        check.watermark(copy, 0)
+    else:
+        with pytest.raises(Violation, match="outside"):
+            check.watermark(copy, 0)
