@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ import typer
 
 from yak.commands.app import OUTPUT
 
+_GC_THRESHOLDS = (100_000, 20, 50)
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -31,10 +33,11 @@ def in_order(
     """
     workers = min(workers or _cores(), -(-len(items) // at_once))
     if workers <= 1:
+        _collect_seldom()
         yield from map(work, items)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
     try:
         yield from pool.map(work, items, chunksize=at_once)
     finally:
@@ -48,6 +51,14 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
     """Ctrl+C is for the process that prints; it ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _collect_seldom()
+
+
+def _collect_seldom() -> None:
+    """A run makes few cycles and keeps much: looking for them as often as Python does took a sixth of its time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
