@@ -20,7 +20,7 @@ from yak.config.topic_configs import resolve_log_config
 from yak.errors import LogDirectoryFailure
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
-from yak.sim.disk_death import ProcessEnded
+from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.job_delays import MARKS_US, job_delay_us
 from yak.sim.peers import Peers
 from yak.sim.store_line import StoreLine
@@ -251,10 +251,9 @@ class SimNode:
 
     def _receive(self, connection_id: int, frames: list[bytes]) -> None:
         for frame in frames:
-            if self.broker is None:
-                return
-            self.world.trace("request", frame)
-            self._step(events.FrameReceived(connection_id, memoryview(frame)))
+            if self.broker is not None:
+                self.world.trace("request", frame)
+                self._step(events.FrameReceived(connection_id, memoryview(frame)))
         if self.broker is not None:
             self._post(events.TurnEnd())
 
@@ -304,6 +303,8 @@ class SimNode:
             self._carry_out(effect)
             if self.broker is None:
                 return
+        if isinstance(self.disk.writing, Death):
+            self.after_step()  # what it answered may be heard, though the process ends in this turn's next step
 
     def _carry_out(self, effect: events.Effect) -> None:
         match effect:

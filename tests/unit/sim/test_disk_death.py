@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from yak.broker import events
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
@@ -100,3 +101,14 @@ def test_a_broker_that_ends_inside_a_write_is_gone_at_once_and_comes_back_with_a
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.produce("orders", [b"c"]).error_code == 0
     assert rig.replica(leader, "orders").log_start_offset == 0
+
+
+def test_what_a_step_answered_is_looked_at_before_the_process_ends_in_the_next_one():
+    """Of two requests in one read the first may be answered, and the process end in a write for the second."""
+    node = ClusterRig().nodes[0]
+    looks = []
+    node.after_step = lambda: looks.append(1)
+    for death, wanted in ((Death(SeededDice(1), 5), 1), (None, 1)):
+        node.disk.end_inside(death)
+        node._step(events.TurnEnd())
+        assert len(looks) == wanted
