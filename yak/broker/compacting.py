@@ -56,6 +56,8 @@ class Compacting:
         self._round: _Round | None = None
         self._uncleanable: dict[Log, None] = {}
         """Logs that cannot be compacted before somebody looked at them."""
+        self._put_off: dict[Log, int] = {}
+        """Logs that are not to be tried again before this time, in ms."""
 
     def consider(self, partition: Partition) -> None:
         """A segment was closed and flushed, or the configuration is another: look at the log some time soon."""
@@ -109,6 +111,9 @@ class Compacting:
         log = partition.log
         if log is None or log in self._uncleanable or not is_compacted(log.config):
             return None
+        if (put_off_ms := self._put_off.pop(log, 0)) > now_ms:
+            self._wait(partition, log, put_off_ms)
+            return None
         try:
             scope = cleanable(log, partition.high_watermark, now_ms)
         except LogDirectoryFailure as failure:
@@ -124,6 +129,10 @@ class Compacting:
             # it waits for the high watermark, which tells nobody here
             self._look_at(partition, again_ms)
         return None
+
+    def _wait(self, partition: Partition, log: Log, until_ms: int) -> None:
+        self._put_off[log] = until_ms
+        self._look_at(partition, until_ms)
 
     # ----------------------------------------------------------------------------------------------------- a round
 
@@ -205,10 +214,10 @@ class Compacting:
         if isinstance(error, Abandoned) or round_.is_over():
             self.consider(partition)
         elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
-            self._look_at(partition, broker.now_ms + NO_ROOM_PAUSE_MS)
+            self._wait(partition, round_.log, broker.now_ms + NO_ROOM_PAUSE_MS)
             broker.notice("warning", "compaction-put-off", partition=name, reason=f"the disk is full: {error}")
         elif isinstance(error, Unreadable):
-            self._look_at(partition, broker.now_ms + UNREADABLE_PAUSE_MS)
+            self._wait(partition, round_.log, broker.now_ms + UNREADABLE_PAUSE_MS)
             broker.notice("error", "log-damaged", partition=name, reason=f"not compacted: {error}", served=True)
         elif isinstance(error, Uncleanable):
             self._uncleanable[round_.log] = None

@@ -274,6 +274,26 @@ def test_what_a_disk_gives_wrong_once_is_not_written_for_good(monkeypatch: pytes
             assert compute_crc(data, place, header.size_bytes) == header.crc
 
 
+def test_what_a_disk_keeps_giving_wrong_puts_it_off_whatever_is_written_meanwhile() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    disk, path = rig.node.disk, rig.node.broker.partitions[PLACE].log.segments[0].path(".log")
+    at = len(disk.peek(path, 0)) - 2
+    right = disk.peek(path, at)[0]
+    disk.corrupt(path, at, right ^ 1)
+    for number in range(4):
+        commit(rig, range(60, 90))
+        rig.run_for(60_000)
+        (damaged,) = notices(rig, "log-damaged")
+        assert "the CRC-32C does not fit" in str(damaged["reason"]), number
+    assert not notices(rig, "log-compacted")
+    disk.corrupt(path, at, right)
+    rig.run_for(120_000)
+    assert notices(rig, "log-compacted")
+    assert len(notices(rig, "log-damaged")) == 1
+    assert len(consumed(rig.fetch, 180)) < 60
+
+
 def test_who_copied_a_compacted_log_tells_a_deposed_leader_where_to_cut() -> None:
     rig = ClusterRig(settings=SETTINGS)
     rig.create_topic(TOPIC, min_insync_replicas="2", min_cleanable_dirty_ratio="0", **COMPACTED)
