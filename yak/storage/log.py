@@ -389,9 +389,8 @@ class Log:
                 start = cursor[1]
         if end < 0 and segment is self.active and up_to == self.log_end_offset:
             end = segment.size
-        read = Read(segments[index:], offset, max_bytes, up_to, at_least_one=at_least_one, start=start, end=end)
-        read.has_gaps = may_have_gaps(self)
-        return read
+        rest, gaps = segments[index:], may_have_gaps(self)
+        return Read(rest, offset, max_bytes, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end)
 
     def forget_positions(self) -> None:
         """Positions known from appends and reads no longer hold."""

@@ -60,6 +60,7 @@ class Read:
         up_to: Offset,
         *,
         at_least_one: bool,
+        has_gaps: bool = True,
         start: FilePosition = -1,
         end: FilePosition = -1,
     ) -> None:
@@ -68,7 +69,7 @@ class Read:
         self.max_bytes = max_bytes
         self.up_to = up_to
         self.at_least_one = at_least_one
-        self.has_gaps = True
+        self.has_gaps = has_gaps
         self.start = start
         self.end = end
         self.segment_end = up_to
