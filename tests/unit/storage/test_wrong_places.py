@@ -69,6 +69,9 @@ def test_a_torn_batch_has_the_offset_that_comes_next(build):
     assert not is_torn(begin, len(begin), 8, allows_gaps=True)
     behind = begin + build([b"y"], base_offset=8)
     assert not is_torn(begin[:8] + b"\0\1" + begin[10:] + behind, len(begin) + len(behind), 7, allows_gaps=False)
+    elsewhere = b"0\n1\n0 0\n1 2\n"  # over offset and length, and offsets may be left out
+    data = elsewhere + begin[len(elsewhere) :] + behind
+    assert not is_torn(data, len(data), 7, allows_gaps=True)
 
 
 @pytest.mark.parametrize("cached", [True, False])
