@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second."""
+STORE_BACK_MS = 2_000
+"""A connection that a standstill ended is back by then, if the store is there."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -161,6 +163,11 @@ class Metadata:
         if not partition.replica_states:
             return False
         return self._broker.now_ms - self.membership.heart.counted_ms >= self._session_timeout_ms
+
+    def may_have_successor(self, partition: Partition) -> bool:
+        """Whether we stood still, and the store will tell in a moment who has our place; nobody takes it while that is away."""
+        is_away = self.store_lost_ms is not None and self._broker.now_ms - self.store_lost_ms >= STORE_BACK_MS
+        return not is_away and self.may_be_fenced(partition)
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         """Nobody listens at that broker any more, as two probes found."""

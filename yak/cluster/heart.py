@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from yak.cluster.link import Link
+from yak.cluster.records import BrokerState
 from yak.ids import ControllerEpoch, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
@@ -44,7 +45,7 @@ class Heart:
         self._said_slow_ms: int | None = None
         self.due_ms: int | None = None
         self.counted_ms = 0
-        """When the newest heartbeat was sent that the store took."""
+        """When the newest heartbeat was sent that the store took of a broker that is not fenced."""
 
     def start(self, now_ms: int) -> None:
         """We are registered: begin."""
@@ -79,7 +80,8 @@ class Heart:
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
-            self.counted_ms = max(self.counted_ms, now_ms)
+            if outcome.value.get("state") != BrokerState.FENCED.value:
+                self.counted_ms = max(self.counted_ms, now_ms)
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
         self._link.send("heartbeat", {"persisted": self._link.image.offset}, on_reply)

@@ -27,7 +27,9 @@ def is_torn(data: bytes, left: int, expected: Offset, *, allows_gaps: bool) -> b
     if header.base_offset < expected or (header.base_offset != expected and not allows_gaps):
         return False
     # not what follows the offset that it says: that may be as wrong as its length
-    return not _is_whole_but_for_its_length(data, header.batch_length, header.crc) and not _holds_a_batch(data, expected)
+    return not _is_whole_but_for_its_length(data, header.batch_length, header.crc) and not _holds_a_batch(
+        data, expected
+    )
 
 
 def _is_whole_but_for_its_length(data: bytes, length: int, crc: int) -> bool:

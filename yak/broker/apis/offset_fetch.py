@@ -38,6 +38,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     for index, each in enumerate(asked):
         try:
             held = broker.coordinator.of(each.group_id, may_be_empty=True)
+            if broker.metadata.may_have_successor(held.partition):
+                raise PeerError(ErrorCode.coordinator_load_in_progress)
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue

@@ -1,0 +1,59 @@
+"""A coordinator that stood still does not tell of commits as they were."""
+
+import pytest
+
+from yak.errors import ErrorCode
+from yak.groups.placement import OFFSETS_TOPIC
+from yak.sim.cluster_rig import ClusterRig
+
+FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 10, 8, 9
+GROUP = "g"
+
+
+@pytest.fixture
+def rig() -> ClusterRig:
+    rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
+    rig.create_topic("orders")
+    rig.ask(1, FIND_COORDINATOR, 3, key=GROUP, key_type=0)
+    rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
+    rig.run_for(500)
+    return rig
+
+
+def commit(rig: ClusterRig, offset: int) -> None:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    topics = [{"name": "orders", "partitions": [partition]}]
+    answer = rig.ask(rig.leader(OFFSETS_TOPIC), OFFSET_COMMIT, 2, group_id=GROUP, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+
+
+def begin_fetch(rig: ClusterRig, node_id: int):
+    return rig.begin(node_id, OFFSET_FETCH, 5, group_id=GROUP, topics=[{"name": "orders", "partition_indexes": [0]}])
+
+
+def test_who_asked_a_coordinator_that_stood_still_asks_again_and_hears_what_another_took(rig: ClusterRig) -> None:
+    commit(rig, 5)
+    old = rig.leader(OFFSETS_TOPIC)
+    rig.run_until(lambda first=begin_fetch(rig, old): first.is_done)  # so that there is a connection
+    rig.nodes[old - 1].pause()
+    rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (old, -1))
+    rig.run_for(500)
+    commit(rig, 9)
+    pending = begin_fetch(rig, old)
+    rig.nodes[old - 1].resume()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
+    again = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
+    rig.run_until(lambda: again.is_done)
+    assert again.answer.topics[0].partitions[0].committed_offset == 9
+
+
+def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
+    """Nobody can take the coordinator's place then."""
+    commit(rig, 5)
+    for node in rig.nodes:
+        node.store_goes_down()
+    rig.run_for(20_000)
+    pending = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.topics[0].partitions[0].committed_offset == 5
