@@ -78,9 +78,9 @@ class ClassicMember(GroupMember):
         dealt: list[dict[str, Any]] = []
         if joined.leader == joined.member_id and joined.skip_assignment:
             # a static leader is back, and what it dealt out still holds (KIP-814)
-            self._decided, self._token = group.dealt, b""
+            self._decided, self._token = group.dealt.get(self.generation, []), b""
         elif joined.leader == joined.member_id:
-            self._decided = group.dealt = group.partitions()
+            self._decided = group.dealt[self.generation] = group.partitions()
             token = self._token = f"{self.process}:{group.next_token()}".encode()
             names = sorted(each.member_id for each in joined.members)
             dealt = [

@@ -77,8 +77,8 @@ class SimGroup:
         # who hears of a rebalance later than it waits for him never gets in
         self.beat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
         self.commit_us = dice.choice(COMMIT_US)
-        self.dealt: list[Place] = []
-        """What a leader of the classic protocol dealt out last."""
+        self.dealt: dict[int, list[Place]] = {}
+        """What leaders of the classic protocol dealt out, by generation: not each came to be written."""
         self._cluster_books = cluster_books
         self._dice = dice
         self._tokens = 0
