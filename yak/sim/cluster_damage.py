@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, iterate_headers, read_header
+from yak.protocol.record_batch import (
+    HEADER_BYTES,
+    MAGIC_V2,
+    BatchHeader,
+    Buffer,
+    compute_crc,
+    iterate_headers,
+    read_header,
+)
 from yak.sim.dice import SeededDice
 from yak.sim.disk_content import Content
 from yak.sim.history import Copy
@@ -33,6 +41,10 @@ class Batch(NamedTuple):
     path: str
     place: FilePosition
     header: BatchHeader
+
+    def bytes_in(self, data: Buffer) -> bytes:
+        """What stands in its place in such a file."""
+        return bytes(data[self.place : self.place + self.header.size_bytes])
 
 
 def folder_of(copy: Copy) -> str:
@@ -184,18 +196,20 @@ def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> b
     right, data = content.sound(), content.data[:]
     end = min(position + len(foreign), len(data))
     data[position:end] = foreign[: end - position]
-    for place, header in iterate_headers(right):
-        size = header.size_bytes
-        if data[place : place + size] == right[place : place + size]:
-            continue
-        found = read_header(data, place)
-        if not HEADER_BYTES <= found.size_bytes <= len(data) - place:
-            continue
-        if compute_crc(data, place, found.size_bytes) != found.crc:
-            continue
-        if found.base_offset <= header.base_offset <= found.last_offset:
-            return False
-        if _looks_like_a_gap(copy, Batch(path, place, header), found.base_offset):
+    batches = [Batch(path, place, header) for place, header in iterate_headers(right)]
+    spoiled = [each for each in batches if each.bytes_in(data) != each.bytes_in(right)]
+    last_intact = max((each.place for each in batches if each not in spoiled), default=-1)
+    for each in spoiled:
+        place, header, found = each.place, each.header, read_header(data, each.place)
+        is_gap = _looks_like_a_gap(copy, each, found.base_offset)
+        if found.size_bytes > len(data) - place:
+            # the beginning of a batch that may come there, and nothing behind it: so ends a process that died in a write
+            may_be = found.magic == MAGIC_V2 and last_intact < place
+            is_same = found.base_offset == header.base_offset
+        else:
+            may_be = found.size_bytes >= HEADER_BYTES and compute_crc(data, place, found.size_bytes) == found.crc
+            is_same = found.base_offset <= header.base_offset <= found.last_offset
+        if may_be and (is_same or is_gap):
             return False
     return True
 

@@ -96,14 +96,40 @@ def test_an_offset_flips_into_a_gap_only_where_compaction_leaves_none(topic):
         assert flipped(second) == {62 - 8, 62 - 16, 62 - 32, 62 - (1 << 63)}
 
 
+@pytest.mark.parametrize(
+    ("topic", "base_offset", "is_followed", "is_told"),
+    [
+        ("orders", 54, False, False),
+        ("orders", 55, False, True),
+        ("orders", 54, True, True),
+        ("__consumer_offsets", 55, False, False),
+        ("__consumer_offsets", 49, False, True),
+        ("__consumer_offsets", 55, True, True),
+    ],
+)
+def test_the_beginning_of_a_batch_that_may_come_there_looks_like_the_last_write_of_a_process(
+    topic, base_offset, is_followed, is_told
+):
+    disk = SimDisk()
+    path = f"/d/{topic}-0/00000000000000000050.log"
+    disk.make_directory(f"/d/{topic}-0")
+    file = disk.open(path, create=True)
+    file.append([batch_at(54)])
+    if is_followed:
+        file.append([batch_at(62)])
+    copy = Stand(node=SimpleNamespace(directories=["/d"], disk=disk), topic_partition=TopicPartition(topic, 0))
+    foreign = batch_at(base_offset, b"a longer value" * 20)[: len(batch_at(54))]
+    assert cluster_damage._is_told(copy, path, 0, foreign) is is_told
+
+
 class Stand(SimpleNamespace):
     """Stands for a copy; known by itself."""
 
     __hash__ = object.__hash__
 
 
-def batch_at(base_offset):
-    made = bytearray(build_batch([(b"k", b"v")], 1))
+def batch_at(base_offset, value=b"v"):
+    made = bytearray(build_batch([(b"k", value)], 1))
     made[:8] = base_offset.to_bytes(8, "big")
     return bytes(made)
 
