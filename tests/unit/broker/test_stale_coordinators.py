@@ -34,7 +34,8 @@ def begin_fetch(rig: ClusterRig, node_id: int):
 def test_who_asked_a_coordinator_that_stood_still_asks_again_and_hears_what_another_took(rig: ClusterRig) -> None:
     commit(rig, 5)
     old = rig.leader(OFFSETS_TOPIC)
-    rig.run_until(lambda first=begin_fetch(rig, old): first.is_done)  # so that there is a connection
+    connected = begin_fetch(rig, old)
+    rig.run_until(lambda: connected.is_done)
     rig.nodes[old - 1].pause()
     rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (old, -1))
     rig.run_for(500)
