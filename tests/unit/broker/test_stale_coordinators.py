@@ -23,7 +23,15 @@ def rig() -> ClusterRig:
 def commit(rig: ClusterRig, offset: int) -> None:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": "orders", "partitions": [partition]}]
-    answer = rig.ask(rig.leader(OFFSETS_TOPIC), OFFSET_COMMIT, 2, group_id=GROUP, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    answer = rig.ask(
+        rig.leader(OFFSETS_TOPIC),
+        OFFSET_COMMIT,
+        2,
+        group_id=GROUP,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=topics,
+    )
     assert answer.topics[0].partitions[0].error_code == ErrorCode.none
 
 
