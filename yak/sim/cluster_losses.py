@@ -86,6 +86,9 @@ class Losses:
                 or node.node_id not in [each.node_id for each in members]
             ):
                 continue
+            if history.rotten.get(key, node.node_id) != node.node_id:
+                # as in `may_rot`
+                return False
             if set(self._sound(key, row, speaks=True)) - {node.node_id}:
                 continue
             newest = max(each.broker_epoch for each in members)
@@ -105,13 +108,17 @@ class Losses:
         )
 
     def may_rot(self, copy: Copy) -> bool:
-        """Whether a bit of this copy may flip: of no other copy one did, and another that may be elected is sound."""
+        """Whether a bit of this copy may flip: of no other copy one did, and all others that may be elected are sound.
+
+        One alone would not do: he may be fenced, and out of the ISR, before those are that lost power.
+        """
         history, key = self._cluster.history, copy.key
         row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
         node_id = copy.node.node_id
         if row is None or key in history.forfeited or history.rotten.get(key, node_id) != node_id:
             return False
-        return any(each != node_id for each in self._sound(key, row, speaks=True))
+        others = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))} - {node_id}
+        return bool(others) and others <= set(self._sound(key, row, speaks=True))
 
     def has_sound(self, key: Key) -> bool:
         """Whether somebody who serves in his present boot may be elected, lost nothing, and holds no flipped bit."""
@@ -157,14 +164,20 @@ class Losses:
                 history.forfeit(key, "only members that lost something are left")
 
     def forfeit_the_never_made(self) -> None:
-        """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted."""
+        """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted.
+
+        Where some could not, and all others lost something, a person decides who leads.
+        """
         history, state = self._cluster.history, self._cluster.store.state
         for key in history.copies:
             row = state.partitions.get((str(key.topic_id), key.partition))
             if row is None:
                 continue
             name = f"{state.topics[str(key.topic_id)]['name']}-{key.partition}"
-            if all(self._could_not_make(node_id, name) for node_id in parse_nodes(row["replicas"])):
+            replicas = parse_nodes(row["replicas"])
+            never_made = {node_id for node_id in replicas if self._could_not_make(node_id, name)}
+            sound = set(self._sound(key, row, speaks=True))
+            if never_made and (len(never_made) == len(replicas) or not sound - never_made):
                 history.forfeit(key, "its log could not be made")
 
     def _could_not_make(self, node_id: int, partition: str) -> bool:
