@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from yak.broker.refused_batches import refusal_of
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.protocol.record_batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_header, with_append_time
@@ -77,7 +78,10 @@ def place(
     assert log is not None
     config = log.config
     if header.producer_id != NO_PRODUCER_ID:
-        repeated = log.producers.check(header)
+        try:
+            repeated = log.producers.check(header)
+        except PeerError as error:
+            raise refusal_of(partition, header, error, now_ms) from error
         if repeated is not None:
             appended = Appended(
                 repeated.base_offset,

@@ -7,6 +7,9 @@ producer says OUT_OF_ORDER_SEQUENCE_NUMBER, on which librdkafka begins a new epo
 it what another leader may have stored already. Here the successor is refused for now as its predecessor was: nothing was
 written, and the client sends both again in order.
 
+It is the same with a first batch that waits at a leader that was deposed and does not know it yet, while its successor
+comes to the new one (`refusal_of`).
+
 Where the first was refused by a broker that did not lead, it may have been taken by the one that did. Then the log has it,
 and decides. A client may also have given the first one up: after `AS_THE_FIRST_MS` it
 hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows the producer or not, and begins anew.
@@ -86,6 +89,25 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
     if now_ms - refused_ms < AS_THE_FIRST_MS:
         raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
     raise PeerError(ErrorCode.out_of_order_sequence_number, words)
+
+
+def refusal_of(partition: Partition, header: BatchHeader, error: PeerError, now_ms: int) -> PeerError:
+    """What is said of a batch that the log refuses: that a predecessor is missing only counts some time after an election.
+
+    Until then it may be with the leader before, which does not know of the election or whose answer is on its way.
+    """
+    if error.error_code != ErrorCode.out_of_order_sequence_number:
+        return error
+    had_another = partition.leader_epoch > 0 and len(partition.replicas) > 1
+    if not had_another or now_ms - partition.leads_since_ms >= AS_THE_FIRST_MS:
+        return error
+    assert partition.log is not None
+    last = partition.log.producers.last_sequence(header.producer_id, header.producer_epoch)
+    if last == NO_SEQUENCE or not _is_before(last, header.base_sequence):
+        return error
+    return PeerError(
+        ErrorCode.not_enough_replicas, f"{error.message}, which the leader before may have; nothing was written"
+    )
 
 
 def _is_before(one: int, other: int) -> bool:

@@ -41,6 +41,7 @@ class Partition:
         "isr_epochs",
         "leader_epoch",
         "leader_id",
+        "leads_since_ms",
         "log",
         "node_id",
         "partition_epoch",
@@ -83,6 +84,8 @@ class Partition:
         self.high_watermark: Offset = 0
         self.reported: tuple[Offset, dict[NodeId, Offset]] | None = None
         """The high watermark and log ends that the store was told last."""
+        self.leads_since_ms = 0
+        """When our present epoch as the leader began, or the last one."""
         self.epoch_start_offset: Offset = 0
         """Where our present epoch as the leader began: a follower must be past it before it counts as in sync."""
         self.replica_states: dict[NodeId, Replica] = {}
@@ -148,6 +151,8 @@ class Partition:
         self.isr_epochs = isr_epochs if isr_epochs is not None else (0,) * len(isr)
         self.is_leader = is_leader
         if changed:
+            if is_leader:
+                self.leads_since_ms = now_ms
             self._begin_epoch()
         self._note_followers(now_ms, anew=changed)
         for each in left:

@@ -93,3 +93,18 @@ def test_a_refusal_is_forgotten_when_nobody_can_be_waiting_for_it_any_more(rig):
     assert send(rig, 2) == ErrorCode.out_of_order_sequence_number
     rig.run_for(REMEMBERED_MS)
     assert send(rig, 2) == 0
+
+
+def test_after_an_election_a_batch_waits_for_its_predecessor_that_the_leader_before_holds_yet(rig):
+    """That one hears of the election later than the client, and answers then: librdkafka would begin a new epoch meanwhile."""
+    assert send(rig, 0) == 0
+    preferred = rig.leader("orders")
+    lead(rig, rig.followers("orders")[0])
+    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    assert send(rig, 2) == 0
+    assert send(rig, 4) == 0
+    assert send(rig, 2) == 0  # once more
+    lead(rig, preferred)
+    assert send(rig, 8) == ErrorCode.not_enough_replicas
+    rig.run_for(AS_THE_FIRST_MS)
+    assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
