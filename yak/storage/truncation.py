@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import HEADER_BYTES, read_header
+from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.storage.cleanable import may_have_gaps
 from yak.storage.flush import FlushPlan
 from yak.storage.names import SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, offset_name
@@ -65,13 +65,24 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
     try:
         position = position_of(segment, offset, segment.size, cached=False, has_gaps=may_have_gaps(log))
         if position < segment.size:
-            base_offset = read_header(segment.open().read(HEADER_BYTES, position)).base_offset
+            base_offset = _whole_or_behind(segment, position, offset).base_offset
             end_offset = min(offset, max(base_offset, segment.base_offset))
     except OSError as error:
         raise LogDirectoryFailure(log.directory, error) from error
     except (IndexUnreadable, NotCached, DamagedBatch) as error:
         raise _lost(log, offset, error) from error
     return segment, position, end_offset
+
+
+def _whole_or_behind(segment: Segment, position: FilePosition, offset: Offset) -> BatchHeader:
+    """The header there. Raises DamagedBatch for a batch that says that it holds `offset`, as what is below would go with it."""
+    file = segment.open()
+    header = read_header(file.read(HEADER_BYTES, position))
+    if header.base_offset < offset:
+        size_bytes = min(header.size_bytes, segment.size - position)
+        if compute_crc(file.read(size_bytes, position)) != header.crc:
+            raise DamagedBatch(f"{file.path} at {position}")
+    return header
 
 
 def _lost(log: Log, offset: Offset, error: Exception) -> LogDirectoryFailure:

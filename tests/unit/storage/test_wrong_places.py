@@ -127,6 +127,18 @@ def test_a_log_is_not_cut_by_a_wrong_offset(make_bench):
     assert bench.log.log_end_offset == 6
 
 
+def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(make_bench):
+    """Something else stands over its last offset delta, and all behind it would go."""
+    bench = make_bench()
+    size = fill(bench)
+    damage(bench, 2 * size + 23, b"\0\0\1\0")
+    with pytest.raises(LogDirectoryFailure, match="cannot find offset 5"):
+        bench.log.truncate_to(5)
+    assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
+    bench.log.truncate_to(2)
+    assert bench.log.log_end_offset == 2
+
+
 def test_a_follower_takes_no_epoch_that_its_leader_does_not_have(make_bench, build):
     bench = make_bench()
     bench.log.append_as_follower(build([b"a"], epoch=3), 0, 3)
