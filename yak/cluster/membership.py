@@ -338,6 +338,8 @@ class Membership:
         if broker is not None and here and broker.must_register_anew and not self._is_stopping:
             self._come_back()
             return
+        if state is BrokerState.ACTIVE:
+            self.heart.let_in(self.broker_epoch)
         self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))
 
     def _settle(self, *, is_in: bool) -> None:

@@ -66,3 +66,18 @@ def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
     pending = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.topics[0].partitions[0].committed_offset == 5
+
+
+def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> None:
+    commit(rig, 5)
+    for node in rig.nodes:
+        node.kill()
+    for node in rig.nodes:
+        node.start()
+    rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) != -1 and rig.is_in_sync(OFFSETS_TOPIC))
+    broker = rig.nodes[rig.leader(OFFSETS_TOPIC) - 1].broker
+    rig.run_until(lambda: bool(broker.coordinator.led) and not broker.coordinator.is_loading())
+    pending = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code == ErrorCode.none
+    assert pending.answer.topics[0].partitions[0].committed_offset == 5
