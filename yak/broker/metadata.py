@@ -16,6 +16,7 @@ from yak.broker import events
 from yak.broker.hosting import Created, Hosting, NewLog
 from yak.cluster import outputs as out
 from yak.cluster.image import ChainBroken, Delta, Image, TopicInfo
+from yak.cluster.member_state import MemberState
 from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
 from yak.cluster.restore_offer import Held
@@ -167,7 +168,7 @@ class Metadata:
     def may_have_successor(self, partition: Partition) -> bool:
         """Whether we stood still, and the store will tell in a moment who has our place; nobody takes it while that is away."""
         is_away = self.store_lost_ms is not None and self._broker.now_ms - self.store_lost_ms >= STORE_BACK_MS
-        return not is_away and self.may_be_fenced(partition)
+        return not (is_away or self.membership.state is MemberState.FROZEN) and self.may_be_fenced(partition)
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         """Nobody listens at that broker any more, as two probes found."""

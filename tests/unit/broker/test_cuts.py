@@ -6,7 +6,6 @@ import pytest
 
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.protocol.replica_fetch import FetchedPartition
-from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 from yak.sim.store_line import STORE
@@ -61,25 +60,6 @@ def rig(request) -> ClusterRig:
     return make_rig(**request.param)
 
 
-def elect(rig: ClusterRig, leader: int) -> None:
-    """By the controller's word."""
-    store, info, cluster = rig.cluster.store, rig.info("orders"), rig.cluster.store.state.cluster
-    topic_id = str(rig.alive().broker.image.topics["orders"].topic_id)
-    asked = {"topic_id": topic_id, "partition": 0, "unclean": False, "leader": leader}
-    arguments = {
-        "cluster_id": cluster["cluster_id"],
-        "incarnation_id": cluster["incarnation_id"],
-        "node_id": cluster["ctl_id"],
-        "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
-        "controller_epoch": cluster["ctl_epoch"],
-        "partitions": [asked | {"partition_epoch": info.partition_epoch}],
-    }
-    outcome = store.call(StoreRequest("elect", arguments), rig.world.now_ms)
-    assert outcome.value["codes"] == ["OK"], outcome
-    for node in rig.nodes:
-        node.store_line.store_moved()
-
-
 def diverge(rig: ClusterRig) -> tuple[int, int]:
     """Depose a leader that has two records more than the others; gives it, and the new leader."""
     deposed = rig.leader("orders")
@@ -90,7 +70,7 @@ def diverge(rig: ClusterRig) -> tuple[int, int]:
     rig.run_until(lambda: rig.replica(deposed, "orders").log_end_offset == 3)
     # it hears of its successor when it can ask for that one's records
     rig.cluster.cut(f"n{deposed}", STORE)
-    elect(rig, others[0])
+    rig.elect("orders", others[0])
     rig.run_until(lambda: all(rig.replica(node, "orders").leader_id == others[0] for node in others))
     for party in (f"n{others[0]}", f"n{others[1]}", STORE):
         rig.cluster.heal(f"n{deposed}", party)
@@ -143,7 +123,7 @@ def test_who_comes_to_lead_before_the_sync_appends_only_after_it():
     rig.nodes[deposed - 1].job_delays_us = {"cut": 4 * LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: replica.log is not None and replica.log.unsynced_cut is not None)
-    elect(rig, deposed)
+    rig.elect("orders", deposed)
     rig.run_until(lambda: replica.is_leader)
     watch = Watch(rig, deposed)
     assert rig.produce("orders", [b"b"]).base_offset == 1
@@ -162,7 +142,7 @@ def test_who_comes_to_lead_before_it_was_cut_keeps_what_it_has_and_commits_it():
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: is_being_cut(rig, deposed))
     assert (replica.log_end_offset, replica.log.recovery_point) == (3, 1)
-    elect(rig, deposed)
+    rig.elect("orders", deposed)
     rig.run_until(lambda: replica.is_leader)
     rig.run_until(lambda: rig.is_in_sync("orders"))
     rig.run_until(lambda: replica.high_watermark == 3)
@@ -174,7 +154,7 @@ def test_another_leader_meanwhile_tells_where_its_own_log_parts(rig):
     other = next(node for node in (1, 2, 3) if node not in (deposed, rig.leader("orders")))
     rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
     rig.run_until(lambda: is_being_cut(rig, deposed))
-    elect(rig, other)
+    rig.elect("orders", other)
     rig.run_until(lambda: rig.replica(other, "orders").is_leader)
     rig.nodes[deposed - 1].job_delays_us = {}
     assert rig.produce("orders", [b"b"]).base_offset == 1

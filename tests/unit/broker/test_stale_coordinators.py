@@ -2,6 +2,7 @@
 
 import pytest
 
+from yak.cluster.member_state import MemberState
 from yak.errors import ErrorCode
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
@@ -64,6 +65,22 @@ def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
         node.store_goes_down()
     rig.run_for(20_000)
     pending = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.topics[0].partitions[0].committed_offset == 5
+
+
+def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig) -> None:
+    """It waits for a broker that is gone, and whom it does not know nobody succeeds."""
+    commit(rig, 5)
+    leader = rig.leader(OFFSETS_TOPIC)
+    rig.nodes[leader % 3].kill()
+    rig.run_until(lambda: leader % 3 + 1 not in rig.info(OFFSETS_TOPIC).isr)
+    rig.cluster.store.flush_all()
+    rig.run_for(20_000)
+    broker = rig.nodes[leader - 1].broker
+    assert broker.metadata.membership.state is MemberState.FROZEN
+    assert broker.metadata.store_lost_ms is None
+    pending = begin_fetch(rig, leader)
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.topics[0].partitions[0].committed_offset == 5
 

@@ -34,6 +34,13 @@ class Die:
         return self._random.randrange(limit)
 
 
+class KeepsNothing:
+    """Of what was not synced a power loss leaves nothing: its draws are the lowest that take."""
+
+    def below(self, limit: int) -> int:
+        return min(1, limit - 1)
+
+
 def zigzag(value: int) -> bytes:
     number = (value << 1) ^ (value >> 63)
     out = bytearray()
@@ -91,6 +98,8 @@ class Bench:
 
     partition = PARTITION
     build = staticmethod(build_batch)
+
+    KEEPS_NOTHING = KeepsNothing()
 
     def __init__(self, **config: Any) -> None:
         self.disk = SimDisk()

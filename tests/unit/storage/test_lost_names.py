@@ -3,11 +3,6 @@
 import pytest
 
 
-class KeepsNothing:
-    def below(self, limit):
-        return min(1, limit - 1)
-
-
 @pytest.fixture
 def bench(make_bench):
     bench = make_bench(segment_bytes=600, index_interval_bytes=120)
@@ -16,7 +11,7 @@ def bench(make_bench):
 
 
 def lose(bench):
-    kept, bench.die = bench.die, KeepsNothing()
+    kept, bench.die = bench.die, bench.KEEPS_NOTHING
     bench.disk.crash(bench.die)
     bench.die = kept
     return bench.reopen(checkpoint=False)

@@ -8,11 +8,6 @@ from yak.errors import LogDirectoryFailure
 from yak.storage import truncation
 
 
-class KeepsNothing:
-    def below(self, limit):
-        return min(1, limit - 1)
-
-
 @pytest.fixture
 def bench(make_bench):
     """Five records in three segments, all synced; the recovery point is below them."""
@@ -25,7 +20,7 @@ def bench(make_bench):
 
 
 def lose_power(bench):
-    bench.disk.crash(KeepsNothing())
+    bench.disk.crash(bench.KEEPS_NOTHING)
     bench.store = bench.open()
     bench.log = bench.store.logs[bench.partition]
     assert not [event for event in bench.store.report.events if event.level == "error"]
