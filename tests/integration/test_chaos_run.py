@@ -70,6 +70,19 @@ def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> No
     assert f"violated I1: lost-write, 1 times; the first: {taken[0]}: {taken[2]} at offset {taken[1]}" in edited.err
 
 
+def test_a_kept_run_has_what_brokers_and_writers_said(yak: Any) -> None:
+    """librdkafka tells why it began a new epoch, the one thing that neither the history nor the segments can."""
+    ran = yak.run(
+        "chaos", "run", "--duration", "5s", "--seed", "3", "--faults", "kill", "--rate", "60", "--data-dir", "run",
+        "--keep", "-o", "json", timeout=120,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err + ran.out
+    kept = yak.folder / "run"
+    assert ran.json["folder"] == str(kept)
+    assert {"node-1.log", "node-2.log", "node-3.log", "redis.log"} < {each.name for each in kept.iterdir()}
+    assert "Acquired" in (kept / "writers.log").read_text()
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosCluster]:
     """Somebody else's, as far as the command knows."""

@@ -14,6 +14,7 @@ from yak.sim.trial import run_spec
 QUICK = [mutant for mutant in MUTANTS if not mutant.is_slow]
 
 
+@pytest.mark.timeout(600)  # a quarter of it on a quiet machine, for the slowest
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_the_checks_notice_that_a_rule_is_gone(mutant):
     finding = hunt(mutant)

@@ -222,6 +222,8 @@ class Notice:
     level: Literal["debug", "info", "warning", "error"]
     event: str
     fields: dict[str, object]
+    is_provoked: bool = False
+    """A client can cause it with each request: the log writes some of them, and how many it held back."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker import appending
 from yak.broker.keyed_records import check_keys, record_errors_of
+from yak.broker.refused_batches import tell_refused
 from yak.config.log_config import LogConfig
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.protocol.compression import compress
@@ -152,6 +153,7 @@ def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None
             )
         placed = appending.place(broker, partition, pending.header, pending.records, pending.acks, broker.now_ms)
     except PeerError as error:
+        tell_refused(broker, str(partition.topic_partition), pending.records, error)
         _refuse(broker, pending, error)
         return
     appended = pending.appended

@@ -17,6 +17,9 @@ hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows the producer or not, a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
+from yak.broker.events import Notice
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.record_batch import (
     HEADER_BYTES,
@@ -29,12 +32,22 @@ from yak.protocol.record_batch import (
 )
 from yak.replication.partition import Partition
 
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
 PRODUCERS_MAX = 1_000
 """Remembered for each partition; the oldest is forgotten."""
 AS_THE_FIRST_MS = 5_000
 """So long a successor is refused for now; clients send again within a second."""
 REMEMBERED_MS = 60_000
 """Who hears of nothing for so long asks again anyway; what is older may be about batches that were deleted since."""
+_SAYS_OF_A_SEQUENCE: Final = frozenset(
+    {
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.not_enough_replicas,
+    }
+)
 
 
 def note_refused(partition: Partition, header: BatchHeader, now_ms: int) -> None:
@@ -108,6 +121,30 @@ def refusal_of(partition: Partition, header: BatchHeader, error: PeerError, now_
     return PeerError(
         ErrorCode.not_enough_replicas, f"{error.message}, which the leader before may have; nothing was written"
     )
+
+
+def tell_refused(broker: Broker, partition: str, records: Buffer | None, error: PeerError) -> None:
+    """Write to the log whose sequence did not fit, and what it was told; for every other refusal nothing.
+
+    `producer-put-off` is sent again by the client itself. `producer-refused` makes it begin a new epoch, or give up: what
+    it sends under that epoch is new to the log, also where another leader has it already.
+    """
+    if records is None or len(records) < HEADER_BYTES or error.error_code not in _SAYS_OF_A_SEQUENCE:
+        return
+    header = read_header(records)
+    if header.producer_id == NO_PRODUCER_ID:
+        return
+    is_put_off = error.error_code == ErrorCode.not_enough_replicas
+    fields: dict[str, object] = {
+        "partition": partition,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "sequence": header.base_sequence,
+        "code": error.error_code.name,
+        "reason": str(error),
+    }
+    event = "producer-put-off" if is_put_off else "producer-refused"
+    broker.emit(Notice("info", event, fields, is_provoked=True))
 
 
 def _is_before(one: int, other: int) -> bool:

@@ -295,7 +295,8 @@ class Shell:
             self.store.tail(effect.after)
 
     def _notice(self, effect: Notice) -> None:
-        log.write(effect.level, effect.event, effect.fields)
+        write = self.rate_limit.write if effect.is_provoked else log.write
+        write(effect.level, effect.event, effect.fields)
         for observe in self.observers:
             observe(effect)
 

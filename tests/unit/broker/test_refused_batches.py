@@ -108,3 +108,21 @@ def test_after_an_election_a_batch_waits_for_its_predecessor_that_the_leader_bef
     assert send(rig, 8) == ErrorCode.not_enough_replicas
     rig.run_for(AS_THE_FIRST_MS)
     assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
+
+
+def test_the_log_tells_whose_sequence_was_put_off_and_whose_was_refused(rig):
+    """After a chaos run one must be able to see why a client began a new epoch."""
+    assert send(rig, 0) == 0
+    preferred = rig.leader("orders")
+    lead(rig, rig.followers("orders")[0])
+    lead(rig, preferred)
+    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    rig.run_for(AS_THE_FIRST_MS)
+    assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
+    told = [each for node in rig.nodes for each in node.notices if each.event.startswith("producer-")]
+    told.sort(key=lambda each: each.event)
+    assert [each.event for each in told] == ["producer-put-off", "producer-refused"]
+    assert all(each.is_provoked for each in told)
+    assert told[1].fields["partition"] == "orders-0"
+    assert told[1].fields["sequence"] == 4
+    assert told[1].fields["code"] == "out_of_order_sequence_number"

@@ -19,6 +19,7 @@ from yak.broker.events import (
     Event,
     FrameReceived,
     JobDone,
+    Notice,
     Ready,
     Reply,
     RunJob,
@@ -621,3 +622,15 @@ def test_ten_thousand_idle_connections_would_hold_no_buffers() -> None:
             assert all(c.input._own is None and c.input._rest == b"" and not c.outgoing for c in connections)
 
     trio.run(main)
+
+
+def test_lines_that_a_client_can_provoke_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with running() as broker:
+            for _ in range(20):
+                broker.shell.carry_out([Notice("info", "provoked", {}, is_provoked=True), Notice("info", "ours", {})])
+
+    caplog.set_level("INFO")
+    trio.run(main)
+    events = [record.getMessage() for record in caplog.records]
+    assert (events.count("provoked"), events.count("ours")) == (5, 20)

@@ -19,7 +19,7 @@ from yak.broker.appending import Appended
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
 from yak.broker.keyed_records import record_errors_of
 from yak.broker.leader_hints import add_hints
-from yak.broker.refused_batches import note_not_led
+from yak.broker.refused_batches import note_not_led, tell_refused
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.hot import ProducePartitionAnswer, produce_response
@@ -112,8 +112,13 @@ def _answer(
 
 def _note_refusal(broker: Broker, name: str | None, data: Any, error: PeerError) -> None:
     """What was sent to a replica that does not lead may come again when it does."""
-    if name is not None and error.error_code == _NOT_LEADER:
-        replica = broker.partitions.get(TopicPartition(name, data.index))
+    if name is None:
+        return
+    topic_partition = TopicPartition(name, data.index)
+    if error.error_code != _NOT_LEADER:
+        tell_refused(broker, str(topic_partition), data.records, error)
+    else:
+        replica = broker.partitions.get(topic_partition)
         if replica is not None:
             note_not_led(replica, data.records, broker.now_ms)
 

@@ -1,5 +1,6 @@
 """All clients of a run, and their replacement when one dies."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +9,7 @@ from yak.ids import TopicPartition
 from yak.local.chaos.members import Member
 from yak.local.chaos.readers import Reader
 from yak.local.chaos.recorder import Recorder
-from yak.local.chaos.writers import Writer, refused_writer
+from yak.local.chaos.writers import Writer, close_log, refused_writer
 from yak.sim.dice import SeededDice
 
 GROUP: Final = "yak-chaos"
@@ -37,6 +38,7 @@ class Clients:
         *,
         seed: int,
         group: str,
+        log: logging.Logger | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._partitions = partitions
@@ -45,6 +47,7 @@ class Clients:
         self._settings = settings
         self._dice = SeededDice(f"chaos-clients:{seed}")
         self.group = group
+        self._log = log
         self._numbers = 0
         self.writers = [self._writer() for _ in range(settings.writers)]
         self.readers = [self._reader() for _ in range(settings.readers)]
@@ -82,7 +85,10 @@ class Clients:
 
     def stop_writing(self) -> int:
         """No more is sent, and what is under way has ended; gives how much nobody ever answered."""
-        return sum(each.stop(_FLUSH_SECONDS) for each in (*self.writers, self._refused))
+        unanswered = sum(each.stop(_FLUSH_SECONDS) for each in (*self.writers, self._refused))
+        if self._log is not None:
+            close_log(self._log)
+        return unanswered
 
     def stop_reading(self) -> None:
         """Readers and members end in order."""
@@ -97,7 +103,7 @@ class Clients:
 
     def _writer(self) -> Writer:
         every_s = self._settings.writers / self._settings.rate
-        return Writer(self._next(), self._bootstrap, self._partitions, self._recorder, every_s=every_s)
+        return Writer(self._next(), self._bootstrap, self._partitions, self._recorder, every_s=every_s, log=self._log)
 
     def _reader(self) -> Reader:
         number = self._next()

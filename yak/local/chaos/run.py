@@ -1,6 +1,7 @@
 """A chaos run from start to verdict: start, load, break and mend, settle, read everything, judge."""
 
 import contextlib
+import logging
 import os
 import tempfile
 import time
@@ -24,7 +25,7 @@ from yak.local.chaos.replicas import different_replicas, logged_bugs, reached
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
-from yak.local.chaos.writers import BATCH_BYTES_MAX
+from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
 from yak.sim.judge.history import History
 from yak.sim.judge.verdict import judge
 
@@ -126,7 +127,7 @@ class ChaosRun:
                 kinds = tuple(kind for kind in kinds if kind.name != "disk")
                 self._note("disk: skipped, no disk can be filled here")
         partitions = self._make_topics(cluster.bootstrap, TOPICS, PARTITIONS)
-        clients = self._clients(cluster.bootstrap, partitions)
+        clients = self._clients(cluster.bootstrap, partitions, writers_log(cluster.folder / "writers.log"))
         nemesis = Nemesis(cluster, clients, self.recorder, Operator(cluster.redis_url))
         planned = plan(self.settings.seed, kinds, tuple(cluster.nodes), self.settings.duration_s)
         self._load(nemesis, planned)
@@ -182,11 +183,13 @@ class ChaosRun:
             admin.create_topic(name, partitions=count, configs={**_COMMON, **configs})
         return [TopicPartition(name, number) for name in topics for number in range(count)]
 
-    def _clients(self, bootstrap: str, partitions: Sequence[TopicPartition]) -> Clients:
+    def _clients(
+        self, bootstrap: str, partitions: Sequence[TopicPartition], log: logging.Logger | None = None
+    ) -> Clients:
         self.recorder = Recorder()
         group = f"{GROUP}-{self.settings.seed}-{os.getpid()}"
         settings = ClientSettings(rate=self.settings.rate)
-        return Clients(bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group)
+        return Clients(bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group, log=log)
 
     def _load(self, nemesis: Nemesis, planned: Sequence[PlannedFault]) -> None:
         """Clients write and read for the duration, and faults strike when they were planned."""

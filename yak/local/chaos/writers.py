@@ -1,7 +1,10 @@
 """Producers of a run: idempotent, acks=all, patient; and one whose records the cluster must refuse."""
 
+import logging
 import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from yak.client.connection import IMPATIENT, base_config
@@ -34,7 +37,9 @@ class Writer:
         *,
         every_s: float,
         size_bytes: int = RECORD_BYTES,
+        log: logging.Logger | None = None,
     ) -> None:
+        """With `log`, librdkafka says there what it decides of sequences and epochs."""
         import confluent_kafka
 
         self.name = f"writer-{number}"
@@ -45,6 +50,7 @@ class Writer:
         self._size_bytes = size_bytes
         self._stopping = threading.Event()
         self._dropped = False
+        told = {} if log is None else {"logger": log, "log_level": 7, "debug": "eos"}
         self._producer: Any = confluent_kafka.Producer(
             base_config(bootstrap)
             | {
@@ -56,6 +62,7 @@ class Writer:
                 "socket.timeout.ms": 10_000,
                 "message.max.bytes": 1_000_000,
                 "batch.size": _BATCH_BYTES,
+                **told,
             }
         )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -107,6 +114,29 @@ class Writer:
         except BufferError:
             self._recorder.never_sent(value)
             self._stopping.wait(0.2)
+
+
+def writers_log(path: Path) -> logging.Logger:
+    """Where the writers of a run tell of their sequences; `close_log` ends it."""
+    log = logging.getLogger(f"yak-chaos:{path}")
+    log.propagate = False
+    log.setLevel(logging.DEBUG)
+    handler = logging.FileHandler(path)
+    handler.setFormatter(_LogLine("%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    log.addHandler(handler)
+    return log
+
+
+def close_log(log: logging.Logger) -> None:
+    """Close its file; what still comes is dropped, and not said on stderr."""
+    log.addHandler(logging.NullHandler())
+    for handler in log.handlers[:-1]:
+        log.removeHandler(handler)
+        handler.close()
+
+
+class _LogLine(logging.Formatter):
+    converter = staticmethod(time.gmtime)  # as the brokers' logs beside it
 
 
 def refused_writer(number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder) -> Writer:
