@@ -24,8 +24,10 @@ from yak.storage import offset_index, time_index
 from yak.storage.batch_filter import BatchFilter, readable_records
 from yak.storage.cleanable import Cleanable
 from yak.storage.cleaned_segment import CleanedSegment, Overgrown
+from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
 from yak.storage.offset_map import OffsetMap
 from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.recovery import NO_EPOCH
 from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, Segment
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Compaction:
         self._ends = {segment.base_offset: end for segment, end in zip(self._segments, ends, strict=False)}
         """Where each segment of the round ends: by its base offset, that of the one that follows it."""
         self._last_offsets = log.producers.last_offsets()
+        self._epochs = EpochCache(list(log.epochs.entries))
         self._epoch_starts = frozenset(start for _epoch, start in log.epochs.entries)
         self._offsets = OffsetMap(map_bytes)
         self._now_ms = now_ms
@@ -283,21 +286,32 @@ class Compaction:
                         f"{file.path} at byte {position + at}: offset {header.base_offset} cannot be there"
                     )
                 expected = header.next_offset
-                yield _read_surely(file, position + at, header, chunk[at : at + header.size_bytes])
+                yield self._read_surely(file, position + at, header, chunk[at : at + header.size_bytes])
                 at += header.size_bytes
             if not at:
                 raise Uncleanable(f"{file.path} at byte {position} is no whole batch")
             position += at
 
+    def _read_surely(
+        self, file: File, position: FilePosition, header: BatchHeader, batch: Buffer
+    ) -> tuple[BatchHeader, Buffer]:
+        """A batch as it was appended, read once more where it is not: a disk may give wrong what it has right."""
+        if not self._damage(header, batch):
+            return header, batch
+        again = file.read(header.size_bytes, position)
+        if len(again) == header.size_bytes and not self._damage(found := read_header(again), again):
+            return found, again
+        reason = self._damage(header, batch)
+        raise Unreadable(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
 
-def _read_surely(file: File, position: FilePosition, header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, Buffer]:
-    """A batch whose checksum fits, read once more where it does not: a disk may give wrong what it has right."""
-    if compute_crc(batch) == header.crc:
-        return header, batch
-    again = file.read(header.size_bytes, position)
-    if len(again) == header.size_bytes and compute_crc(again) == read_header(again).crc:
-        return read_header(again), again
-    raise Unreadable(f"{file.path} at byte {position}, offset {header.base_offset}: the CRC-32C does not fit")
+    def _damage(self, header: BatchHeader, batch: Buffer) -> str:
+        """What shows that a batch is not what was appended; the checksum does not cover its leader epoch."""
+        if compute_crc(batch) != header.crc:
+            return "the CRC-32C does not fit"
+        epoch, known = header.partition_leader_epoch, self._epochs.epoch_for(header.base_offset)
+        if epoch != known and epoch != NO_EPOCH and known != UNKNOWN_EPOCH:
+            return f"leader epoch {epoch} in what leader epoch {known} wrote"
+        return ""
 
 
 def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:

@@ -3,13 +3,16 @@
 Rules: Kafka's LeaderEpochFileCache.java (KIP-101, KIP-279). The file is `leader-epoch-checkpoint`.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 
 from yak.ids import LeaderEpoch, Offset
 from yak.storage.checkpoints import format_epochs
 
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
+_start_offset = itemgetter(1)
 
 
 class EpochCache:
@@ -54,12 +57,8 @@ class EpochCache:
         entries = self.entries
         if entries and entries[-1][1] <= offset:
             return self.latest
-        found = UNKNOWN_EPOCH
-        for epoch, start_offset in entries:
-            if start_offset > offset:
-                break
-            found = epoch
-        return found
+        behind = bisect_right(entries, offset, key=_start_offset)
+        return entries[behind - 1][0] if behind else UNKNOWN_EPOCH
 
     def truncate_from_end(self, end_offset: Offset) -> None:
         """Drop epochs that begin at or above `end_offset`."""

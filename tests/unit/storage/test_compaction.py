@@ -286,6 +286,29 @@ def test_what_a_disk_gives_wrong_again_and_again_is_not_written_down(bench, is_d
     assert records(bench)[0][0] == 2
 
 
+@pytest.mark.parametrize("is_dirty", [True, False])
+@pytest.mark.parametrize("bit", [0x40, 0x80])
+def test_a_leader_epoch_that_is_not_the_logs_is_not_written_down(bench, is_dirty, bit):
+    """No checksum covers it; in the new files nothing would tell that it is wrong (seed 201688)."""
+    put(bench, [(b"a", b"1"), (b"b", b"1")])
+    put(bench, [(b"a", b"2")])
+    put(bench, [(b"b", b"2")], epoch=3)
+    bench.log.roll(0)
+    put(bench, [(b"b", b"3")], epoch=3)
+    if not is_dirty:
+        compact(bench)
+        bench.log.roll(0)
+        put(bench, [(b"z", b"")], epoch=3)
+    path, before = bench.log.segments[0].path(".log"), bench.read_all()
+    bench.disk.corrupt(path, 12, bit)
+    with pytest.raises(Unreadable, match=r"leader epoch .* in what leader epoch 0 wrote"):
+        compact(bench)
+    bench.disk.corrupt(path, 12, 0)
+    compact(bench)
+    assert bench.read_all() != before
+    assert {header.partition_leader_epoch for header in batches(bench)} == {0, 3}
+
+
 @pytest.mark.parametrize("attributes", [0x10, 0x30])
 def test_a_log_with_transactions_is_left_alone(bench, attributes):
     put(bench, [(b"a", b"1")], attributes=attributes, producer_id=1, producer_epoch=0, sequence=0)
