@@ -65,7 +65,7 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
     try:
         position = position_of(segment, offset, segment.size, cached=False, has_gaps=may_have_gaps(log))
         if position < segment.size:
-            base_offset = _whole_or_behind(segment, position, offset).base_offset
+            base_offset = _whole_or_next(segment, position, offset).base_offset
             end_offset = min(offset, max(base_offset, segment.base_offset))
     except OSError as error:
         raise LogDirectoryFailure(log.directory, error) from error
@@ -74,11 +74,14 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
     return segment, position, end_offset
 
 
-def _whole_or_behind(segment: Segment, position: FilePosition, offset: Offset) -> BatchHeader:
-    """The header there. Raises DamagedBatch for a batch that says that it holds `offset`, as what is below would go with it."""
+def _whole_or_next(segment: Segment, position: FilePosition, offset: Offset) -> BatchHeader:
+    """The header there. Raises DamagedBatch where the batch is not the one that begins with `offset`, and not whole either.
+
+    Then it only says that it holds `offset`, and what is below would go with it; or that compaction left a gap before it.
+    """
     file = segment.open()
     header = read_header(file.read(HEADER_BYTES, position))
-    if header.base_offset < offset:
+    if header.base_offset != offset:
         size_bytes = min(header.size_bytes, segment.size - position)
         if compute_crc(file.read(size_bytes, position)) != header.crc:
             raise DamagedBatch(f"{file.path} at {position}")

@@ -139,6 +139,16 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
     assert bench.log.log_end_offset == 2
 
 
+def test_a_compacted_log_is_not_cut_where_something_else_stands_that_looks_like_a_gap(make_bench):
+    """Its first bytes say that it comes much later: what stood there would be gone, as compacted (seed 201945)."""
+    bench = make_bench(cleanup_policy="compact")
+    size = fill(bench)
+    damage(bench, 0, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
+    with pytest.raises(LogDirectoryFailure, match="cannot find offset 1"):
+        bench.log.truncate_to(1)
+    assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
+
+
 def test_a_follower_takes_no_epoch_that_its_leader_does_not_have(make_bench, build):
     bench = make_bench()
     bench.log.append_as_follower(build([b"a"], epoch=3), 0, 3)
