@@ -26,6 +26,9 @@ class Losses:
         self.count = count
         self._powerless: dict[NodeId, BrokerEpoch] = {}
         """Brokers whose machine lost power, and in which boot: they will say that they may have lost something, whatever they lost."""
+        self._made: set[tuple[str, int]] = set()
+        self._stillborn: set[tuple[str, int]] = set()
+        """Partitions that were made when all who were to be in sync had lost power, which nobody knew."""
 
     def is_flushed(self, path: str) -> bool:
         """Whether a partition's folder is of a topic that counts only what is on the device."""
@@ -79,13 +82,11 @@ class Losses:
             members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
             key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
             plan = self._plans(state.topics[topic_id]["name"])
-            if (
-                key is None
-                or plan is None
-                or plan.may_be_lost
-                or node.node_id not in [each.node_id for each in members]
-            ):
+            if plan is None or plan.may_be_lost or node.node_id not in [each.node_id for each in members]:
                 continue
+            if key is None:
+                # it was just made, and others may be alive that are not in sync: they could have more, for all anybody knows
+                return False
             if history.rotten.get(key, node.node_id) != node.node_id:
                 # as in `may_rot`
                 return False
@@ -155,6 +156,10 @@ class Losses:
     def forfeit_the_unsound(self) -> None:
         """A call that came late may leave only members that lost something; what promises nothing then is given up."""
         history, state = self._cluster.history, self._cluster.store.state
+        for place in state.partitions.keys() - self._made:
+            self._made.add(place)
+            if not self._has_member_with_power(state.partitions[place]):
+                self._stillborn.add(place)
         for key in history.copies:
             row = state.partitions.get((str(key.topic_id), key.partition))
             if row is None or key in history.forfeited or self._sound(key, row):
@@ -166,7 +171,8 @@ class Losses:
     def forfeit_the_never_made(self) -> None:
         """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted.
 
-        Where some could not, and all others lost something, a person decides who leads.
+        Where some could not, and all others lost something, a person decides who leads. So it is where all who were to be in
+        sync from the beginning had lost power by then, and another replica had not: he could have more, for all they know.
         """
         history, state = self._cluster.history, self._cluster.store.state
         for key in history.copies:
@@ -179,6 +185,14 @@ class Losses:
             sound = set(self._sound(key, row, speaks=True))
             if never_made and (len(never_made) == len(replicas) or not sound - never_made):
                 history.forfeit(key, "its log could not be made")
+            elif not sound and (str(key.topic_id), key.partition) in self._stillborn:
+                history.forfeit(key, "nobody ever led it")
+
+    def _has_member_with_power(self, row: dict[str, Any]) -> bool:
+        return any(
+            not self._cluster.history.has_lost(member) and member.broker_epoch > self._powerless.get(member.node_id, 0)
+            for member in parse_isr(row["isr"])
+        )
 
     def _could_not_make(self, node_id: int, partition: str) -> bool:
         return any(
