@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.broker.lost_directories import take_damaged
 from yak.errors import LogDirectoryFailure
 from yak.ids import LeaderEpoch, Offset
 from yak.replication.partition import Partition
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
+from yak.storage.recovery import DamagedLog
 from yak.storage.truncation import cut_plan, cut_synced, lower_recovery_point
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ TOGETHER_MAX: Final = 50
 @dataclass(slots=True, eq=False)
 class Cut:
     """One partition's cut. `lowest` tells how low the recovery point must be for it; `carry_out` cuts. Both raise
-    LogDirectoryFailure. `then` is called when the log may be appended to, unless the partition has another leader by then."""
+    LogDirectoryFailure, DamagedLog. `then` is called when the log may be appended to, unless the partition has another leader by then."""
 
     partition: Partition
     log: Log
@@ -74,6 +76,10 @@ class Cuts:
             cut.carry_out()
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
+            self._end(cut)
+            return
+        except DamagedLog as damaged:
+            take_damaged(self._broker, cut.partition, damaged)
             self._end(cut)
             return
         self._to_sync.setdefault(log.directory, []).append(cut)

@@ -1,5 +1,5 @@
 """Which partitions must not begin empty: those that this broker held in data directories that are not here any more. And what
-becomes of those in a directory that fails while the broker runs.
+becomes of those in a directory that fails while the broker runs, and of a log that cannot be cut for damage.
 
 A broker whose disk was not mounted, or was replaced, finds an empty directory while the cluster remembers its
 partitions. To make them anew would serve nothing where there were records, from offset 0, in silence. Such partitions
@@ -20,7 +20,9 @@ from yak.cluster.membership import Identity
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import TopicPartition
+from yak.replication.partition import Partition
 from yak.seams.metadata_store import TailedRecord
+from yak.storage.recovery import DamagedLog
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -64,14 +66,28 @@ def take_offline(broker: Broker, failure: LogDirectoryFailure) -> None:
     for log in broker.log_store.directory_failed(failure.directory, failure.error):
         partition = broker.partitions.get(log.topic_partition)
         if partition is not None and partition.log is log:
-            partition.log = None
-            broker.fail_waiting(partition, ErrorCode.kafka_storage_error)
-            broker.replication.changed(partition)
+            _close(broker, partition)
             broker.absent_replicas.is_offline(partition)
-            broker.coordinate(partition)
     broker.notice(
         "error",
         "log-directory-offline",
         directory=failure.directory,
         error=str(failure.error.strerror or failure.error),
     )
+
+
+def take_damaged(broker: Broker, partition: Partition, damaged: DamagedLog) -> None:
+    """A log cannot be gone on with: it is as one that a start finds damaged, and all others of its directory go on."""
+    log = partition.log
+    assert log is not None
+    broker.log_store.make_unavailable(log, str(damaged))
+    broker.notice("error", "log-damaged", partition=str(partition.topic_partition), reason=str(damaged), served=False)
+    _close(broker, partition)
+    broker.absent_replicas.is_lost(partition)
+
+
+def _close(broker: Broker, partition: Partition) -> None:
+    partition.log = None
+    broker.fail_waiting(partition, ErrorCode.kafka_storage_error)
+    broker.replication.changed(partition)
+    broker.coordinate(partition)

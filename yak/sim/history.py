@@ -301,9 +301,9 @@ class History:
         if copy.life != life:
             role = copy.is_leader, copy.leader_epoch = False, -1
             copy.high_watermark = partition.high_watermark
-            if partition.log is None:
-                # missing, damaged, or out of reach: what may come later is another log
-                copy.log = None
+        if partition.log is None:
+            # missing, damaged, or out of reach: what may come later is another log
+            copy.log = None
         if partition.log is not None:
             self._log_changed(copy, life, partition.log)
         copy.life = life

@@ -4,7 +4,7 @@ Looking changes nothing; `claim` is the first write. Formats and names are Kafka
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
@@ -63,6 +63,11 @@ class LogDirectory:
         self._being_pointed: set[TopicPartition] = set()
         self._lowered: dict[TopicPartition, Offset] = {}
         self._lowerings = self._lowerings_written = self._lowerings_covered = 0
+
+    @property
+    def offline_reason(self) -> str:
+        """Why its logs cannot be served."""
+        return f"its log directory is offline: {self.failure}"
 
     def file(self, name: str) -> str:
         """Path of a file of this directory."""
@@ -334,3 +339,19 @@ def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
         why=f"{path}/{META_PROPERTIES} says cluster.id={found}; nothing was touched",
         try_=("point the broker at that cluster's Redis", "give an empty directory with --data-dir"),
     )
+
+
+def all_of(jobs: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    """One job of several that concern a directory each: it raises the first LogDirectoryFailure after the others are done."""
+
+    def run() -> None:
+        first: LogDirectoryFailure | None = None
+        for job in jobs:
+            try:
+                job()
+            except LogDirectoryFailure as failure:
+                first = first or failure
+        if first is not None:
+            raise first
+
+    return run

@@ -7,6 +7,7 @@ for good; the others go on.
 import errno
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
@@ -16,7 +17,7 @@ from yak.storage import store_opening
 from yak.storage.closing import close_log
 from yak.storage.log import Log
 from yak.storage.log_creation import create_log
-from yak.storage.log_directory import LogDirectory
+from yak.storage.log_directory import LogDirectory, all_of
 from yak.storage.log_loader import NO_TOPIC_ID
 from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
@@ -206,7 +207,7 @@ class LogStore:
         if directory.failure is None:
             return True
         if self.logs.get(log.topic_partition) is log:
-            self._make_unavailable(log, directory)
+            self.make_unavailable(log, directory.offline_reason)
         return False
 
     def delete(self, log: Log, *, keep: bool = False) -> Callable[[], None]:
@@ -288,13 +289,15 @@ class LogStore:
         # a thread may be creating logs: a list of them is taken at once
         lost = [log for log in list(self.logs.values()) if log.directory == path]
         for log in lost:
-            self._make_unavailable(log, directory)
+            self.make_unavailable(log, directory.offline_reason)
         return lost
 
-    def _make_unavailable(self, log: Log, directory: LogDirectory) -> None:
-        reason = f"its log directory is offline: {directory.failure}"
+    def make_unavailable(self, log: Log, reason: str) -> None:
+        """Serve a log no more, and leave it as it is, with what is known of it."""
+        log.generation += 1
+        points = log.recovery_point, log.log_start_offset, log.cleaned_offset
         del self.logs[log.topic_partition]
-        self.unavailable[log.topic_partition] = Unavailable(directory.path, log.topic_id, reason)
+        self.unavailable[log.topic_partition] = Unavailable(log.directory, log.topic_id, reason, *points)
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""
@@ -312,7 +315,7 @@ class LogStore:
         It raises LogDirectoryFailure for the first that failed, after the others were written.
         """
         logs = list(self.logs.values())
-        return _all_of([self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online()])
+        return all_of([self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online()])
 
     def _directory_checkpoint(
         self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
@@ -380,21 +383,7 @@ class LogStore:
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
 
-        return _all_of([lambda directory=directory: close(directory) for directory in self.online()])  # type: ignore[misc]
-
-
-def _all_of(jobs: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    def run() -> None:
-        first: LogDirectoryFailure | None = None
-        for job in jobs:
-            try:
-                job()
-            except LogDirectoryFailure as failure:
-                first = first or failure
-        if first is not None:
-            raise first
-
-    return run
+        return all_of([partial(close, directory) for directory in self.online()])
 
 
 __all__ = ["DirectoryUsage", "LogStore", "OpenReport", "StoreEvent", "Unavailable"]

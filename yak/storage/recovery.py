@@ -33,7 +33,8 @@ NO_EPOCH = -1
 
 
 class DamagedLog(Exception):
-    """The structure of a log is broken below its recovery point: nothing of it was changed, and it is not served."""
+    """The structure of a log is broken below its recovery point, or where it is to be cut: nothing of it was changed, and it
+    is not served."""
 
     def __init__(self, file: str, position: FilePosition, offset: Offset, reason: str) -> None:
         super().__init__(f"{file} at byte {position}, offset {offset}: {reason}")

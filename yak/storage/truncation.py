@@ -17,6 +17,7 @@ from yak.storage.flush import FlushPlan
 from yak.storage.names import SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, offset_name
 from yak.storage.producers_restore import restore_producers
 from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.recovery import DamagedLog
 from yak.storage.scan import scan_headers
 from yak.storage.segment import IndexUnreadable, Segment
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def lowest_kept(log: Log, offset: Offset) -> Offset:
-    """How low the recovery point must be before the log is cut at `offset`. Raises LogDirectoryFailure."""
+    """How low the recovery point must be before the log is cut at `offset`. Raises LogDirectoryFailure, DamagedLog."""
     if offset < log.segments[0].base_offset:
         return min(offset, log.log_start_offset)
     return max(log.log_start_offset, _find(log, offset)[2])
@@ -54,12 +55,15 @@ def truncate_to(log: Log, offset: Offset) -> Offset:
     except OSError as error:
         raise LogDirectoryFailure(log.directory, error) from error
     except IndexUnreadable as error:
-        raise _lost(log, offset, error) from error
+        raise _damaged(segment, offset, error) from error
     return end_offset
 
 
 def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
-    """The segment to cut, where in it, and where the log ends then: no batch is cut in two. Raises LogDirectoryFailure."""
+    """The segment to cut, where in it, and where the log ends then: no batch is cut in two.
+
+    Raises LogDirectoryFailure, and DamagedLog where what stands there does not tell.
+    """
     segment = next(segment for segment in reversed(log.segments) if segment.base_offset <= offset)
     end_offset = offset
     try:
@@ -70,7 +74,7 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
     except OSError as error:
         raise LogDirectoryFailure(log.directory, error) from error
     except (IndexUnreadable, NotCached, DamagedBatch) as error:
-        raise _lost(log, offset, error) from error
+        raise _damaged(segment, offset, error) from error
     return segment, position, end_offset
 
 
@@ -88,8 +92,8 @@ def _whole_or_next(segment: Segment, position: FilePosition, offset: Offset) -> 
     return header
 
 
-def _lost(log: Log, offset: Offset, error: Exception) -> LogDirectoryFailure:
-    return LogDirectoryFailure(log.directory, OSError(0, f"cannot find offset {offset}: {error}"))
+def _damaged(segment: Segment, offset: Offset, error: Exception) -> DamagedLog:
+    return DamagedLog(segment.path(".log"), 0, offset, f"it cannot be cut there: {error}")
 
 
 def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Offset) -> None:

@@ -12,6 +12,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
 from yak.protocol.hot import DivergingEpoch
+from yak.protocol.record_batch import iterate_headers
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.dice import SeededDice
@@ -100,6 +101,25 @@ def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
     rig.cluster.heal(f"n{follower}", f"n{leader}", both=False)
     rig.cluster.heal(f"n{leader}", f"n{other}")
     rig.run_until(lambda: rig.is_in_sync("orders") and rig.replica(follower, "orders").log_end_offset == 2)
+
+
+def test_a_log_that_cannot_be_cut_for_damage_is_copied_anew_and_others_of_its_disk_go_on(rig):
+    rig.create_topic("payments")
+    for value in (b"a", b"b", b"c"):
+        rig.produce("orders", [value, value])
+    node = rig.nodes[rig.followers("orders")[0] - 1]
+    content = node.disk.contents()["/data/orders-0/00000000000000000000.log"]
+    (_first, (second, _header), *_others) = iterate_headers(content.sound())
+    content.damage(second + 23, b"\0\0\1\0")
+    partition = rig.replica(node.node_id, "orders")
+    truncate(node.broker, partition, partition.log, DivergingEpoch(0, 5), 0)
+    assert partition.log is None
+    rig.run_until(lambda: "replica-begun-anew" in rig.events(node.node_id))
+    rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 6)
+    assert {"log-damaged", "log-directory-offline"} & set(rig.events(node.node_id)) == {"log-damaged"}
+    assert rig.replica(node.node_id, "payments").log is not None
+    assert [name for name in node.disk.names("/data") if name.endswith("-stray")]
+    assert rig.produce("orders", [b"y"]).error_code == 0
 
 
 def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):

@@ -4,9 +4,10 @@ import struct
 
 import pytest
 
-from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.errors import ProtocolViolation
 from yak.storage.cleanable import cleanable
 from yak.storage.compaction import Compaction, Uncleanable
+from yak.storage.recovery import DamagedLog
 from yak.storage.torn_batch import is_torn
 
 FIRST = "/data/t-0/00000000000000000000.log"
@@ -122,7 +123,7 @@ def test_a_log_is_not_cut_by_a_wrong_offset(make_bench):
     size = fill(bench)
     damage(bench, 4 * size, (1).to_bytes(8, "big"))
     bench.log.forget_positions()
-    with pytest.raises(LogDirectoryFailure):
+    with pytest.raises(DamagedLog):
         bench.log.truncate_to(4)
     assert bench.log.log_end_offset == 6
 
@@ -132,7 +133,7 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
     bench = make_bench()
     size = fill(bench)
     damage(bench, 2 * size + 23, b"\0\0\1\0")
-    with pytest.raises(LogDirectoryFailure, match="cannot find offset 5"):
+    with pytest.raises(DamagedLog, match="offset 5: it cannot be cut there"):
         bench.log.truncate_to(5)
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
     bench.log.truncate_to(2)
@@ -144,7 +145,7 @@ def test_a_compacted_log_is_not_cut_where_something_else_stands_that_looks_like_
     bench = make_bench(cleanup_policy="compact")
     size = fill(bench)
     damage(bench, 0, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
-    with pytest.raises(LogDirectoryFailure, match="cannot find offset 1"):
+    with pytest.raises(DamagedLog, match="offset 1: it cannot be cut there"):
         bench.log.truncate_to(1)
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
 
