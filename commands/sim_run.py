@@ -133,7 +133,7 @@ def _fault_classes(text: str | None, brokers: int) -> tuple[str, ...] | None:
 
     if text is None:
         return None
-    classes = faults.CLASSES if brokers == 1 else cluster_faults.CLASSES
+    classes = faults.CLASSES if brokers == 1 else cluster_faults.ALL_CLASSES
     named = tuple(each for each in text.split(",") if each and each != "none")
     for name in named:
         if name not in classes:

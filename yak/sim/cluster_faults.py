@@ -48,6 +48,7 @@ CLASSES = (
 )
 MISDIRECTED = "misdirected"
 """Drawn by dice of its own: it came later, and the other draws of a seed are what they were."""
+ALL_CLASSES = (*CLASSES, MISDIRECTED)
 SKEW = "skew"
 """Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
 STRIKES_MAX = (4, 8, 14)

@@ -38,6 +38,12 @@ def test_a_run_tells_what_it_reached_and_what_it_never_did(yak):
     assert "never reached: " in ran.out
 
 
+def test_a_class_of_faults_can_be_had_alone(yak):
+    ran = yak("sim", "run", "--brokers", "3", "--seed", "5", "--faults", "misdirected")
+    assert ran.code == 0, ran.err
+    assert "misdirected " in ran.out.partition("never reached: ")[0]
+
+
 def test_processes_give_the_same_as_one(yak):
     words = ("sim", "run", "--seeds", "41", "--faults", "none", "--producers", "1", "--values", "2", "-o", "json")
     alone = yak(*words, "--workers", "1")
