@@ -88,6 +88,7 @@ class Copy:
 
     __slots__ = (
         "_segment",
+        "births",
         "chain",
         "epoch_starts",
         "generation",
@@ -122,6 +123,8 @@ class Copy:
         self.epoch_starts: list[tuple[int, Offset]] = []
         """Which epoch the batches on disk begin where."""
         self.life = 0
+        self.births = 0
+        """How often it began anew while its broker ran, since its log could not be gone on with."""
         self.partition: Partition | None = None
         self.log: Log | None = None
         self.generation = -1
@@ -301,6 +304,8 @@ class History:
         if copy.life != life:
             role = copy.is_leader, copy.leader_epoch = False, -1
             copy.high_watermark = partition.high_watermark
+        elif copy.log is None and partition.log is not None:
+            copy.births += 1
         if partition.log is None:
             # missing, damaged, or out of reach: what may come later is another log
             copy.log = None

@@ -11,7 +11,7 @@ class WatermarkMonotonic(Watcher):
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._seen: dict[Copy, tuple[tuple[int, int, bool], int]] = {}
+        self._seen: dict[Copy, tuple[tuple[int, int, int, bool], int]] = {}
 
     def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
         """Compare with the last one."""
@@ -24,11 +24,11 @@ class WatermarkMonotonic(Watcher):
     def _look(self, copy: Copy) -> None:
         if copy.key in self._history.forfeited:
             return
-        term, high_watermark = (copy.life, copy.leader_epoch, copy.is_leader), copy.high_watermark
+        term, high_watermark = (copy.life, copy.births, copy.leader_epoch, copy.is_leader), copy.high_watermark
         last_term, last = self._seen.get(copy, (term, 0))
         self._seen[copy] = (term, high_watermark)
         if last_term == term and high_watermark < last:
-            raise Violation(f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {term[1]}")
+            raise Violation(f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {term[2]}")
         is_here = (
             copy.partition is not None and copy.partition.log is not None
         )  # else its directory failed in this very step
