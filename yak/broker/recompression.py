@@ -153,7 +153,7 @@ def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None
             )
         placed = appending.place(broker, partition, pending.header, pending.records, pending.acks, broker.now_ms)
     except PeerError as error:
-        tell_refused(broker, str(partition.topic_partition), pending.records, error)
+        tell_refused(broker, partition, pending.records, error)
         _refuse(broker, pending, error)
         return
     appended = pending.appended

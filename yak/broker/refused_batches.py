@@ -123,8 +123,8 @@ def refusal_of(partition: Partition, header: BatchHeader, error: PeerError, now_
     )
 
 
-def tell_refused(broker: Broker, partition: str, records: Buffer | None, error: PeerError) -> None:
-    """Write to the log whose sequence did not fit, and what it was told; for every other refusal nothing.
+def tell_refused(broker: Broker, partition: Partition, records: Buffer | None, error: PeerError) -> None:
+    """Write to the log whose sequence did not fit, and what it was told; for every other refusal nothing, nor for want of replicas.
 
     `producer-put-off` is sent again by the client itself. `producer-refused` makes it begin a new epoch, or give up: what
     it sends under that epoch is new to the log, also where another leader has it already.
@@ -135,8 +135,10 @@ def tell_refused(broker: Broker, partition: str, records: Buffer | None, error: 
     if header.producer_id == NO_PRODUCER_ID:
         return
     is_put_off = error.error_code == ErrorCode.not_enough_replicas
+    if is_put_off and partition.is_under_min_isr:
+        return
     fields: dict[str, object] = {
-        "partition": partition,
+        "partition": str(partition.topic_partition),
         "producer_id": header.producer_id,
         "producer_epoch": header.producer_epoch,
         "sequence": header.base_sequence,

@@ -112,15 +112,13 @@ def _answer(
 
 def _note_refusal(broker: Broker, name: str | None, data: Any, error: PeerError) -> None:
     """What was sent to a replica that does not lead may come again when it does."""
-    if name is None:
+    replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
+    if replica is None:
         return
-    topic_partition = TopicPartition(name, data.index)
-    if error.error_code != _NOT_LEADER:
-        tell_refused(broker, str(topic_partition), data.records, error)
+    if error.error_code == _NOT_LEADER:
+        note_not_led(replica, data.records, broker.now_ms)
     else:
-        replica = broker.partitions.get(topic_partition)
-        if replica is not None:
-            note_not_led(replica, data.records, broker.now_ms)
+        tell_refused(broker, replica, data.records, error)
 
 
 def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
