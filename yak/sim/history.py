@@ -175,6 +175,7 @@ class Copy:
             data = self.node.disk.peek(segment.path(".log"), begin)
             for place, header in iterate_headers(data):
                 epoch, crc = header.partition_leader_epoch, header.crc
+                self._segment = (segment.base_offset, begin + place + header.size_bytes)
                 if header.base_offset < begin_offset:
                     continue
                 if originals is not None:
@@ -185,7 +186,6 @@ class Copy:
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
                 found.append((header.base_offset, epoch, crc))
-                self._segment = (segment.base_offset, begin + place + header.size_bytes)
         if originals is not None:
             originals.fill(self.chain, log.log_end_offset)
         return found
