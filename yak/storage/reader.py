@@ -308,6 +308,9 @@ def find_batch(
             expected, last = last_offset + 1, -1
             at += LENGTH_OVERHEAD + batch_length
         position += at
+    if position != limit:
+        # a wrong length led past the end: what it passed over may be what is looked for
+        raise DamagedBatch(f"{file.path} at {limit}")
     return limit
 
 

@@ -67,7 +67,10 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
     segment = next(segment for segment in reversed(log.segments) if segment.base_offset <= offset)
     end_offset = offset
     try:
-        position = position_of(segment, offset, segment.size, cached=False, has_gaps=may_have_gaps(log))
+        has_gaps = may_have_gaps(log)
+        position = position_of(segment, offset, segment.size, cached=False, has_gaps=has_gaps)
+        if position == segment.size and offset < log.log_end_offset and not has_gaps:
+            raise DamagedBatch(f"{segment.path('.log')} at {position}: it ends below")
         if position < segment.size:
             base_offset = _whole_or_next(segment, position, offset).base_offset
             end_offset = min(offset, max(base_offset, segment.base_offset))

@@ -140,6 +140,21 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
     assert bench.log.log_end_offset == 2
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_passed_over(make_bench, policy):
+    """Nothing would be cut, and the next records come twice, with the offsets that were to go (seed 300186 with --faults)."""
+    bench = make_bench(cleanup_policy=policy)
+    size = fill(bench)
+    damage(bench, size + 8, (1 << 20).to_bytes(4, "big"))
+    bench.log.forget_positions()
+    with pytest.raises(DamagedLog, match="offset 4: it cannot be cut there"):
+        bench.log.truncate_to(4)
+    assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
+    bench.log.roll(0)
+    bench.append()
+    assert not bytes(bench.log.read(4, 10_000, 7, at_least_one=True).run())
+
+
 def test_a_compacted_log_is_not_cut_where_something_else_stands_that_looks_like_a_gap(make_bench):
     """Its first bytes say that it comes much later: what stood there would be gone, as compacted (seed 201945)."""
     bench = make_bench(cleanup_policy="compact")
