@@ -81,7 +81,11 @@ def is_damaged(copy: Copy) -> bool:
 
 
 def flip(copy: Copy, dice: SeededDice) -> str:
-    """A bit of a stored batch flips, in the newest batches as often as elsewhere, or one of a helper file; tells where."""
+    """A bit of a stored batch flips, in the newest batches as often as elsewhere, or one of a helper file; tells where.
+
+    Empty when nobody could tell it together with what is damaged already: a wrong length where the rest of the batch is wrong too
+    looks like a torn write.
+    """
     batches = batches_of(copy)
     batch = batches[-1] if dice.chance(50) else dice.choice(batches)
     covered = [at for at in range(_COVERED_FROM, batch.header.size_bytes) if at not in _LAST_OFFSET_DELTA]
@@ -92,7 +96,10 @@ def flip(copy: Copy, dice: SeededDice) -> str:
         found = _helper(copy, dice) if field == "helper" else _uncovered(copy, batch, batch == batches[-1], field, dice)
         path, position, bit = found or (path, position, bit)
     content = copy.node.disk.contents()[path]
-    content.damage(position, bytes((content.data[position] ^ (1 << bit),)))
+    wrong = bytes((content.data[position] ^ (1 << bit),))
+    if content.wounds and path.endswith(".log") and not _is_told(copy, path, position, wrong):
+        return ""
+    content.damage(position, wrong)
     return f"a bit flips in {path} at byte {position}"
 
 

@@ -61,8 +61,10 @@ class Disks:
         if not copies:
             return False
         copy = dice.choice(copies)
-        self._note(copy, flip(copy, dice))
-        return True
+        where = flip(copy, dice)
+        if where:
+            self._note(copy, where)
+        return bool(where)
 
     def misdirect(self, dice: SeededDice) -> bool:
         """A write landed in another place: foreign bytes stand in a copy, and where they were to be, there may be nothing.
