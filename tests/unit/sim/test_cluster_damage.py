@@ -138,7 +138,7 @@ def batch_at(base_offset, value=b"v"):
 def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_the_same_step(has_failed):
     log = SimpleNamespace()
     copy = Stand(
-        key="t-0", life=1, leader_epoch=0, is_leader=True, high_watermark=25, log=log, log_start=0, end=0,
+        key="t-0", life=1, births=0, leader_epoch=0, is_leader=True, high_watermark=25, log=log, log_start=0, end=0,
         partition=SimpleNamespace(log=None if has_failed else log),
     )  # fmt: skip
     check = WatermarkMonotonic(SimpleNamespace(forfeited={}, committed={}))
@@ -147,3 +147,19 @@ def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_
     else:
         with pytest.raises(Violation, match="outside"):
             check.watermark(copy, 0)
+
+
+def test_no_second_flip_makes_a_wrong_length_look_like_a_torn_write():
+    """What begins so may be a process that ended in a write: with the rest wrong too, nobody can tell."""
+    disk = SimDisk()
+    disk.make_directory("/data/t-0")
+    path = "/data/t-0/00000000000000000000.log"
+    disk.open(path, create=True).append([batch_at(0, b"v" * 40)])
+    copy = SimpleNamespace(
+        node=SimpleNamespace(disk=disk, directories=["/data"]), topic_partition=TopicPartition("t", 0)
+    )
+    assert cluster_damage.flip(copy, SeededDice("any"))
+    disk.contents()[path].damage(10, b"\1")
+    found = [cluster_damage.flip(copy, SeededDice(f"flip {number}")) for number in range(20)]
+    # a wrong offset tells that it is no batch that may come there
+    assert all(int(each.rpartition(" ")[2]) < 8 for each in found if each)
