@@ -18,6 +18,7 @@ from yak.sim.cluster_losses import Losses
 from yak.sim.dice import SeededDice
 from yak.sim.history import Copy
 from yak.sim.node import SimNode
+from yak.storage.names import BOOT_MARK
 
 _OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
 _NUMBERS = (errno.ENOSPC, errno.EIO)
@@ -91,7 +92,7 @@ class Disks:
             copy
             for copies in self._cluster.history.copies.values()
             for copy in copies.values()
-            if copy.node.is_powered and self._losses.may_rot(copy) and batches_of(copy)
+            if copy.node.is_powered and _went_on(copy.node) and self._losses.may_rot(copy) and batches_of(copy)
         ]
 
     def _note(self, copy: Copy, what: str) -> None:
@@ -129,3 +130,10 @@ class Disks:
                 node.disk.sync_file_system("/")
                 self._cluster.world.say(f"{folder_of(copy)} of broker {node_id} is damaged, and taken away by hand")
                 self._count("damage mended by hand")
+
+
+def _went_on(node: SimNode) -> bool:
+    """Whether the next start will know that the machine went on: else it may take what is damaged for a torn tail."""
+    contents, mark = node.disk.contents(), f"{node.kernel_boot_id}\n".encode()
+    paths = [f"{directory}/{BOOT_MARK}" for directory in node.directories]
+    return all(path in contents and contents[path].data == mark for path in paths)

@@ -70,6 +70,7 @@ class SimNode:
         self.is_powered = True
         self.starts_count = 0
         self.crashes_count = 0
+        self.kernel_boot_id = "boot 0"
         self.torn: dict[str, int] = {}
         """What power losses left of what was not synced: how many files were torn in which way, and how many names lost."""
         self.notices: list[events.Notice] = []
@@ -136,7 +137,7 @@ class SimNode:
             dice.uuid4,
             now_ms,
             config_for,
-            kernel_boot_id=f"boot {self.crashes_count}",
+            kernel_boot_id=self.kernel_boot_id,
             is_replicated=image.is_replicated,
         )
         self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
@@ -176,6 +177,7 @@ class SimNode:
             self._network.power_lost(self.party)
         self._end()
         self.crashes_count += 1
+        self.kernel_boot_id = f"boot {self.crashes_count}"
         for what, count in self.disk.crash(self._dice).items():
             self.world.say(f"node {self.node_id}: {count} files or names lost what was not synced: {what}")
             self.torn[what] = self.torn.get(what, 0) + count
