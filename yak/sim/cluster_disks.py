@@ -126,6 +126,9 @@ class Disks:
                 continue
             del history.rotten[key]
             if is_damaged(copy):
+                if self._losses.is_last(key, node):
+                    # it led alone, and no follower takes from it what is damaged: a person gives up what is there
+                    history.forfeit(key, "the last one in sync is damaged")
                 node.disk.remove_tree(folder_of(copy))
                 node.disk.sync_file_system("/")
                 self._cluster.world.say(f"{folder_of(copy)} of broker {node_id} is damaged, and taken away by hand")

@@ -136,6 +136,13 @@ class Losses:
         sound = self._sound(key, row)
         return any(each.node_id in sound and (each.node_id, each.broker_epoch) in serving for each in members)
 
+    def is_last(self, key: Key, node: SimNode) -> bool:
+        """Whether nobody else is in sync, or was when too few were."""
+        row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        return row is not None and all(
+            member.node_id == node.node_id for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+        )
+
     def has_rotten(self, node: SimNode) -> bool:
         """Whether a bit flipped on this broker's disk and was not mended by hand yet."""
         return node.node_id in self._cluster.history.rotten.values()
