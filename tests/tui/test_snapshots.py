@@ -33,8 +33,10 @@ def records(monkeypatch):
 async def settle(pilot):
     """Until what is asked was answered and drawn."""
     await pilot.pause()
-    for _ in range(3):
+    quiet = 0
+    while quiet < 3:
         asked = [each for each in pilot.app.workers if each.group != "listen" and not each.is_finished]
+        quiet = 0 if asked else quiet + 1
         if asked:  # of an empty list all would be waited for
             await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
         await pilot.pause(0.05)

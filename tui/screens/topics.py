@@ -71,6 +71,8 @@ class TopicsScreen(ChangesTopics):
         if self._wanted is not None and picture.is_loaded:
             wanted, self._wanted = self._wanted, None
             self.call_later(self.opened, wanted)
+        if not self._table.facts:
+            self.call_later(self._ask)
 
     # asking
 
