@@ -43,6 +43,10 @@ class HttpCluster:
         """POST."""
         return self.ask(node, "POST", path, **more)
 
+    def wait_for_topic(self, name: str) -> None:
+        """Until every broker has heard of it."""
+        wait_until(lambda: all(self.get(node, f"/topics/{name}").status_code == 200 for node in (1, 2, 3)), name)
+
     def delete(self, node: int, path: str, **more: object) -> httpx.Response:
         """DELETE."""
         return self.ask(node, "DELETE", path, **more)

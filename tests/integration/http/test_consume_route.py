@@ -5,7 +5,6 @@ import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from support.waiting import wait_until
 
 from yak.client.admin import Admin
 from yak.ids import TopicPartition as Place
@@ -15,7 +14,7 @@ from yak.ids import TopicPartition as Place
 def topic(cluster, new_name):
     name = new_name()
     Admin(cluster.bootstrap).create_topic(name, partitions=3, replication_factor=3)
-    wait_until(lambda: all(cluster.get(node, f"/topics/{name}").status_code == 200 for node in (1, 2, 3)), name)
+    cluster.wait_for_topic(name)
     return name
 
 

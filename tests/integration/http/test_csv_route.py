@@ -18,7 +18,7 @@ def topic(cluster, new_name):
     name = new_name()
     made = {"name": name, "partitions": 3, "configs": {"min.insync.replicas": 2}}
     cluster.post(1, "/topics", json=made).raise_for_status()
-    wait_until(lambda: all(cluster.get(node, f"/topics/{name}").status_code == 200 for node in (1, 2, 3)), name)
+    cluster.wait_for_topic(name)
     return name
 
 

@@ -73,6 +73,7 @@ def topic(cluster, new_name):
     """Four partitions, on all three brokers."""
     name = new_name()
     Admin(cluster.bootstrap).create_topic(name, assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 3, 2]])
+    cluster.wait_for_topic(name)
     return name
 
 

@@ -83,6 +83,7 @@ def members(cluster, group: str) -> int:
 def topic(cluster, new_name):
     name = new_name()
     Admin(cluster.bootstrap).create_topic(name, assignment=[[1, 2], [2, 3]])
+    cluster.wait_for_topic(name)
     return name
 
 

@@ -74,9 +74,7 @@ def topics(cluster, new_name):
     names = [new_name(), new_name()]
     for name in names:
         cluster.post(1, "/topics", json={"name": name, "partitions": 3}).raise_for_status()
-        wait_until(
-            lambda name=name: all(cluster.get(node, f"/topics/{name}").status_code == 200 for node in (1, 2, 3)), name
-        )
+        cluster.wait_for_topic(name)
     return names
 
 
