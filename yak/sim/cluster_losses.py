@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr, parse_nodes
@@ -160,8 +160,11 @@ class Losses:
             and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
         ]
 
-    def forfeit_the_unsound(self) -> None:
-        """A call that came late may leave only members that lost something; what promises nothing then is given up."""
+    def forfeit_the_unsound(self, moved: Set[tuple[str, int]] = frozenset()) -> None:
+        """A call that came late may leave only members that lost something; what promises nothing then is given up.
+
+        So is what an administrator `moved` away from its last sound replica, when the other had lost its disk unnoticed.
+        """
         history, state = self._cluster.history, self._cluster.store.state
         for place in state.partitions.keys() - self._made:
             self._made.add(place)
@@ -172,7 +175,7 @@ class Losses:
             if row is None or key in history.forfeited or self._sound(key, row):
                 continue
             plan = self._plans(state.topics[str(key.topic_id)]["name"])
-            if plan is None or plan.may_be_lost:
+            if plan is None or plan.may_be_lost or (str(key.topic_id), key.partition) in moved:
                 history.forfeit(key, "only members that lost something are left")
 
     def forfeit_the_never_made(self) -> None:

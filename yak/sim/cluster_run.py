@@ -345,7 +345,8 @@ class _Forfeits(Watcher):
 
     def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
         """Somebody's last sound member may be gone."""
-        self._faults.losses.forfeit_the_unsound()
+        moved = request.arguments["partitions"] if request.script == "alter_replicas" else ()
+        self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
 
 
 def _nothing() -> None:
