@@ -218,6 +218,7 @@ def modules_in_cycles() -> list[str]:
     return [name for name in known if sizes[group_of[name]] > 1]
 
 
+@pytest.mark.timeout(400)  # half a minute where nothing else runs
 def test_every_module_can_be_imported_first() -> None:
     """A cycle of imports works or fails by who comes first; tests and tools may start anywhere."""
     names = modules_in_cycles()

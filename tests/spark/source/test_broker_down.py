@@ -24,7 +24,7 @@ def test_a_query_goes_on_when_its_one_bootstrap_broker_is_killed(tmp_path: Path)
     try:
         local.up(UpSettings(port=0, brokers=3, leaders=3))
         brokers = {each.node_id: each.address for each in local.status().brokers}
-        admin = Admin(",".join(brokers.values()))
+        admin = Admin(",".join(brokers.values()), timeout_ms=60_000)
         admin.create_topic("orders", partitions=3, replication_factor=3)
         producer = Producer({"bootstrap.servers": ",".join(brokers.values()), "acks": "all"})
 
