@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
-from yak.sim.history import Copy, Key, Watcher
+from yak.sim.history import Chain, Copy, Key, Watcher
 
 
 class SingleLeader(Watcher):
@@ -15,6 +16,15 @@ class SingleLeader(Watcher):
     def __init__(self) -> None:
         self._leaders: dict[tuple[Key, int], tuple[NodeId, int]] = {}
         self._written: dict[tuple[Key, int, Offset], int] = {}
+        self._unseen: set[tuple[Key, int, Offset]] = set()
+        """Batches that a leader had after a start and not before: its process ended in the very write."""
+
+    def reopened(self, copy: Copy, before: Chain) -> None:
+        """What a leader has more than it was seen to have it wrote, if it led then."""
+        for base, epoch in copy.chain.batches[bisect_left(copy.chain.ends, before.end + 1) :]:
+            leader = self._leaders.get((copy.key, epoch))
+            if leader is not None and leader[0] == copy.node.node_id:
+                self._unseen.add((copy.key, epoch, base))
 
     def role(self, copy: Copy) -> None:
         """A broker begins to lead."""
@@ -36,7 +46,7 @@ class SingleLeader(Watcher):
                 raise Violation(f"I3: {copy}@{base}: nobody led in epoch {epoch}")
             written = self._written.get((copy.key, epoch, base))
             if written is None:
-                if leader[0] != copy.node.node_id:
+                if leader[0] != copy.node.node_id and (copy.key, epoch, base) not in self._unseen:
                     raise Violation(
                         f"I3: {copy}@{base}: a batch of epoch {epoch}, which broker {leader[0]} did not write"
                     )
