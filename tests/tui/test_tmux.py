@@ -150,6 +150,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.press("C-s")
     terminal.until(r"acknowledged\D+1\b|1 acknowledged")
     terminal.press("Escape", "Escape")
+    terminal.until("─ Health ─")  # a key that comes right behind an escape is another key to a terminal
     terminal.command("messages")
     terminal.until("from tmux")
 
