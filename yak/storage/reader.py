@@ -46,6 +46,10 @@ class NotCached(Exception):
 class DamagedBatch(Exception):
     """A batch header that cannot be: the position was wrong, or the file is damaged."""
 
+    def __init__(self, file: str, position: FilePosition, reason: str = "") -> None:
+        super().__init__(f"{file} at {position}" + (f": {reason}" if reason else ""))
+        self.position = position
+
 
 class Read:
     """One read: which segments, from which offset, how much. `start` and `end` are positions in the first, -1 unknown."""
@@ -157,7 +161,7 @@ class Read:
             return
         base_offset, _, last_offset_delta = _unpack_batch(data)
         if base_offset + last_offset_delta < self.offset or (base_offset > self.offset and not self.has_gaps):
-            raise DamagedBatch(f"{file.path} at {start}: offset {base_offset} where {self.offset} is")
+            raise DamagedBatch(file.path, start, f"offset {base_offset} where {self.offset} is")
 
     def _cut(
         self, segment: Segment, file: File, data: Buffer, start: FilePosition, end: FilePosition, *, cached: bool
@@ -170,7 +174,7 @@ class Read:
             base_offset, batch_length, last_offset_delta = _unpack_batch(data)
             length = LENGTH_OVERHEAD + batch_length
             if length > end - start or batch_length < BATCH_LENGTH_MIN:
-                raise DamagedBatch(f"{file.path} at {start}")
+                raise DamagedBatch(file.path, start)
             if length > self.max_bytes and not self.at_least_one:
                 return EMPTY, -1, -1, None
             data = fetch(file, length, start, cached=cached)
@@ -289,7 +293,7 @@ def find_batch(
         chunk = fetch(file, min(SCAN_BYTES, limit - position), position, cached=cached)
         if len(chunk) < _BATCH.size:
             if limit - position < _BATCH.size:
-                raise DamagedBatch(f"{file.path} at {position}")
+                raise DamagedBatch(file.path, position)
             raise NotCached
         at, end = 0, len(chunk) - _BATCH.size
         while at <= end:
@@ -302,7 +306,7 @@ def find_batch(
                 or last_offset < base_offset
                 or (last >= 0 and last_offset != last)
             ):
-                raise DamagedBatch(f"{file.path} at {position + at}")
+                raise DamagedBatch(file.path, position + at)
             if last_offset >= offset:
                 return position + at
             expected, last = last_offset + 1, -1
@@ -310,7 +314,7 @@ def find_batch(
         position += at
     if position != limit:
         # a wrong length led past the end: what it passed over may be what is looked for
-        raise DamagedBatch(f"{file.path} at {limit}")
+        raise DamagedBatch(file.path, limit)
     return limit
 
 

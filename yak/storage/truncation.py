@@ -70,7 +70,7 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
         has_gaps = may_have_gaps(log)
         position = position_of(segment, offset, segment.size, cached=False, has_gaps=has_gaps)
         if position == segment.size and offset < log.log_end_offset and not has_gaps:
-            raise DamagedBatch(f"{segment.path('.log')} at {position}: it ends below")
+            raise DamagedBatch(segment.path(".log"), position, "it ends below")
         if position < segment.size:
             base_offset = _whole_or_next(segment, position, offset).base_offset
             end_offset = min(offset, max(base_offset, segment.base_offset))
@@ -91,12 +91,13 @@ def _whole_or_next(segment: Segment, position: FilePosition, offset: Offset) -> 
     if header.base_offset != offset:
         size_bytes = min(header.size_bytes, segment.size - position)
         if compute_crc(file.read(size_bytes, position)) != header.crc:
-            raise DamagedBatch(f"{file.path} at {position}")
+            raise DamagedBatch(file.path, position)
     return header
 
 
 def _damaged(segment: Segment, offset: Offset, error: Exception) -> DamagedLog:
-    return DamagedLog(segment.path(".log"), 0, offset, f"it cannot be cut there: {error}")
+    position = error.position if isinstance(error, DamagedBatch) else 0
+    return DamagedLog(segment.path(".log"), position, offset, f"it cannot be cut there: {error}")
 
 
 def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Offset) -> None:
