@@ -78,12 +78,12 @@ class TopicsScreen(ChangesTopics):
 
     def _ask(self) -> None:
         if self.app.screen is self and not self._is_asking and not self.app.is_frozen and self.picture.is_loaded:
+            self._is_asking = True  # before the worker runs: the next paint may come first
             self.ask_facts()
 
     @work(group="facts")
     async def ask_facts(self) -> None:
         """Sizes, log starts and configs of the topics in sight; of the others too where these are few."""
-        self._is_asking = True
         try:
             now_ms = self.app.now_ms()
             table, seen = self._table, self.query_one("#topics", Grid).keys_in_sight()
