@@ -40,11 +40,17 @@ def begin_fetch(rig: ClusterRig, node_id: int):
     return rig.begin(node_id, OFFSET_FETCH, 5, group_id=GROUP, topics=[{"name": "orders", "partition_indexes": [0]}])
 
 
+def told(rig: ClusterRig, node_id: int):
+    """What an OffsetFetch hears there."""
+    pending = begin_fetch(rig, node_id)
+    rig.run_until(lambda: pending.is_done)
+    return pending.answer
+
+
 def test_who_asked_a_coordinator_that_stood_still_asks_again_and_hears_what_another_took(rig: ClusterRig) -> None:
     commit(rig, 5)
     old = rig.leader(OFFSETS_TOPIC)
-    connected = begin_fetch(rig, old)
-    rig.run_until(lambda: connected.is_done)
+    assert told(rig, old).topics[0].partitions[0].committed_offset == 5
     rig.nodes[old - 1].pause()
     rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (old, -1))
     rig.run_for(500)
@@ -53,9 +59,7 @@ def test_who_asked_a_coordinator_that_stood_still_asks_again_and_hears_what_anot
     rig.nodes[old - 1].resume()
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
-    again = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
-    rig.run_until(lambda: again.is_done)
-    assert again.answer.topics[0].partitions[0].committed_offset == 9
+    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 9
 
 
 def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
@@ -64,9 +68,7 @@ def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
     for node in rig.nodes:
         node.store_goes_down()
     rig.run_for(20_000)
-    pending = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.topics[0].partitions[0].committed_offset == 5
+    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
 
 
 def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig) -> None:
@@ -80,9 +82,7 @@ def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig)
     broker = rig.nodes[leader - 1].broker
     assert broker.metadata.membership.state is MemberState.FROZEN
     assert broker.metadata.store_lost_ms is None
-    pending = begin_fetch(rig, leader)
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.topics[0].partitions[0].committed_offset == 5
+    assert told(rig, leader).topics[0].partitions[0].committed_offset == 5
 
 
 def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> None:
@@ -94,7 +94,6 @@ def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> No
     rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) != -1 and rig.is_in_sync(OFFSETS_TOPIC))
     broker = rig.nodes[rig.leader(OFFSETS_TOPIC) - 1].broker
     rig.run_until(lambda: bool(broker.coordinator.led) and not broker.coordinator.is_loading())
-    pending = begin_fetch(rig, rig.leader(OFFSETS_TOPIC))
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.error_code == ErrorCode.none
-    assert pending.answer.topics[0].partitions[0].committed_offset == 5
+    answer = told(rig, rig.leader(OFFSETS_TOPIC))
+    assert answer.error_code == ErrorCode.none
+    assert answer.topics[0].partitions[0].committed_offset == 5
