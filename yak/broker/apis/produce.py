@@ -111,7 +111,7 @@ def _answer(
 
 
 def _note_refusal(broker: Broker, name: str | None, data: Any, error: PeerError) -> None:
-    """What was sent to a replica that does not lead may come again when it does."""
+    """What was sent to a replica that does not lead may come again when it does; whose sequence does not fit is told to the log."""
     replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
     if replica is None:
         return
