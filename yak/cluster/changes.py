@@ -3,6 +3,9 @@
 A change is a run of requests, sent in order and repeated as they are after the store was lost: each carries what makes
 a repeat harmless (ids chosen by the caller, final values), so an answer that got lost costs nothing. It is done when
 the image on our disk holds what it did.
+
+A topic's creation is repeated in the broker's registration in which it was first sent, and in no later one: it may have been
+made and deleted since, and the store tells a repeat only by that registration.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +14,12 @@ from dataclasses import dataclass, field
 from yak.cluster.link import FREEZING_CODES, Link
 from yak.cluster.outputs import ChangeDone
 from yak.errors import ErrorCode, PeerError
-from yak.ids import MetadataOffset
+from yak.ids import BrokerEpoch, MetadataOffset
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 
+_MAYBE_MADE = (
+    "The broker lost its registration meanwhile, and cannot tell whether the topic was made: look, or try again."
+)
 STORE_AWAY = "The metadata store cannot be reached. Nothing was changed; try again."
 
 _ERRORS = {
@@ -39,6 +45,8 @@ class _Change:
     outcomes: list[StoreOutcome] = field(default_factory=list)
     needs_offset: MetadataOffset = 0
     attempt: int = 0
+    sent_in: tuple[str, BrokerEpoch] | None = None
+    """The incarnation of the store, and our epoch, in which it was first sent."""
     abandoned: bool = False
 
 
@@ -73,7 +81,12 @@ class Changes:
     def resend(self) -> None:
         """The store is back: repeat what has no definite answer."""
         for change in list(self._changes.values()):
-            if len(change.outcomes) < len(change.requests):
+            if len(change.outcomes) == len(change.requests):
+                continue
+            is_creation = change.requests[0].script == "create_topic"
+            if is_creation and change.sent_in not in (None, self._standing()):
+                self._end(change, ChangeDone(change.change_id, PeerError(ErrorCode.request_timed_out, _MAYBE_MADE)))
+            else:
                 self._send(change)
 
     def on_image(self) -> None:
@@ -82,7 +95,11 @@ class Changes:
             for change in list(self._changes.values()):
                 self._finish_if_held(change)
 
+    def _standing(self) -> tuple[str, BrokerEpoch]:
+        return self._link.incarnation_id, self._link.broker_epoch
+
     def _send(self, change: _Change) -> None:
+        change.sent_in = change.sent_in or self._standing()
         change.outcomes.clear()
         change.attempt += 1
         attempt = change.attempt

@@ -1,3 +1,4 @@
+import dataclasses
 import uuid
 
 import pytest
@@ -8,6 +9,7 @@ from yak.cluster.membership import MemberState
 from yak.cluster.refusals import frozen
 from yak.errors import ErrorCode, PeerError
 from yak.seams.metadata_store import StoreOutcome
+from yak.sim.store_checks import change_broker
 
 
 def topic(driver, name, partitions=1, number=7):
@@ -83,6 +85,27 @@ def test_a_change_without_an_answer_is_repeated_and_counts_once(store, make_driv
     assert driver.done[change_id].error is None
     assert len(driver.image.topics["a"].partitions) == 401
     assert [r.kind for r in driver.persisted].count("Topic") == 1
+
+
+def test_a_creation_is_not_repeated_under_another_registration(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    change_id = driver.begin(topic(driver, "a"))
+    call = driver.calls[0]
+    assert store.call(call.request, driver.now_ms).code == "OK"
+    driver.lose()
+    epoch = driver.member.broker_epoch
+    deletion = dataclasses.replace(call.request, script="delete_topic")
+    assert store.call(deletion, driver.now_ms).value == {"removed": True}
+    change_broker(store.state, 1, "FENCED", driver.now_ms)
+    driver.connect()
+    while driver.calls[0].request.script != "create_topic":
+        driver.answer_one()
+    driver.pump_tail()
+    driver.run()
+    assert driver.member.broker_epoch > epoch
+    assert driver.done[change_id].error.error_code is ErrorCode.request_timed_out
+    assert not store.state.topics
+    assert driver.change(topic(driver, "a", number=9)).error is None
 
 
 def test_a_topic_that_exists_in_the_store_only_is_refused_with_kafkas_code(store, make_driver, make_identity):
