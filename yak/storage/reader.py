@@ -8,6 +8,8 @@ a sequential consumer begins at a known position.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _BATCH = struct.Struct(">qi11xi")
 _unpack_batch = _BATCH.unpack_from
+_base_offset = attrgetter("base_offset")
 SCAN_BYTES = 8192
 SLICE_BYTES_MIN = 64 * 1024
 """Less than this is not worth a slice: two system calls more, against one copy."""
@@ -182,6 +185,14 @@ class Read:
                 raise NotCached
             next_offset = base_offset + last_offset_delta + 1
         return memoryview(data)[:length], next_offset, start + length, segment
+
+
+def ends_with_segment(log: Log, offset: Offset, up_to: Offset) -> bool:
+    """Whether a read from `offset` towards `up_to` ends with its segment: there is more, or will be, in the next one."""
+    segments = log.segments
+    if offset >= segments[-1].base_offset or not log.log_start_offset <= offset < up_to:
+        return False
+    return segments[bisect_right(segments, offset, key=_base_offset)].base_offset <= up_to
 
 
 class PendingRead:

@@ -74,6 +74,39 @@ def test_a_fetch_waits_until_min_bytes_are_there(rig):
     assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
 
 
+def rolled_topic(rig) -> None:
+    """Two batches of a hundred bytes to a segment."""
+    rig.create_topic("rolled", segment_bytes="400")
+
+
+def test_more_bytes_than_an_older_segment_has_are_not_waited_for(rig):
+    rolled_topic(rig)
+    for _ in range(5):
+        rig.produce("rolled", [b"x" * 100])
+    found = []
+    while len(found) < 4:
+        waiting = rig.begin(1, 12, **fetch_fields("rolled", len(found), max_wait_ms=2_500, min_bytes=1_000))
+        rig.run_for(50)
+        assert waiting.is_done
+        found += values_of(waiting.answer.responses[0].partitions[0])
+    last = rig.begin(1, 12, **fetch_fields("rolled", len(found), max_wait_ms=2_500, min_bytes=1_000))
+    rig.run_for(2_000)
+    assert not last.is_done
+
+
+def test_a_fetch_that_waits_for_more_bytes_is_answered_when_its_segment_is_closed(rig):
+    rolled_topic(rig)
+    reader = rig.new_client()
+    rig.produce("rolled", [b"x" * 100])
+    waiting = rig.begin(1, 12, client=reader, **fetch_fields("rolled", 0, max_wait_ms=5_000, min_bytes=1_000))
+    rig.produce("rolled", [b"x" * 100])
+    rig.run_for(50)
+    assert not waiting.is_done
+    rig.produce("rolled", [b"x" * 100])
+    rig.run_for(50)
+    assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
+
+
 def test_one_batch_is_given_whole_even_when_it_is_larger_than_asked(rig):
     rig.produce("orders", [b"x" * 1000])
     rig.produce("orders", [b"y" * 1000])

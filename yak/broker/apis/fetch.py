@@ -8,6 +8,9 @@ Sizes are Kafka's rule: the first batch of the first partition with data is give
 (ReplicaManager.readFromLog); an answer is also bounded by this broker (`Connection.fetch_aim_bytes`, and for a fetch
 of many partitions what the kernel may send by itself, `limits.FETCH_SLICED_BYTES_PER_PARTITION`), and the partition that
 is read first changes from fetch to fetch, so that none starves.
+
+A read ends with its segment. So who asks for more bytes than an older segment has left gets these at once: no wait
+brings more of them (DelayedFetch.tryComplete).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSess
 from yak.errors import ErrorCode, PeerError
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION
 from yak.protocol.hot import FetchPartitionAnswer, fetch_response
+from yak.storage.reader import ends_with_segment
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -61,7 +65,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error.error_code, 0, []))
     fetch = Fetch(broker, call, items, session, is_incremental)
     reading = fetch.read(broker)
-    if fetch.is_enough(reading):
+    if fetch.is_enough(broker, reading):
         return fetch.reply(broker, reading)
     fetch.park(broker, reading)
     return Later(fetch)
@@ -184,14 +188,27 @@ class Fetch(Waiting):
             reader=self._reader,
         )
 
-    def is_enough(self, reading: Reading) -> bool:
+    def is_enough(self, broker: Broker, reading: Reading) -> bool:
         """Whether the answer must not wait: enough bytes, an error, no time to wait, or nothing asked for."""
         return (
             reading.bytes_count >= self._min_bytes
             or reading.has_error
             or self.timeout_ms == 0
             or (not self._items and not self._is_incremental)
+            or (reading.bytes_count > 0 and self._ends_with_segment(broker))
         )
+
+    def _ends_with_segment(self, broker: Broker) -> bool:
+        """Whether one of its partitions goes on, committed, in a later segment than that in which the client is."""
+        for item in self._candidates():
+            partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
+            if (
+                partition is not None
+                and partition.log is not None
+                and ends_with_segment(partition.log, item.fetch_offset, partition.high_watermark)
+            ):
+                return True
+        return False
 
     def reply(self, broker: Broker, reading: Reading) -> Outcome:
         """The answer, after a job when some of it must come from the device."""
@@ -284,7 +301,11 @@ class Fetch(Waiting):
 
     def on_progress(self, broker: Broker) -> None:
         """One of the partitions has more, or changed."""
-        if self._min_bytes <= 1 or self._bytes_seen + self._growth(broker) >= self._min_bytes:
+        if (
+            self._min_bytes <= 1
+            or self._bytes_seen + self._growth(broker) >= self._min_bytes
+            or self._ends_with_segment(broker)
+        ):
             broker.finish(self)
 
     def is_done(self) -> bool:
