@@ -136,7 +136,8 @@ class SimConsumer:
         self._topic = topic
         self._partition = partition
         self._wait_ms = wait_ms
-        self._pause_us = pause_us
+        self.pause_us = pause_us
+        """The longest pause between an answer and the next question."""
         self._retry_us = retry_us
         self.position = 0
         self.is_stopped = False
@@ -200,7 +201,7 @@ class SimConsumer:
         if result.records and self.position == before:
             self._pause()
             return
-        self.channel.world.after(self.channel.dice.between(0, self._pause_us), self._fetch)
+        self.channel.world.after(self.channel.dice.between(0, self.pause_us), self._fetch)
 
     def _pause(self) -> None:
         self.channel.world.after(self._retry_us, self._fetch)

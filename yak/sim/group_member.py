@@ -231,12 +231,17 @@ class GroupMember:
         reading = Reading(group.readings, group.recorder, self.process, place)
         channel = Channel(group.view, self._dice.fork(f"channel {place}"), place)
         consumer = SimConsumer(
-            channel, reading, *place, wait_ms=1_500, pause_us=1_000_000, retry_us=RETRY_US, bytes_min=2_048
+            channel, reading, *place, wait_ms=1_500, pause_us=group.fetch_pause_us, retry_us=RETRY_US, bytes_min=2_048
         )
         consumer.position = max(0, start)
         own = self._own[place] = _Own(channel, consumer, reading)
         own.committed = start
         consumer.start()
+
+    def hurry(self) -> None:
+        """Read on without the pauses of before."""
+        for own in self._own.values():
+            own.consumer.pause_us = self._group.fetch_pause_us
 
     def _give_up(self, places: Sequence[Place]) -> None:
         if places:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SESSIONS_MS = (1_500, 3_000, 6_000)
 COMMIT_US = (200_000, 700_000, 2_000_000)
+PAUSE_US, HURRY_US = 1_000_000, 50_000
+"""Pauses of members between two fetches; the shorter one after everything healed: a fetch ends with a segment, and a log of a
+few hundred tiny ones must be read in the time that L3 gives."""
 LOOK_US = 500_000
 """How often an administrator looks what is committed, in the end."""
 
@@ -82,6 +85,7 @@ class SimGroup:
         self._cluster_books = cluster_books
         self._dice = dice
         self._tokens = 0
+        self.fetch_pause_us = PAUSE_US
         self._pause_us = dice.choice((1_000_000, 4_000_000, 12_000_000))
         self._is_stopped = False
         self._found: dict[Place, Offset] | None = None
@@ -133,10 +137,12 @@ class SimGroup:
         self._later(self._dice.between(1_000, self._pause_us), self._trouble)
 
     def heal(self) -> None:
-        """Nobody crashes any more, and all are there."""
+        """Nobody crashes any more, all are there, and nobody dawdles."""
         self._is_stopped = True
+        self.fetch_pause_us = HURRY_US
         for member in self.members:
             member.start()
+            member.hurry()
         self._look_up()
 
     # ----------------------------------------------------------------------------------------------------- the end
