@@ -10,6 +10,7 @@ from yak.ids import BrokerEpoch, NodeId
 from yak.sim.cluster import Cluster
 from yak.sim.history import Copy, Key
 from yak.sim.node import IMAGE_FOLDER, SimNode
+from yak.storage.names import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from yak.sim.cluster_books import TopicPlan
@@ -105,8 +106,14 @@ class Losses:
         """Whether a broker's machine lost power after a boot of that epoch began, and its broker says so or will."""
         broker = self._cluster.store.state.brokers.get(node_id)
         return broker is not None and (
-            broker["lossy_epoch"] > since or broker["broker_epoch"] == self._powerless.get(node_id)
+            broker["lossy_epoch"] > since
+            or (broker["broker_epoch"] == self._powerless.get(node_id) and self._has_unflushed(node_id))
         )
+
+    def _has_unflushed(self, node_id: NodeId) -> bool:
+        """Whether it has a log that is not synced at every record; who has none says after a loss of power that all is there."""
+        paths = self._cluster.node(node_id).disk.contents()
+        return any(not self.is_flushed(path) for path in paths if path.endswith(LOG_SUFFIX))
 
     def may_rot(self, copy: Copy) -> bool:
         """Whether a bit of this copy may flip: of no other copy one did, and all others that may be elected are sound.
