@@ -24,6 +24,17 @@ class StoreBefore:
     incarnation: int = 0
     brokers: Mapping[NodeId, tuple[BrokerEpoch, str]] = field(default_factory=dict)
     """Of each broker its last registration and the boot that it was."""
+    acted: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
+    """Of each broker the newest registration that was in use; one that is not here may have been in use in its last."""
+
+    def never_acted(self, offer: Offer) -> BrokerEpoch:
+        """The last registration of who offers, if nobody was ever let in with it, and the offer knows all that came before; or -1.
+
+        Who is not let in acts on nothing. Who went on in a restored incarnation had it on his disk first.
+        """
+        epoch = self.brokers.get(offer.node_id, (-1, ""))[0]
+        acted = self.acted.get(offer.node_id, epoch)
+        return epoch if acted < epoch and acted <= offer.known_epoch else -1
 
 
 def position(offer: Offer) -> tuple[int, MetadataOffset, NodeId]:
@@ -51,7 +62,12 @@ def missing_brokers(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId
                 missing[node_id] = "it did not answer"
             continue
         # Boots that it does not know of, as new as the newest that it does, may have acted on what it cannot tell.
-        foreign = [each for each, boot_id in boots if each >= mine.known_epoch and not mine.knows_boot(each, boot_id)]
+        idle = before.never_acted(mine)
+        foreign = [
+            each
+            for each, boot_id in boots
+            if each >= mine.known_epoch and each != idle and not mine.knows_boot(each, boot_id)
+        ]
         if foreign:
             missing[node_id] = (
                 f"its copy of the metadata goes up to its registration {mine.known_epoch}, but it registered as "

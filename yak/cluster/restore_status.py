@@ -11,8 +11,8 @@ from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 class SeedStatus:
     """A restore under way; `seed_nonce` is empty when there is none.
 
-    `offset`, `incarnation` and `brokers` (node to epoch and boot) are what the store itself held when it began; `offers` has
-    of each node in how many pieces its offer is.
+    `offset`, `incarnation`, `brokers` (node to epoch and boot) and `acted` (node to the newest epoch that was in use) are what
+    the store itself held when it began; `offers` has of each node in how many pieces its offer is.
     """
 
     seed_nonce: str = ""
@@ -24,6 +24,7 @@ class SeedStatus:
     offers_digest: str = ""
     is_committing: bool = False
     brokers: Mapping[NodeId, tuple[BrokerEpoch, str]] = field(default_factory=dict)
+    acted: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
     offers: Mapping[NodeId, int] = field(default_factory=dict)
     digests: Mapping[NodeId, str] = field(default_factory=dict)
     headers: Mapping[NodeId, Mapping[str, Any]] = field(default_factory=dict)
@@ -43,7 +44,9 @@ class SeedStatus:
             incarnation=int(value["incarnation"]),
             offers_digest=str(value["offers_digest"]),
             is_committing=bool(value["is_committing"]),
-            brokers={int(node): (int(epoch), str(boot)) for node, (epoch, boot) in dict(value["brokers"]).items()},
+            brokers={int(node): (int(held[0]), str(held[1])) for node, held in dict(value["brokers"]).items()},
+            # a store that an older version began to rebuild does not tell: then the newest counts as in use
+            acted={int(node): int(held[2]) for node, held in dict(value["brokers"]).items() if len(held) > 2},
             offers={node_id: int(header["chunks"]) for node_id, header in headers.items()},
             digests={node_id: str(header["digest"]) for node_id, header in headers.items()},
             headers=headers,

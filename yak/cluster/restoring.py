@@ -357,7 +357,7 @@ class Restoring:
 
 def store_before(status: SeedStatus) -> StoreBefore:
     """What the store itself held."""
-    return StoreBefore(status.offset, status.incarnation, status.brokers)
+    return StoreBefore(status.offset, status.incarnation, status.brokers, status.acted)
 
 
 def why_not_automatic(plan: Plan) -> str:

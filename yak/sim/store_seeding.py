@@ -50,7 +50,8 @@ def seed_begin(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "offset": cluster["mo"],
         "incarnation": cluster["incarnation"],
         "brokers": {
-            str(node_id): [broker["broker_epoch"], broker["boot_id"]] for node_id, broker in state.brokers.items()
+            str(node_id): [broker["broker_epoch"], broker["boot_id"], broker["acted_epoch"]]
+            for node_id, broker in state.brokers.items()
         },
         "pieces": {},
         "offers": {},

@@ -1,6 +1,7 @@
 """Rebuilding the store from offers: nothing is used before the last slice, and what is held back stays as it is."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.stores import Caller, brokers, topic_id_of
@@ -53,8 +54,8 @@ def offer_of(caller: Caller) -> Offer:
     )
 
 
-def offer(caller: Caller, nonce: str = "seed-1"):
-    packed = pack(offer_of(caller))
+def offer(caller: Caller, nonce: str = "seed-1", **changes):
+    packed = pack(replace(offer_of(caller), **changes))
     # In three pieces, however small it is.
     text = "".join(packed.chunks)
     third = len(text) // 3
@@ -279,6 +280,29 @@ def test_what_is_held_stays_as_it_is_until_the_missing_broker_answers(backend, t
     assert plan.is_automatic, why_not_automatic(plan)
     assert set(commit(one, plan, status)) == {"OK"}
     assert adopt(missing).partition("a").held == 0
+
+
+@pytest.mark.parametrize("was_let_in", [False, True])
+def test_who_died_before_he_went_on_in_what_was_restored_lacks_nothing(backend, three, was_let_in):
+    one, two, missing = three
+    backend.flush_all()
+    begin(one)
+    offer(one)
+    offer(two)
+    plan, status = planned(one)
+    assert set(commit(one, plan, status)) == {"OK"}
+    adopt(one)
+    if was_let_in:
+        other = two.other_view()
+        other.image = two.image
+        assert adopt(other)("heartbeat", persisted=other.image.offset).code == "OK"
+    begin(missing, "seed-2")
+    offer(one, "seed-2")
+    offer(missing, "seed-2")
+    # its disk has the metadata of before, and the boot that offered then is dead
+    offer(two, "seed-2", boot_id="2-boot-2", broker_epoch=0)
+    plan, _status = planned(one)
+    assert plan.is_automatic is not was_let_in, why_not_automatic(plan)
 
 
 def test_a_history_that_begins_with_a_snapshot_is_known_by_it(backend, three):

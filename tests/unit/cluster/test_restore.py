@@ -205,6 +205,25 @@ def test_a_registration_that_only_the_store_has_is_of_a_boot_that_did_not_answer
     assert plan.image.offset == 55 + JUMP
 
 
+def whole_but_registered_since(*, known_epoch=13, **acted):
+    """Broker 3 began again with the disk of boot 13; meanwhile a restore, say, registered it as 53, which all others saw."""
+    known = image(orders(), brokers=[broker(1), broker(2), broker(3, 53)])
+    mine = image(orders(), brokers=[broker(1), broker(2), broker(3, known_epoch)], offset=40)
+    before = StoreBefore(55, 1, {3: (53, "boot-53")}, {3: acted["acted"]} if acted else {})
+    return merged(offer(1, known), offer(2, known), offer(3, mine, epoch=0, trail=Trail()), before=before)
+
+
+def test_a_boot_that_was_never_let_in_with_its_registration_did_nothing_that_the_next_one_lacks():
+    plan = whole_but_registered_since(acted=13)
+    assert plan.is_automatic
+    assert plan.image.topics["orders"].partitions[0].isr == (1, 2)
+
+
+@pytest.mark.parametrize("more", [{"acted": 53}, {"acted": 20}, {"acted": 13, "known_epoch": 12}, {}])
+def test_a_boot_that_may_have_been_let_in_after_what_its_disk_knows_did_not_answer(more):
+    assert "registered as 53 in another boot" in whole_but_registered_since(**more).missing[3]
+
+
 def test_an_unregistered_broker_is_not_waited_for():
     now = image(orders(part(replicas=(1, 2))), nodes=(1, 2), unregistered={3: 13})
     before = image(orders(part(replicas=(1, 2))), offset=40)

@@ -17,7 +17,7 @@ if cluster then
   was = cluster.state
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do
     local broker = read_broker(tonumber(node))
-    if broker then brokers[node] = {broker.broker_epoch, broker.boot_id} end
+    if broker then brokers[node] = {broker.broker_epoch, broker.boot_id, broker.acted_epoch} end
   end
 else
   redis.call('HSET', CLUSTER, 'cluster_id', A.cluster_id, 'incarnation', 0, 'incarnation_id', '', 'mo', 0, 'h', '')
