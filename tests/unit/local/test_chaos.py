@@ -1,5 +1,6 @@
 """The pure parts of a chaos run: the schedule, what records say, the report, the picture, and what a recorder keeps."""
 
+import socket
 import threading
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.errors import UsageError
+from yak.ids import TopicPartition
 from yak.local.chaos import readers
 from yak.local.chaos.content import decode, encode, value_of
 from yak.local.chaos.faults import BY_NAME, KINDS, names, parse_faults
@@ -201,3 +203,11 @@ def test_a_consumer_that_stands_still_is_not_waited_for(monkeypatch):
     readers.close(StandsStill())
     assert began.is_set()
     ends.set()
+
+
+def test_a_partition_that_nobody_serves_in_the_end_is_told_and_no_bug() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        left = readers.read_everything(address, [TopicPartition("t", 0)], Recorder(), timeout_s=0.2)
+    assert left == {"t-0": readers.NO_END}

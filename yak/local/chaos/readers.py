@@ -15,6 +15,10 @@ _POLL_SECONDS: Final = 0.2
 _LASTS_SECONDS: Final = (8, 20)
 _BACK_MAX: Final = 2_000
 _CLOSE_SECONDS: Final = 10.0
+_ENDS_SECONDS: Final = 60.0
+"""How long who leads is asked for where the ends are."""
+NO_END: Final = -1
+"""Of a partition that nobody serves."""
 _OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
@@ -110,16 +114,19 @@ def read_everything(
 ) -> dict[str, int]:
     """Read each partition from its first offset, 0, to its present end, as process `final`.
 
-    Gives the partitions whose end was not reached in time, with the end. Nobody writes meanwhile.
+    Gives the partitions whose end was not reached in time, with the end, or NO_END. Nobody writes meanwhile.
     """
     import confluent_kafka
 
     process = "final"
     consumer = confluent_kafka.Consumer(consumer_config(bootstrap, process, "yak-chaos-without-group"))
-    deadline = time.monotonic() + timeout_s
+    ends_deadline = time.monotonic() + min(timeout_s, _ENDS_SECONDS)
     try:
-        ends = {_name(each): _end(consumer, each, deadline) for each in partitions}
+        ends = {_name(each): _end(consumer, each, ends_deadline) for each in partitions}
+        deadline = time.monotonic() + timeout_s
+        partitions = [each for each in partitions if ends[_name(each)] != NO_END]
         begin(consumer, process, recorder, dict.fromkeys(partitions, 0))
+        unserved = {name: end for name, end in ends.items() if end == NO_END}
         left = {name: end for name, end in ends.items() if end > 0}
         told = len(recorder.out_of_range)
         while left and time.monotonic() < deadline:
@@ -132,6 +139,7 @@ def read_everything(
                 _begin_at_starts(consumer, partitions, deadline)
     finally:
         consumer.close()
+    left |= unserved
     recorder.read_to_the_end(process, {name: end for name, end in ends.items() if name not in left})
     return left
 
@@ -148,15 +156,16 @@ def _begin_at_starts(consumer: Any, partitions: Sequence[TopicPartition], deadli
 
 
 def _end(consumer: Any, partition: TopicPartition, deadline: float) -> int:
-    """The high watermark; asked for again while the leader moves."""
+    """The high watermark; asked for again while the leader moves. NO_END when nobody tells it in time."""
     import confluent_kafka
 
     while True:
         try:
-            _, end = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*partition), timeout=5.0)
+            wait_s = max(0.5, min(5.0, deadline - time.monotonic()))
+            _, end = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*partition), timeout=wait_s)
         except confluent_kafka.KafkaException:
             if time.monotonic() > deadline:
-                raise
+                return NO_END
             time.sleep(0.1)
         else:
             return int(end)

@@ -19,7 +19,7 @@ from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.faults import FaultKind
 from yak.local.chaos.nemesis import Nemesis, Struck
 from yak.local.chaos.operator import Operator
-from yak.local.chaos.readers import read_everything
+from yak.local.chaos.readers import NO_END, read_everything
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.replicas import different_replicas, logged_bugs, reached
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
@@ -238,7 +238,10 @@ class ChaosRun:
         clients.stop_reading()
         left = read_everything(bootstrap, partitions, self.recorder, _READ_SECONDS)
         self._violations += [
-            Violation("L3", f"{name} could not be read to its end {end}") for name, end in left.items()
+            Violation(
+                "L3", f"{name} could not be read" + (f" to its end {end}" if end != NO_END else ": nobody serves it")
+            )
+            for name, end in left.items()
         ]
 
     def _report(self, struck: Sequence[Struck], settled: Settled) -> ChaosReport:
