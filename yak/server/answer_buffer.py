@@ -71,6 +71,14 @@ class AnswerBuffer:
         self._largest = max(self._largest, length)
         return self._readonly[start:stop]
 
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes of the partly received answer that are still to come; 0 when none is begun."""
+        left = self._end - self._start
+        if left < FRAME_LENGTH.size:
+            return 0
+        return int(FRAME_LENGTH.size + FRAME_LENGTH.unpack_from(self._buffer, self._start)[0] - left)
+
     def _make_room(self) -> None:
         start, end, size = self._start, self._end, len(self._buffer)
         if start == end:

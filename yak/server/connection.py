@@ -10,6 +10,7 @@ from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
 from yak.server import log
 from yak.server.file_slices import PooledSlice
+from yak.server.low_water import LowWater
 from yak.server.outgoing import Outgoing
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
 from yak.server.wrong_protocol import describe_bad_length
@@ -31,6 +32,7 @@ class Connection(Outgoing):
         "_drained",
         "_draining",
         "_held_bytes",
+        "_low_water",
         "_scope",
         "_shell",
         "close_reason",
@@ -55,6 +57,7 @@ class Connection(Outgoing):
         self.peer_ip = peer_ip
         self.peer = peer
         self.input = ReceiveBuffer(shell.shared_buffer)
+        self._low_water = LowWater()
         self.closing = False
         self.close_reason = ""
         self.has_sent = False
@@ -118,6 +121,9 @@ class Connection(Outgoing):
                     self._because("peer closed")
                     return
                 self._note_received(received)
+                if self._low_water.mark(sock, frames_in.missing_bytes):
+                    await trio.lowlevel.wait_readable(sock)
+                    continue
                 if received < _LIKELY_ALL_BYTES and not frames_in.has_whole_frames:
                     # Probably all there was: wait at once, which is a checkpoint too, rather than read in vain.
                     await trio.lowlevel.wait_readable(sock)

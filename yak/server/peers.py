@@ -15,6 +15,7 @@ import trio
 from yak.broker.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected, PeerEnd, PeerLost, SendPeer
 from yak.ids import PeerId
 from yak.server.answer_buffer import AnswerBuffer, BadLengthError
+from yak.server.low_water import LowWater
 from yak.server.outgoing import Outgoing
 from yak.server.peer_connect import NotConnectedError, connect_peer
 
@@ -134,7 +135,7 @@ class PeerConnection(Outgoing):
 
     async def _read_until_end(self) -> _End | None:
         sock, answers, counters = self.sock, self._input, self._shell.counters
-        more = False
+        more, low_water = False, LowWater()
         while not self._closed:
             if more:
                 await trio.lowlevel.checkpoint()
@@ -152,6 +153,8 @@ class PeerConnection(Outgoing):
             end = self._step_answers()
             if end is not None:
                 return end
+            if low_water.mark(sock, answers.missing_bytes):
+                more = False
         return None
 
     def _step_answers(self) -> _End | None:

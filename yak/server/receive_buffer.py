@@ -123,6 +123,13 @@ class ReceiveBuffer:
         self._own: bytearray | None = None
         self._own_end = 0
 
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes of the partly received frame that are still to come; 0 when there is none."""
+        if not self.frame_bytes or self.has_whole_frames:
+            return 0
+        return self.frame_bytes - (self._own_end if self._own is not None else len(self._rest))
+
     def receive(self, sock: socket.socket, step_frames: StepFrames) -> int:
         """One `recv`, and the frames it completed; the bytes received, 0 at the peer's end. Raises OSError."""
         if self._own is not None:
