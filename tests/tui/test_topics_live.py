@@ -88,6 +88,8 @@ def test_a_leader_that_is_killed_is_seen_with_its_time_line_and_healed(live, new
         app = live.app(start="replication")
         async with app.run_test(size=(120, 40)) as pilot:
             await until(pilot, lambda: name in app.picture.topics, "topic")
+            # of what happens before all are listened to only the outcome is seen
+            await until(pilot, lambda: all(b.in_history for b in app.picture.brokers.values()), "rates of all")
             grid = app.screen.query_one("#replication", Grid)
             await until(pilot, lambda: grid.row_count, "rows")
             grid.move_to(f"{name}-0")

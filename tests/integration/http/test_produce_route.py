@@ -215,6 +215,7 @@ def test_topics_are_made_as_for_producers(cluster, new_name):
 def test_too_few_replicas_are_a_503_that_says_nothing_was_written(cluster, new_name):
     name = new_name()
     Admin(cluster.bootstrap).create_topic(name, assignment=[[1, 3]], configs={"min.insync.replicas": "2"})
+    cluster.wait_for_topic(name)
     cluster.local.kill(3)
     wait_until(lambda: topic_of(cluster, name)["partitions"][0]["isr"] == [1], "an ISR of one")
     found = cluster.post(2, "/produce", json={"topic": name, "payload": 1})
