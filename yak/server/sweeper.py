@@ -49,7 +49,8 @@ def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
         connection.input.frame_bytes
     ):
         return "frame-deadline"
-    if now_ms - connection.last_active_ms > limits.idle_ms_max:
+    # a frame under way has its own deadline, and what came of it may still be in the kernel (`low_water`)
+    if not connection.frame_since_ms and now_ms - connection.last_active_ms > limits.idle_ms_max:
         return "idle"
     return None
 
