@@ -13,7 +13,7 @@ Pure: offers in, plan out. The rules are those of design C (reliability rules 4.
 - Offsets, epochs and producer ids jump past all that may have been given out.
 
 A broker whose copy of the metadata is from before its own newest registration did not answer, whatever it says: it
-cannot know what it acted on.
+cannot know what it acted on. Unless the store knows that nobody was ever let in with that registration.
 """
 
 import uuid
