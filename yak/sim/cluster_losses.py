@@ -10,7 +10,7 @@ from yak.ids import BrokerEpoch, NodeId
 from yak.sim.cluster import Cluster
 from yak.sim.history import Copy, Key
 from yak.sim.node import IMAGE_FOLDER, SimNode
-from yak.storage.names import LOG_SUFFIX
+from yak.storage.names import LOG_SUFFIX, parse_partition_folder
 
 if TYPE_CHECKING:
     from yak.sim.cluster_books import TopicPlan
@@ -113,7 +113,8 @@ class Losses:
     def _has_unflushed(self, node_id: NodeId) -> bool:
         """Whether it has a log that is not synced at every record; who has none says after a loss of power that all is there."""
         paths = self._cluster.node(node_id).disk.contents()
-        return any(not self.is_flushed(path) for path in paths if path.endswith(LOG_SUFFIX))
+        logs = [path for path in paths if path.endswith(LOG_SUFFIX) and parse_partition_folder(path.split("/")[2])]
+        return any(not self.is_flushed(path) for path in logs)
 
     def may_rot(self, copy: Copy) -> bool:
         """Whether a bit of this copy may flip: of no other copy one did, and all others that may be elected are sound.
