@@ -162,7 +162,7 @@ def test_what_the_cluster_refuses_is_told_and_noted():
     async def scenario(app, pilot):
         await press(pilot, "a", *"orders", "ctrl+s")
         assert app.notices[-1][1].message == "topic 'orders' exists"
-        assert app.picture.activity.lines[-1].message.endswith("failed")
+        assert app.picture.activity.lines[-1].message.endswith("failed: topic 'orders' exists")
 
     run(scenario, source=source, start="topics")
 
@@ -523,3 +523,18 @@ def test_signs_are_letters_where_they_must_be():
             assert all(text.isascii() for row in shown(app.screen.query_one(grid, Grid)) for text in row.values())
 
     run(scenario, size=(140, 40), start="replication", is_ascii=True)
+
+
+def test_a_leadership_that_stays_is_noted_with_its_reason():
+    source = recorded_source()
+    refused = {"topic": "orders", "partition": 0, "reason": "the partition goes on changing"}
+    source.answers["POST /api/failover"] = {"moved": [], "failed": [refused], "stayed": [], "took_ms": 41.0}
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-0")
+        await press(pilot, "F", "ctrl+s")
+        line = app.picture.activity.lines[-1].message
+        assert line == "yak failover orders:0 --to 2  stayed: the partition goes on changing"
+        assert app.notices[-1][1].startswith("orders-0 stayed")
+
+    run(scenario, source=source, start="replication")

@@ -194,7 +194,7 @@ class FailoverScreen(YakScreen):
         try:
             answer = await self.app.source.ask("POST", "/api/failover", body=body)
         except YakError as error:
-            self.cli(command, "failed")
+            self.cli(command, f"failed: {error.message}")
             self.app.show_error(error)
             return
         moved, failed = len(answer["moved"]), answer["failed"] + answer["stayed"]
@@ -318,7 +318,7 @@ class FailoverScreen(YakScreen):
         try:
             await asyncio.to_thread(action)
         except YakError as error:
-            self.cli(command, "failed")
+            self.cli(command, f"failed: {error.message}")
             self.app.show_error(error)
             return False
         self.cli(command)

@@ -218,7 +218,7 @@ class ReplicationScreen(ChangesTopics):
         try:
             await asyncio.to_thread(action)
         except YakError as error:
-            self.cli(command, "failed")
+            self.cli(command, f"failed: {error.message}")
             self.app.show_error(error)
             return
         self.cli(command)

@@ -194,13 +194,12 @@ class ChangesTopics(YakScreen):
             self.app.notice(f"broker {to} leads {partition.name}, after {answer['took_ms']:.0f} ms")
             return
         stayed = [*answer["failed"], *answer["stayed"]]
-        self.cli(command, "failed")
-        self.app.notice(
-            f"{partition.name} stayed: {stayed[0]['reason'] if stayed else 'nothing was to be done'}", "warn"
-        )
+        reason = stayed[0]["reason"] if stayed else "nothing was to be done"
+        self.cli(command, f"stayed: {reason}")
+        self.app.notice(f"{partition.name} stayed: {reason}", "warn")
 
     def _failed(self, command: str, error: YakError) -> None:
-        self.cli(command, "failed")
+        self.cli(command, f"failed: {error.message}")
         self.app.show_error(error)
 
 
