@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.server.frames import frame
 from yak.server.answer_buffer import SMALLEST_BYTES, AnswerBuffer, BadLengthError
-
-
-def frame(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
 
 
 def fed(buffer: AnswerBuffer, far: socket.socket, near: socket.socket, data: bytes) -> list[bytes]:

@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +11,8 @@ from kio.schema.consumer_protocol_subscription.v3.data import TopicPartition
 
 from tests.unit.groups.consumer.group_model import Topics, assigned, check_owners, parts
 from tests.unit.groups.consumer.migration_model import Migrating, classic_member, given_to, subscription, written
-from yak.errors import ErrorCode, PeerError
+from tests.unit.groups.consumer.refusals import refused
+from yak.errors import ErrorCode
 from yak.groups.consumer.consumer_protocol import (
     assignment_bytes,
     read_assignment,
@@ -29,14 +28,6 @@ from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.upgrading import ClassicGroup, upgraded
 from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.record import Record
-
-
-@contextmanager
-def refused(code: ErrorCode, words: str = "") -> Iterator[None]:
-    with pytest.raises(PeerError) as raised:
-        yield
-    assert raised.value.error_code is code
-    assert words in raised.value.message
 
 
 @pytest.fixture

@@ -1,0 +1,167 @@
+"""What a consumer group refuses: requests that make no sense, epochs that are not the member's, offsets of strangers."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.groups.consumer.group_model import Coordinator, Topics, assigned, parts
+from tests.unit.groups.consumer.refusals import refused
+from yak.errors import ErrorCode
+from yak.groups.consumer.member import MemberState
+from yak.groups.consumer.partitions import NO_PARTITIONS
+from yak.groups.consumer.records import Change, Kind
+from yak.groups.consumer.settings import ConsumerGroupSettings
+
+# ----------------------------------------------------------------------------------------------------- requests
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"member_id": "", "epoch": 0}, "MemberId can't be empty"),
+        ({"member_id": "", "epoch": 3, "version": 0}, "MemberId can't be empty"),
+        ({"group_id": ""}, "GroupId can't be empty"),
+        ({"instance_id": ""}, "InstanceId can't be empty"),
+        ({"rack_id": ""}, "RackId can't be empty"),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided"),
+        ({"rebalance_timeout_ms": -5}, "can't be negative"),
+        ({"owned": None}, "TopicPartitions must be empty"),
+        ({"owned": parts("t", 0)}, "TopicPartitions must be empty"),
+        ({"topics": None}, "Either SubscribedTopicNames or SubscribedTopicRegex"),
+        ({"epoch": -2}, "InstanceId can't be null"),
+        ({"epoch": -3}, "MemberEpoch is invalid"),
+        ({"member_id": "x" * 40_000}, "MemberId can't be longer"),
+        ({"topics": ["é" * 20_000]}, "SubscribedTopicNames can't be longer"),
+    ],
+)
+def test_requests_that_make_no_sense(one: Coordinator, said: dict[str, Any], words: str) -> None:
+    sound: dict[str, Any] = {
+        "member_id": "a",
+        "epoch": 0,
+        "topics": ["t"],
+        "owned": frozenset(),
+        "rebalance_timeout_ms": 1_000,
+    }
+    with refused(ErrorCode.invalid_request, words):
+        one.beat(**{**sound, **said})
+    assert one.log == []
+    assert one.beat(**sound).member_epoch == 1
+
+
+def test_an_assignor_that_is_not_offered(one: Coordinator) -> None:
+    with refused(ErrorCode.unsupported_assignor, "Supported assignors: uniform, range"):
+        one.join("a", "t", assignor="sticky")
+
+
+def test_members_that_the_group_does_not_have(one: Coordinator) -> None:
+    for epoch in (1, -1):
+        with refused(ErrorCode.unknown_member_id):
+            one.beat("a", epoch)
+
+
+def test_a_full_group_takes_nobody_new() -> None:
+    one = Coordinator(Topics(t=4), ConsumerGroupSettings(max_size=2))
+    one.join("a", "t", instance_id="i")
+    one.join("b", "t")
+    with refused(ErrorCode.group_max_size_reached, "capacity of 2"):
+        one.join("c", "t")
+    assert one.join("b", "t").member_epoch > 0, "a member may rejoin"
+    one.beat("a", -2, instance_id="i")
+    assert one.join("a2", "t", instance_id="i").member_epoch > 0, "who takes another's place is not one more"
+
+
+# ------------------------------------------------------------------------------------------------ member epochs
+
+
+def test_epochs_that_are_not_the_members(one: Coordinator) -> None:
+    one.join("a", "t")
+    with refused(ErrorCode.fenced_member_epoch, "greater member epoch"):
+        one.beat("a", 2)
+    one.join("b", "t")
+    one.beat("a", 1)
+    one.beat("a", 1, owned=parts("t", 0, 1))
+    assert one.member("a").epoch == 2
+    one.join("c", "u")
+    one.beat("a", 2)
+    with refused(ErrorCode.fenced_member_epoch, "smaller member epoch"):
+        one.beat("a", 1, owned=parts("t", 0))
+
+
+def test_the_epoch_before_is_taken_when_the_answer_may_have_been_lost(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.join("b", "t")
+    one.beat("a", 1)
+    one.beat("a", 1, owned=parts("t", 0, 1))  # the answer, with epoch 2, is lost
+    assert one.beat("a", 1, owned=parts("t", 0, 1)).member_epoch == 2
+    assert one.beat("a", 1, owned=parts("t", 0)).member_epoch == 2
+    with refused(ErrorCode.fenced_member_epoch):
+        one.beat("a", 1, owned=parts("t", 0, 1, 2))
+    with refused(ErrorCode.fenced_member_epoch):
+        one.beat("a", 1)
+
+
+def test_an_answer_that_is_lost_while_the_member_waits_can_be_lost_again(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.join("b", "t")
+    assert one.member("b").state is MemberState.UNRELEASED_PARTITIONS
+    for _ in range(3):
+        assert one.beat("b", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 2
+    assert one.member("b").previous_epoch == 0
+
+
+@pytest.mark.parametrize("state", ["stable", "unrevoked", "unreleased"])
+def test_a_fenced_member_may_come_back_with_epoch_0(one: Coordinator, state: str) -> None:
+    one.join("a", "t")
+    if state != "stable":
+        one.join("b", "t")
+        one.beat("a", 1)
+    answer = one.join("b" if state == "unreleased" else "a", "t")
+    if state == "stable":
+        assert (answer.member_epoch, assigned(answer)) == (1, parts("t", 0, 1, 2, 3))
+    elif state == "unrevoked":
+        assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1)), (
+            "it holds nothing, so nothing is left to revoke"
+        )
+    else:
+        assert (answer.member_epoch, assigned(answer)) == (2, NO_PARTITIONS)
+
+
+def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
+    one.join("a", "t")
+    current = one.member("a").current()
+    one.group.replay(Change(Kind.CURRENT, "g", "a", replace(current, state=9)))
+    assert one.member("a").state is MemberState.UNKNOWN
+    with refused(ErrorCode.fenced_member_epoch, "does not know"):
+        one.beat("a", 1)
+    assert assigned(one.join("a", "t")) == parts("t", 0, 1, 2, 3)
+
+
+# ------------------------------------------------------------------------------------------------------ offsets
+
+
+def test_commits_are_checked_as_kafka_does(one: Coordinator) -> None:
+    check = one.group.check_commit
+    check("", None, -1, api_version=8)  # nobody is there: an admin client may
+    one.join("a", "t")
+    check("a", None, 1, api_version=9)
+    with refused(ErrorCode.unsupported_version):
+        check("a", None, 1, api_version=8)
+    check("a", None, 1, api_version=3, is_transactional=True)
+    check("", None, -1, api_version=3, is_transactional=True)
+    for epoch in (0, 2, -1):
+        with refused(ErrorCode.stale_member_epoch):
+            check("a", None, epoch, api_version=9)
+    for member_id in ("", "b"):
+        with refused(ErrorCode.unknown_member_id):
+            check(member_id, None, -1, api_version=9)
+
+
+def test_fetches_of_offsets_are_checked_as_kafka_does(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.group.check_fetch(None, -1)
+    one.group.check_fetch("a", 1)
+    with refused(ErrorCode.stale_member_epoch):
+        one.group.check_fetch("a", 2)
+    with refused(ErrorCode.unknown_member_id):
+        one.group.check_fetch("b", 1)

@@ -1,0 +1,164 @@
+"""What members of a consumer group subscribe to: topics that come, grow and go, and expressions."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tests.unit.groups.consumer.group_model import Coordinator, assigned, parts
+from tests.unit.groups.consumer.refusals import refused
+from yak.errors import ErrorCode
+from yak.groups.consumer.partitions import NO_PARTITIONS
+from yak.groups.consumer.records import Change, Kind, PartitionMetadataValue, RegexValue, encode
+
+# ------------------------------------------------------------------------------------------------------- topics
+
+
+def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator) -> None:
+    answer = one.join("a")
+    assert (answer.member_epoch, assigned(answer)) == (1, NO_PARTITIONS)
+    assert one.group.state_name == "Stable"
+
+
+def test_topics_that_are_not_there_count_for_nothing_until_they_are(one: Coordinator) -> None:
+    answer = one.join("a", "t", "later")
+    assert assigned(answer) == parts("t", 0, 1, 2, 3)
+    one.topics.put("later", 1)
+    answer = one.beat("a", 1)
+    assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1, 2, 3) | parts("later", 0))
+
+
+def test_a_topic_that_grows_is_noticed_at_the_next_heartbeat(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.topics.put("t", 6)
+    assert assigned(one.beat("a", 1)) == parts("t", *range(6))
+
+
+def test_a_topic_that_is_gone_is_given_back(one: Coordinator) -> None:
+    one.topics.put("u", 1)
+    one.join("a", "t", "u")
+    one.topics.remove("u")
+    assert assigned(one.beat("a", 1)) == parts("t", 0, 1, 2, 3)
+    assert one.beat("a", 1, owned=parts("t", 0, 1, 2, 3)).member_epoch == 2
+
+
+def test_a_change_of_other_topics_does_not_move_the_epoch(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.topics.put("u", 3)
+    assert one.beat("a", 1).member_epoch == 1
+    assert one.group.epoch == 1
+
+
+def test_a_member_can_change_its_mind(one: Coordinator) -> None:
+    one.topics.put("u", 2)
+    one.join("a", "t")
+    answer = one.beat("a", 1, topics=["u"])
+    assert (answer.member_epoch, assigned(answer)) == (1, NO_PARTITIONS), "first it gives back"
+    answer = one.beat("a", 1, owned=frozenset())
+    assert (answer.member_epoch, assigned(answer)) == (2, parts("u", 0, 1))
+
+
+def test_topics_as_kafka_4_0_listed_them_are_taken_back(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.group.replay(Change(Kind.PARTITION_METADATA, "g", "", PartitionMetadataValue(b"\x01\x00")))
+    one.topics.put("x", 1)
+    one.beat("a", 1)
+    assert encode(Change(Kind.PARTITION_METADATA, "g", "", None)) in one.log
+    assert not one.group.state.has_partition_metadata
+
+
+# -------------------------------------------------------------------------------------------------- expressions
+
+
+def test_an_expression_is_resolved_at_once(one: Coordinator) -> None:
+    one.topics.put("tx", 1)
+    answer = one.beat("a", 0, regex="t.?", owned=frozenset(), rebalance_timeout_ms=1_000)
+    assert (answer.member_epoch, assigned(answer)) == (1, parts("t", 0, 1, 2, 3) | parts("tx", 0))
+
+
+def test_topics_made_later_are_found_within_ten_seconds(one: Coordinator) -> None:
+    one.beat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.topics.put("tx", 1)
+    assert one.beat("a", 1).assignment is None
+    one.pass_time(10_000)
+    assert assigned(one.beat("a", 1)) == parts("t", 0, 1, 2, 3) | parts("tx", 0)
+
+
+def test_looking_again_and_finding_the_same_writes_nothing(one: Coordinator) -> None:
+    one.beat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.topics.put("other", 1)
+    one.pass_time(10_000)
+    written = len(one.log)
+    one.beat("a", 1)
+    assert len(one.log) == written
+
+
+def test_an_expression_that_nobody_uses_is_forgotten(one: Coordinator) -> None:
+    one.topics.put("u", 1)
+    one.beat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.beat("b", 0, regex="u.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    assert sorted(one.group.state.regexes) == ["t.*", "u.*"]
+    one.beat("a", 1, regex="u.*")
+    assert sorted(one.group.state.regexes) == ["u.*"]
+    one.beat("b", -1)
+    assert sorted(one.group.state.regexes) == ["u.*"]
+
+
+def test_names_and_an_expression_together(one: Coordinator) -> None:
+    one.topics.put("u", 1)
+    answer = one.join("a", "t", regex="u")
+    assert assigned(answer) == parts("t", 0, 1, 2, 3) | parts("u", 0)
+    assert assigned(one.beat("a", 1, regex="")) == parts("t", 0, 1, 2, 3)
+
+
+def test_an_expression_that_is_refused_changes_nothing(one: Coordinator) -> None:
+    one.join("a", "t")
+    for expression in ("(", "(a+)+"):
+        with refused(ErrorCode.invalid_regular_expression):
+            one.beat("a", 1, regex=expression)
+    assert one.beat("a", 1).member_epoch == 1
+
+
+def test_an_expression_of_kafkas_that_is_too_costly_for_us_keeps_its_topics(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.join("b", "t")
+    value = replace(one.member("b").metadata(), topic_names=(), topic_regex="(a+)+")
+    one.group.replay(Change(Kind.MEMBER, "g", "b", value))
+    one.group.replay(Change(Kind.REGEX, "g", "(a+)+", RegexValue(("t",), 1, 1)))
+    one.pass_time(20_000)
+    one.topics.put("x", 1)
+    assert one.beat("a", 1).member_epoch == 1, "others go on"
+    assert one.group.state.regexes["(a+)+"].topics == ("t",)
+
+
+# --------------------------------------------------------------------------------------------------------- both
+
+
+def test_what_a_group_is_subscribed_to(one: Coordinator) -> None:
+    one.topics.put("u", 1)
+    one.join("a", "t", regex="u")
+    assert [name for name in ("t", "u", "v") if one.group.is_subscribed_to(name)] == ["t", "u"]
+
+
+def test_records_do_not_depend_on_the_order_of_sets() -> None:
+    """The same requests give the same bytes in every process, or no seed of the simulator would mean anything."""
+    program = (
+        "from tests.unit.groups.consumer.group_model import *\n"
+        "one = Coordinator(Topics(**{f't{number}': 5 for number in range(9)}))\n"
+        "for name in 'abcdef': one.join(name, 't1', 't2', name, regex='t[3-9]' if name > 'c' else None)\n"
+        "one.pass_time(60_000)\n"
+        "print([(record.key, record.value) for record in one.log])"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).resolve().parents[4],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]
+    assert len(printed[0]) > 1_000
+    assert printed[0] == printed[1] == printed[2]

@@ -1,0 +1,107 @@
+"""A shell whose core asks for connections to peers, and a socket of the test's to be the peer."""
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from yak.broker.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, TurnEnd
+from yak.server.shell import ConnectionLimits, Shell
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+@dataclass
+class FakeCore:
+    """Keeps what comes, answers copied; `reaction` may ask for effects."""
+
+    events: list[Event] = field(default_factory=list)
+    answers: list[bytes] = field(default_factory=list)
+    turns: list[list[bytes]] = field(default_factory=lambda: [[]])
+    reaction: Callable[[Event], list[Effect]] | None = None
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        if isinstance(event, TurnEnd):
+            if self.turns[-1]:
+                self.turns.append([])
+            return []
+        if isinstance(event, PeerAnswered):
+            assert event.frame.readonly
+            self.answers.append(bytes(event.frame))
+            self.turns[-1].append(self.answers[-1])
+        else:
+            self.events.append(event)
+        return self.reaction(event) if self.reaction is not None else []
+
+    def next_due(self) -> int | None:
+        return None
+
+    def backlog(self, connection_id: int) -> int:
+        return 0
+
+
+@dataclass
+class Running:
+    core: FakeCore
+    shell: Shell
+
+    def ask(self, *effects: Effect) -> None:
+        """Let the core's next turn want these."""
+        self.shell.begin_turn()
+        self.shell.carry_out(list(effects))
+        self.shell.end_turn()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with trio.fail_after(5):
+            while not condition():  # noqa: ASYNC110 - what it looks at sets no event
+                await trio.sleep(0.001)
+
+    async def lost(self, peer_id: int = 1) -> PeerLost:
+        await self.until(lambda: any(isinstance(event, PeerLost) for event in self.core.events))
+        (event,) = (event for event in self.core.events if isinstance(event, PeerLost))
+        assert event.peer_id == peer_id
+        assert len(self.shell.peers) == 0
+        return event
+
+    async def connected_to(self, listening: socket.socket, peer_id: int = 1) -> trio.SocketStream:
+        """Our connection, from the other side."""
+        self.ask(ConnectPeer(peer_id, "127.0.0.1", port_of(listening)))
+        await self.until(lambda: PeerConnected(peer_id) in self.core.events)
+        sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
+        return trio.SocketStream(sock)
+
+
+def port_of(listening: socket.socket) -> int:
+    return int(listening.getsockname()[1])
+
+
+@asynccontextmanager
+async def running(core: FakeCore | None = None, **limits: int) -> AsyncIterator[tuple[Running, socket.socket]]:
+    """A shell, and a socket that listens; at the end nothing may be left of any connection."""
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listening.setblocking(False)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        core = core or FakeCore()
+        shell = Shell(core, nursery, limits=ConnectionLimits(**limits))
+        yield Running(core, shell), listening
+        assert shell.counters.bugs == 0
+        nursery.cancel_scope.cancel()
+
+
+def reset(stream: trio.SocketStream) -> None:
+    stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    stream.socket.close()
+
+
+async def receive(stream: trio.SocketStream, size: int) -> bytes:
+    data = bytearray()
+    with trio.fail_after(5):
+        while len(data) < size:
+            more = await stream.receive_some(size - len(data))
+            assert more
+            data += more
+    return bytes(data)

@@ -1,0 +1,144 @@
+"""A shell that listens on this host, with a core whose frames say what it does."""
+
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from tests.unit.server.frames import frame
+from yak.broker.events import (
+    CloseConnection,
+    ConnectionClosed,
+    ConnectionOpened,
+    Effect,
+    Event,
+    FrameReceived,
+    Reply,
+    TimerDue,
+    TurnEnd,
+)
+from yak.server.listener import Listener, bind, bound_port, start_listening
+from yak.server.shell import ConnectionLimits, Shell
+from yak.server.sweeper import run_sweeper
+
+
+@dataclass
+class ScriptedCore:
+    """Echoes frames; a frame's first word may ask for something else."""
+
+    events: list[Event] = field(default_factory=list)
+    turns: list[list[bytes]] = field(default_factory=lambda: [[]])
+    due_ms: int | None = None
+    held: dict[int, list[bytes]] = field(default_factory=dict)
+    on_event: Callable[[Event], list[Effect]] | None = None
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        if isinstance(event, FrameReceived):
+            return self._frame(event.connection_id, bytes(event.frame))
+        if isinstance(event, TurnEnd):
+            if self.turns[-1]:
+                self.turns.append([])
+            return []
+        self.events.append(event)
+        if isinstance(event, TimerDue):
+            self.due_ms = None
+        return self.on_event(event) if self.on_event is not None else []
+
+    def _frame(self, connection_id: int, data: bytes) -> list[Effect]:
+        self.turns[-1].append(data)
+        word = data.split(b" ")[0]
+        if word == b"hold....":
+            self.held.setdefault(connection_id, []).append(data)
+            return []
+        if word == b"release.":
+            replies: list[Effect] = [Reply(connection_id, [frame(each)]) for each in self.held.pop(connection_id, [])]
+            return [*replies, Reply(connection_id, [frame(data)])]
+        if word == b"close...":
+            return [Reply(connection_id, [frame(b"bye")]), CloseConnection(connection_id, "asked to")]
+        if word == b"bug.....":
+            raise ZeroDivisionError("a bug")
+        if word == b"assert..":
+            raise AssertionError("a broken invariant")
+        if word == b"big.....":
+            return [Reply(connection_id, [struct.pack(">i", 3_000_000), bytes(3_000_000)])]
+        return [Reply(connection_id, [struct.pack(">i", len(data)), data])]
+
+    def next_due(self) -> int | None:
+        return self.due_ms
+
+    def backlog(self, connection_id: int) -> int:
+        return len(self.held.get(connection_id, []))
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass
+class Running:
+    core: ScriptedCore
+    shell: Shell
+    port: int
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with trio.fail_after(5):
+            while not condition():  # noqa: ASYNC110 - what it looks at sets no event
+                await trio.sleep(0.002)
+
+    async def is_healthy(self) -> None:
+        """A new client is served, and all others are gone."""
+        stream = await self.connect()
+        assert await ask(stream, b"healthy?") == b"healthy?"
+        await stream.aclose()
+        await self.until(lambda: not self.shell.connections)
+        assert self.shell.memory.held_bytes == 0
+        assert len(self.core.of(ConnectionOpened)) == len(self.core.of(ConnectionClosed))
+
+
+async def receive(stream: trio.SocketStream, size: int) -> bytes:
+    data = bytearray()
+    with trio.fail_after(10):
+        while len(data) < size:
+            more = await stream.receive_some(1 << 20)
+            if not more:
+                break
+            data += more
+    return bytes(data)
+
+
+async def ask(stream: trio.SocketStream, data: bytes) -> bytes:
+    await stream.send_all(frame(data))
+    return (await receive(stream, len(data) + 4))[4:]
+
+
+async def is_closed(stream: trio.SocketStream) -> bool:
+    with trio.move_on_after(5):
+        try:
+            while await stream.receive_some(1 << 16):
+                pass
+        except trio.BrokenResourceError:
+            pass
+        return True
+    return False
+
+
+@asynccontextmanager
+async def running(
+    limits: ConnectionLimits | None = None, sweep_seconds: float = 0.02, core: ScriptedCore | None = None
+) -> AsyncIterator[Running]:
+    core = core or ScriptedCore()
+    async with trio.open_nursery() as nursery:
+        shell = Shell(core, nursery, limits=limits)
+        sockets = bind("127.0.0.1", 0)
+        start_listening(sockets, "127.0.0.1")
+        nursery.start_soon(Listener(shell, sockets).run)
+        nursery.start_soon(shell.run_timer)
+        nursery.start_soon(run_sweeper, shell, sweep_seconds)
+        try:
+            yield Running(core, shell, bound_port(sockets))
+        finally:
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,123 @@
+"""What a core asks of its shell beside answers: a timer, jobs in threads, calls of the store."""
+
+import errno
+import threading
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from tests.unit.server.shell_rig import ScriptedCore, ask, running
+from yak.broker.events import CallStore, Effect, Event, JobDone, Ready, RunJob, StoreReplied, TimerDue
+from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.server.latencies import Histogram
+from yak.server.shell import Shell, keep_store_running
+
+
+def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            now_ms = broker.shell.clock.now_ms()
+            broker.core.due_ms = now_ms + 60_000
+            stream = await broker.connect()
+            await ask(stream, b"rearm me")
+            assert not broker.core.of(TimerDue)
+            broker.core.due_ms = broker.shell.clock.now_ms() + 30
+            await ask(stream, b"rearm me")
+            await broker.until(lambda: len(broker.core.of(TimerDue)) == 1)
+            await trio.sleep(0.05)
+            assert len(broker.core.of(TimerDue)) == 1
+
+    trio.run(main)
+
+
+def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> None:
+    release = threading.Event()
+    main_thread = threading.current_thread().name
+
+    def fail() -> object:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def main() -> None:
+        async with running() as broker:
+
+            def on_ready(event: Event) -> list[Effect]:
+                if isinstance(event, JobDone):
+                    return []
+                stuck: list[Effect] = [RunJob(number, "flush", release.wait) for number in range(8)]
+                return [
+                    *stuck,
+                    RunJob(100, "read", lambda: threading.current_thread().name),
+                    RunJob(101, "read", fail),
+                ]
+
+            broker.core.on_event = on_ready
+            broker.shell.post(TimerDue())
+            await broker.until(lambda: len(broker.core.of(JobDone)) == 2)
+            done = {event.job_id: event for event in broker.core.of(JobDone) if isinstance(event, JobDone)}
+            assert done[100].result != main_thread
+            assert isinstance(done[101].error, OSError)
+            release.set()
+            await broker.until(lambda: len(broker.core.of(JobDone)) == 10)
+            assert broker.shell.jobs.running_count == 0
+
+    trio.run(main)
+
+
+def test_jobs_past_their_deadline_are_named_and_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(__import__("yak.server.jobs", fromlist=["DEADLINE_MS"]).DEADLINE_MS, "delete", 30)
+    release = threading.Event()
+
+    async def main() -> None:
+        async with running() as broker:
+            jobs: list[Effect] = [RunJob(1, "delete", release.wait), RunJob(2, "delete", lambda: 2)]
+            broker.core.on_event = lambda event: jobs if isinstance(event, TimerDue) else []
+            broker.shell.post(TimerDue())
+            await broker.until(lambda: [e.job_id for e in broker.core.of(JobDone) if isinstance(e, JobDone)] == [2])
+            assert "job-stuck" in caplog.text
+            release.set()
+            await broker.until(lambda: len(broker.core.of(JobDone)) == 2)
+
+    trio.run(main)
+
+
+def test_store_calls_and_ready_reach_who_carries_them_out() -> None:
+    class Echo:
+        def __init__(self) -> None:
+            self.round_trips = Histogram()
+            self.calls: list[tuple[int, StoreRequest]] = []
+            self.tails: list[int] = []
+
+        def submit(self, nonce: int, request: StoreRequest) -> None:
+            self.calls.append((nonce, request))
+
+        def tail(self, after: int) -> None:
+            self.tails.append(after)
+
+        async def run(self, post: Callable[[Event], None]) -> None:
+            post(StoreReplied(7, StoreOutcome("OK")))
+            await trio.sleep_forever()
+
+    async def main() -> None:
+        core = ScriptedCore()
+        store = Echo()
+        ready = trio.Event()
+
+        async def on_ready() -> None:
+            ready.set()
+
+        def react(event: Event) -> list[Effect]:
+            return [CallStore(1, StoreRequest("heartbeat")), Ready()] if isinstance(event, StoreReplied) else []
+
+        core.on_event = react
+        async with trio.open_nursery() as nursery:
+            shell = Shell(core, nursery, store=store, on_ready=on_ready)
+            nursery.start_soon(keep_store_running, store, shell.post)
+            with trio.fail_after(5):
+                await ready.wait()
+            assert store.calls == [(1, StoreRequest("heartbeat"))]
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)

@@ -1,0 +1,256 @@
+"""What clients may take of a shell: memory, time, connections, unanswered requests, lines of its log."""
+
+import errno
+import os
+import socket
+import struct
+
+import pytest
+import trio
+
+from tests.unit.server.frames import frame
+from tests.unit.server.shell_rig import ask, is_closed, receive, running
+from yak.broker.events import Effect, Notice, Reply, TimerDue
+from yak.server.low_water import UP_TO_BYTES
+from yak.server.shell import ConnectionLimits
+
+
+def test_memory_grows_with_bytes_received_and_not_with_the_length_announced() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            streams = [await broker.connect() for _ in range(20)]
+            for stream in streams:
+                await stream.send_all(struct.pack(">i", 50 * 1024 * 1024) + b"slow")
+            await broker.until(lambda: broker.shell.counters.received_bytes == 160)
+            assert broker.shell.memory.held_bytes == 0
+            await streams[0].send_all(bytes(UP_TO_BYTES))
+            await broker.until(lambda: broker.shell.counters.received_bytes >= 200_160)
+            assert 0 < broker.shell.memory.held_bytes <= 4 * broker.shell.counters.received_bytes
+            for stream in streams:
+                await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_who_sends_a_large_frame_slowly_is_not_idle() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(idle_ms_max=100)) as broker:
+            stream = await broker.connect()
+            data = frame(b"long" * 50_000)
+            for start in range(0, len(data), 10_000):
+                await stream.send_all(data[start : start + 10_000])
+                await trio.sleep(0.02)
+            assert await receive(stream, len(data)) == data
+            assert await is_closed(stream)
+
+    trio.run(main)
+
+
+def test_deadlines_close_the_silent_the_slow_and_the_idle() -> None:
+    limits = ConnectionLimits(first_byte_ms_max=80, frame_ms_max=lambda _size: 150, idle_ms_max=300)
+
+    async def main() -> None:
+        async with running(limits) as broker:
+            silent, slow, idle = [await broker.connect() for _ in range(3)]
+            assert await ask(idle, b"once only") == b"once only"
+            await slow.send_all(struct.pack(">i", 100) + b"x")
+
+            async def dribble() -> None:
+                try:
+                    while True:
+                        await slow.send_all(b"x")
+                        await trio.sleep(0.02)
+                except trio.BrokenResourceError:
+                    pass
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(dribble)
+                assert await is_closed(silent)
+                assert await is_closed(slow)
+                assert await is_closed(idle)
+                await broker.until(lambda: not broker.shell.connections)
+                nursery.cancel_scope.cancel()
+            assert broker.shell.counters.bad_requests == {"first-byte-deadline": 1, "frame-deadline": 1}
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_one_address_gets_only_so_many_connections() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(connections_per_ip_max=3)) as broker:
+            streams = [await broker.connect() for _ in range(3)]
+            for stream in streams:
+                await ask(stream, b"hello you")
+            extra = await broker.connect()
+            assert await is_closed(extra)
+            await streams.pop().aclose()
+            await broker.until(lambda: len(broker.shell.connections) == 2)
+            again = await broker.connect()
+            assert await ask(again, b"hello you") == b"hello you"
+            for stream in [again, *streams]:
+                await stream.aclose()
+            await broker.until(lambda: not broker.shell.connections)
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def request(client_id: bytes) -> bytes:
+    return struct.pack(">hhih", 18, 0, 7, len(client_id)) + client_id
+
+
+@pytest.mark.parametrize("client_id", [b"yak-watch", b"yak-replica:boot-2"])
+def test_other_brokers_get_in_when_clients_took_all_connections(client_id: bytes) -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(connections_per_ip_max=2, peers_reserved=2, peer_proof_ms_max=300)
+        async with running(limits) as broker:
+            held = [await broker.connect() for _ in range(2)]
+            for stream in held:
+                await ask(stream, b"hello you")
+            client = await broker.connect()
+            await client.send_all(frame(request(b"rdkafka")))
+            assert await is_closed(client)
+            silent = await broker.connect()
+            assert await is_closed(silent)
+            peers = [await broker.connect() for _ in range(2)]
+            for peer in peers:
+                assert await ask(peer, request(client_id)) == request(client_id)
+            none_left = await broker.connect()
+            assert await is_closed(none_left)
+            await peers.pop().aclose()
+            await broker.until(lambda: len(broker.shell.connections) == 3)
+            pushed_out, again = await broker.connect(), await broker.connect()
+            assert await is_closed(pushed_out)
+            assert await ask(again, request(client_id)) == request(client_id)
+            assert broker.shell.counters.bad_requests == {"too-many-connections-of-one-address": 4}
+            for stream in [again, *peers, *held]:
+                await stream.aclose()
+            await broker.until(lambda: not broker.shell.connections)
+
+    trio.run(main)
+
+
+def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            stream = await broker.connect()
+            count = 25
+            await stream.send_all(b"".join(frame(b"big..... %04d" % number) for number in range(count)))
+            await broker.until(lambda: broker.shell.counters.pauses > 0)
+            connection = next(iter(broker.shell.connections.values()))
+            assert connection.unsent_bytes <= 4 * 3_000_004
+            assert sum(map(len, broker.core.turns)) < count
+            assert len(await receive(stream, count * 3_000_004)) == count * 3_000_004
+            assert await ask(stream, b"and again") == b"and again"
+            await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answered() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(in_flight_max=64)) as broker:
+            stream, other = await broker.connect(), await broker.connect()
+            held = [b"hold.... %04d" % number for number in range(200)]
+            await stream.send_all(b"".join(map(frame, held)))
+            await broker.until(lambda: broker.shell.counters.pauses == 1)
+            (connection_id,) = broker.core.held
+            assert broker.core.backlog(connection_id) == 64
+            assert await ask(other, b"not held up") == b"not held up"
+            answered = b""
+            while len(answered) < 200 * 17:
+                replies: list[Effect] = [
+                    Reply(connection_id, [frame(each)]) for each in broker.core.held.pop(connection_id, [])
+                ]
+                broker.core.on_event = lambda _event, replies=replies: replies  # type: ignore[misc]
+                broker.shell.post(TimerDue())
+                broker.core.on_event = None
+                answered += await receive(stream, 17 * len(replies))
+                await trio.sleep(0.001)
+            assert answered == b"".join(map(frame, held))
+            await stream.aclose()
+            await other.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_full_memory_lets_one_partly_received_frame_go_on_at_a_time() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(memory_bytes_max=1_000_000)) as broker:
+            streams = [await broker.connect() for _ in range(5)]
+            data = frame(bytes(2_000_000))
+
+            async def talk(stream: trio.SocketStream) -> None:
+                for start in range(0, len(data), 150_000):
+                    await stream.send_all(data[start : start + 150_000])
+                    await trio.sleep(0.001)
+
+            received: list[int] = []
+
+            async def listen(stream: trio.SocketStream) -> None:
+                received.append(len(await receive(stream, len(data))))
+
+            async with trio.open_nursery() as nursery:
+                for stream in streams:
+                    nursery.start_soon(talk, stream)
+                    nursery.start_soon(listen, stream)
+            assert received == [len(data)] * 5
+            assert broker.shell.counters.pauses > 0
+            for stream in streams:
+                await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_the_accept_loop_lives_on_without_file_handles(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_accept = socket.socket.accept
+    failures = [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.ENOBUFS]
+
+    def failing(self: socket.socket) -> tuple[socket.socket, object]:
+        if failures:
+            number = failures.pop(0)
+            raise OSError(number, os.strerror(number))
+        return real_accept(self)
+
+    async def main() -> None:
+        async with running() as broker:
+            monkeypatch.setattr(socket.socket, "accept", failing)
+            with trio.move_on_after(5):
+                while failures:
+                    stream = await broker.connect()
+                    await stream.aclose()
+                    await trio.sleep(0.01)
+            monkeypatch.undo()
+            await broker.is_healthy()
+            assert broker.shell.counters.bad_requests["accept-failed"] == 2  # the reserve's own accept took one
+
+    trio.run(main)
+
+
+def test_ten_thousand_idle_connections_would_hold_no_buffers() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            streams = [await broker.connect() for _ in range(30)]
+            for stream in streams:
+                await ask(stream, b"x" * 50_000)
+            connections = list(broker.shell.connections.values())
+            assert all(c.input._own is None and c.input._rest == b"" and not c.outgoing for c in connections)
+
+    trio.run(main)
+
+
+def test_lines_that_a_client_can_provoke_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with running() as broker:
+            for _ in range(20):
+                broker.shell.carry_out([Notice("info", "provoked", {}, is_provoked=True), Notice("info", "ours", {})])
+
+    caplog.set_level("INFO")
+    trio.run(main)
+    events = [record.getMessage() for record in caplog.records]
+    assert (events.count("provoked"), events.count("ours")) == (5, 20)

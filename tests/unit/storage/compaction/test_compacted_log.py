@@ -1,0 +1,131 @@
+"""A log after its compaction: what readers, cuts, restarts and followers find."""
+
+from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
+from yak.storage.cleanable import cleanable
+
+
+def test_a_cut_into_the_compacted_part_is_remembered_whatever_the_end_falls_on(bench):
+    for number in range(20):
+        put(bench, [(b"k%d" % (number % 2), b"%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench)
+    assert bench.cut(12) == 12
+    assert (bench.log.log_end_offset, bench.log.cleaned_offset) == (12, 12)
+    bench.flush()
+    bench.reopen(crash=True)
+    assert bench.log.log_end_offset == 12
+    assert not [event for event in bench.store.report.events if event.level == "error"]
+    assert put(bench, [(b"k", b"anew")]) == 12
+    assert records(bench) == [(12, b"k", b"anew")]
+
+
+def test_readers_of_the_old_files_read_on(make_bench):
+    bench = make_bench(cleanup_policy="compact")
+    for number in range(600):
+        put(bench, [(b"k%d" % (number % 3), b"x" * 100)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    bench.flush()
+    log = bench.log
+    whole = bench.read_all()
+    part = log.slice(0, 90_000, log.log_end_offset)
+    by_time = log.offset_for_timestamp(1000)
+    bench.disk.cached_bytes = 0
+    pending = log.read(0, 90_000, log.log_end_offset, at_least_one=True)
+    bench.disk.cached_bytes = None
+    deletes = swap_all(log)
+    assert bytes(part) == whole[: len(part)]
+    assert bytes(pending.run()) == whole[: len(part)]
+    assert by_time().offset == 0
+    for delete in deletes:
+        delete()
+    assert [name for name in bench.files() if "deleted" in name] == []
+    assert len(records(bench)) == 4
+
+
+def test_two_swaps_within_the_delay_leave_each_others_old_files_alone(bench):
+    deletes = []
+    for _ in range(2):
+        for number in range(10):
+            put(bench, [(b"k", b"%d" % number)])
+        bench.log.roll(0)
+        put(bench, [(b"z", b"")])
+        bench.flush()
+        deletes += swap_all(bench.log)
+    set_aside = [name for name in bench.files() if name.endswith(".deleted")]
+    deletes[0]()
+    left = [name for name in bench.files() if name.endswith(".deleted")]
+    assert left
+    assert set(left) < set(set_aside)
+    bench.reopen()
+    assert not [name for name in bench.files() if name.endswith(".deleted")]
+
+
+def test_how_far_a_log_is_clean_survives_restarts_in_kafkas_file(bench):
+    for number in range(10):
+        put(bench, [(b"k", b"%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    bench.store.checkpoint_plan({})()
+    assert not bench.disk.exists("/data/cleaner-offset-checkpoint")
+    compact(bench)
+    bench.reopen(crash=True)
+    assert bench.disk.read_file("/data/cleaner-offset-checkpoint") == b"0\n1\nt 0 10\n"
+    assert bench.log.cleaned_offset == 10
+    assert cleanable(bench.log, 11, 0).dirty_bytes == 0
+    bench.cut(4)
+    bench.reopen(clean=True)
+    assert bench.log.cleaned_offset == 4
+
+
+def test_a_topic_made_anew_does_not_inherit_how_far_the_old_one_was_clean(bench):
+    put(bench, [(b"k", b"")])
+    bench.log.roll(0)
+    compact(bench)
+    bench.store.checkpoint_plan({})()
+    bench.store.delete(bench.log)()
+    bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
+    bench.reopen(checkpoint=False)
+    assert bench.log.cleaned_offset is None
+
+
+def test_a_compacted_log_opens_whatever_its_policy_is_by_then(bench, make_bench):
+    for number in range(20):
+        put(bench, [(b"k%d" % (number % 5), b"%d" % number)])
+        if number % 5 == 4:
+            bench.log.roll(0)
+    compact(bench)
+    before = records(bench)
+    bench.config = type(bench.config)(segment_bytes=10_000)
+    bench.store.checkpoint_plan({})()
+    bench.disk.remove("/data/recovery-point-offset-checkpoint")
+    bench.reopen(checkpoint=False)
+    assert records(bench) == before
+    assert bench.log.log_end_offset == 20
+
+
+def test_a_follower_takes_the_gaps_of_a_compacted_leader_and_keeps_them(bench, make_bench):
+    for number in range(40):
+        put(bench, [(b"k%d" % (number % 5), b"%d" % number)], epoch=number // 20)
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")], epoch=2)
+    compact(bench)
+    follower = make_bench(cleanup_policy="compact", segment_bytes=300)
+    data = bench.read_all()
+    assert follower.log.append_as_follower(data, 0) == 41
+    assert records(follower) == records(bench)
+    assert follower.log.cleaned_offset == 0
+    follower.store.checkpoint_plan({})()
+    follower.reopen(checkpoint=False)
+    assert records(follower) == records(bench)
+    assert not follower.store.report.truncated_bytes
+
+
+def test_a_follower_begins_a_segment_behind_a_gap_that_no_index_could_hold(make_bench, build):
+    bench = make_bench(cleanup_policy="compact")
+    far = 2**31 + 5
+    bench.log.append_as_follower(build([b"1"], keys=[b"a"]) + build([b"2"], keys=[b"b"], base_offset=far), 0)
+    assert [segment.base_offset for segment in bench.log.segments] == [0, far]
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, [record[0] for record in records(bench)]) == (far + 1, [0, far])

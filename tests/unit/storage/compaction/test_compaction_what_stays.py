@@ -1,0 +1,181 @@
+"""Which records and batches compaction keeps, and how the files that it writes are made."""
+
+import pytest
+
+from tests.unit.storage.compaction.rounds import batches, compact, put, records
+from yak.protocol.record_batch import DELETE_HORIZON_BIT, iterate_headers, read_header
+from yak.protocol.record_walk import walk_records
+
+
+def test_of_each_key_the_last_record_stays_where_it_was(bench):
+    for number in range(30):
+        put(bench, [(b"k%d" % (number % 3), b"v%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"k0", b"newest")])
+    result = compact(bench)
+    assert records(bench) == [(27, b"k0", b"v27"), (28, b"k1", b"v28"), (29, b"k2", b"v29"), (30, b"k0", b"newest")]
+    assert (result.end_offset, result.dropped_records, result.keys) == (30, 27, 3)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (0, 31)
+    assert bench.log.size_bytes == sum(segment.size for segment in bench.log.segments)
+    assert put(bench, [(b"k0", b"on")]) == 31
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_a_batch_is_cut_in_the_middle_and_keeps_offsets_epoch_sequence_and_codec(bench, codec):
+    pairs = [(b"a", b"1"), (b"b", b"2" * 50), (b"a", b"3"), (b"c", b"4"), (b"c", b"5")]
+    put(
+        bench, pairs, codec=codec, timestamps=[50, 90, 60, 70, 80], producer_id=9, producer_epoch=2, sequence=7, epoch=4
+    )
+    put(bench, [(b"b", b"6")], epoch=4)
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")], epoch=5)
+    compact(bench)
+    assert records(bench) == [(2, b"a", b"3"), (4, b"c", b"5"), (5, b"b", b"6"), (6, b"z", b"")]
+    first = batches(bench)[0]
+    assert (first.base_offset, first.last_offset_delta, first.records_count) == (0, 4, 2)
+    assert (first.producer_id, first.producer_epoch, first.base_sequence, first.last_sequence) == (9, 2, 7, 11)
+    assert (first.partition_leader_epoch, first.codec, first.base_timestamp, first.max_timestamp) == (4, codec, 50, 80)
+
+
+def test_every_offset_can_still_be_read_from(bench):
+    for number in range(60):
+        put(bench, [(b"k%d" % (number % 7), b"v%d" % number), (b"x", b"%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"x", b"last")])
+    compact(bench)
+    log, all_records = bench.log, records(bench)
+    for offset in range(log.log_end_offset):
+        data = bytes(log.read(offset, 1, log.log_end_offset, at_least_one=True))
+        header = read_header(data)
+        assert header.last_offset >= offset
+        expected = next(record for record in all_records if record[0] >= offset)
+        got = [r.offset for r in walk_records(data) if r.offset >= offset]
+        assert not got or got[0] == expected[0]
+
+
+def test_a_tombstone_stays_for_delete_retention_and_its_timestamps_are_kept(make_bench):
+    bench = make_bench(cleanup_policy="compact", delete_retention_ms=1000)
+    put(bench, [(b"a", b"1"), (b"b", b"2")], timestamps=[100, 200])
+    put(bench, [(b"c", b"3"), (b"a", None)], timestamps=[300, 450])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench, now_ms=5000)
+    assert records(bench) == [(1, b"b", b"2"), (2, b"c", b"3"), (3, b"a", None), (4, b"z", b"")]
+    marked = batches(bench)[1]
+    assert marked.attributes & DELETE_HORIZON_BIT
+    assert (marked.delete_horizon_ms, marked.max_timestamp) == (6000, 450)
+    data = bench.read_all()
+    stamps = [r.timestamp for at, h in iterate_headers(data) for r in walk_records(data[at : at + h.size_bytes])]
+    assert stamps[:3] == [200, 300, 450]
+    # a later round before the horizon leaves it, and does not move the horizon
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench, now_ms=5999)
+    assert (3, b"a", None) in records(bench)
+    assert batches(bench)[1].delete_horizon_ms == 6000
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench, now_ms=6000)
+    assert [record[0] for record in records(bench)] == [1, 2, 5, 6]
+
+
+def test_records_without_a_key_go(bench):
+    put(bench, [(None, b"1"), (b"k", b"2"), (None, b"3")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench)
+    assert [record[0] for record in records(bench)] == [1, 3]
+
+
+def test_the_last_batch_of_a_producer_stays_without_its_records_so_that_its_sequence_does(bench):
+    for number in range(3):
+        put(bench, [(b"k", b"%d" % number)], producer_id=5, producer_epoch=1, sequence=number)
+    put(bench, [(b"k", b"other")])
+    put(bench, [(b"m", b"")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench)
+    # the first one stays too: a leader epoch begins there
+    assert [(h.base_offset, h.records_count) for h in batches(bench)] == [(0, 0), (2, 0), (3, 1), (4, 1), (5, 1)]
+    for name in bench.files():
+        if name.endswith(".snapshot"):
+            bench.disk.remove(f"/data/t-0/{name}")
+    bench.reopen()
+    assert [(p.producer_id, p.last_sequence) for p in bench.log.producers.describe()] == [(5, 2)]
+    assert records(bench)[0] == (3, b"k", b"other")
+
+
+def test_the_last_batch_of_a_round_stays_so_that_the_offset_of_its_end_does(bench):
+    put(bench, [(b"a", b"1")])
+    put(bench, [(None, b"none")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench)
+    assert [(h.base_offset, h.records_count) for h in batches(bench)] == [(0, 1), (1, 0), (2, 1)]
+
+
+def test_small_segments_become_one_up_to_segment_bytes(make_bench):
+    bench = make_bench(cleanup_policy="compact", segment_bytes=800)
+    for number in range(40):
+        put(bench, [(b"k%d" % (number % 20), b"x" * 60)])
+    before = len(bench.log.segments)
+    first = compact(bench)
+    bases = [segment.base_offset for segment in bench.log.segments]
+    # the first round cannot know how small they get, the second groups what it left
+    put(bench, [(b"k0", b"x" * 60)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    second = compact(bench)
+    assert before == first.segments_before + 1
+    assert second.segments_after < first.segments_after
+    assert all(segment.size <= 800 for segment in bench.log.segments)
+    assert bench.log.segments[0].base_offset == bases[0] == 0
+    assert len(records(bench)) == len({record[1] for record in records(bench)}) == 21
+
+
+def test_indexes_of_a_cleaned_segment_are_those_that_a_rebuild_makes(bench):
+    for number in range(80):
+        put(bench, [(b"k%d" % (number % 50), b"v%d" % number)], timestamps=[number % 60])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench)
+    segment = bench.log.segments[0]
+    names = [f"{segment.base_offset:020d}{suffix}" for suffix in (".index", ".timeindex")]
+    made = [bench.content(name) for name in names]
+    assert all(made)
+    for name in names:
+        bench.disk.remove(f"/data/t-0/{name}")
+    bench.reopen(clean=True)
+    assert [bench.content(name) for name in names] == made
+    newest = bench.log.segments[0]
+    assert (newest.max_timestamp, newest.max_timestamp_offset) == (segment.max_timestamp, segment.max_timestamp_offset)
+    found = bench.log.offset_for_timestamp(55)()
+    assert found.timestamp >= 55
+    assert bench.log.offset_of_max_timestamp()().timestamp == max(
+        header.max_timestamp for header in batches(bench) if header.records_count
+    )
+
+
+def test_a_full_map_ends_the_round_where_it_got_full_and_the_next_goes_on(bench):
+    for number in range(20):
+        put(bench, [(b"k%d" % (number % 10), b"%d" % number), (b"same", b"%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    ends = []
+    while not ends or ends[-1] < 40:
+        result = compact(bench, map_bytes=800)
+        assert result.keys <= 4
+        assert result.end_offset > (ends[-1] if ends else 0)
+        assert result.is_full == (result.end_offset < 40)
+        ends.append(result.end_offset)
+    assert len(ends) > 2
+    assert [record[0] for record in records(bench)] == [*range(20, 40, 2), 39, 40]
+
+
+def test_a_key_longer_than_the_map_keeps_is_told_from_others(bench):
+    long = b"x" * 500
+    put(bench, [(long + b"1", b"1"), (long + b"2", b"2"), (long + b"1", b"3")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    compact(bench)
+    assert [record[0] for record in records(bench)] == [1, 2, 3]
