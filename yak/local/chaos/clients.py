@@ -1,6 +1,7 @@
 """All clients of a run, and their replacement when one dies."""
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,7 @@ from yak.sim.dice import SeededDice
 
 GROUP: Final = "yak-chaos"
 _FLUSH_SECONDS: Final = 130.0
+"""For all writers together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ class Clients:
 
     def stop_writing(self) -> int:
         """No more is sent, and what is under way has ended; gives how much nobody ever answered."""
-        unanswered = sum(each.stop(_FLUSH_SECONDS) for each in (*self.writers, self._refused))
+        until = time.monotonic() + _FLUSH_SECONDS
+        everybody = (*self.writers, self._refused)
+        unanswered = sum(each.stop(max(0.0, until - time.monotonic())) for each in everybody)
         if self._log is not None:
             close_log(self._log)
         return unanswered

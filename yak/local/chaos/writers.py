@@ -13,7 +13,9 @@ from yak.local.chaos.content import encode, value_of
 from yak.local.chaos.recorder import Recorder
 from yak.sim.judge.history import Outcome
 
-DELIVERY_MS: Final = 120_000
+NEVER_GIVES_UP_MS: Final = 0
+"""A message that times out makes librdkafka begin a new producer epoch for all its partitions, and send again under it what is
+in doubt in the others: that is there twice then, and no broker can tell. How long nobody answered is measured all the same."""
 RECORD_BYTES: Final = 64
 BATCH_BYTES_MAX: Final = 65_536
 """`max.message.bytes` of the topics of a run: a batch that is larger is refused."""
@@ -21,6 +23,7 @@ _BATCH_BYTES: Final = 16_384
 """What a writer puts into a batch at most. One that is refused for its size makes librdkafka begin with a new producer id, and
 send again under it what it does not know to be stored: doubled, and rightly so."""
 _REFUSED_EVERY_SECONDS: Final = 1.0
+_PURGE_SECONDS: Final = 5.0
 _DEFINITE: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "RECORD_LIST_TOO_LARGE")
 """Errors that prove that nothing was appended, whatever was tried before."""
 
@@ -58,7 +61,7 @@ class Writer:
                 "client.id": self.name,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "message.timeout.ms": DELIVERY_MS,
+                "message.timeout.ms": NEVER_GIVES_UP_MS,
                 "socket.timeout.ms": 10_000,
                 "message.max.bytes": 1_000_000,
                 "batch.size": _BATCH_BYTES,
@@ -72,10 +75,14 @@ class Writer:
         self._thread.start()
 
     def stop(self, patience_s: float) -> int:
-        """Send no more, wait for the answers that are missing; gives how many never came."""
+        """Send no more, wait for the answers that are missing; gives how many never came, which are sent no more either."""
         self._stopping.set()
         self._thread.join(5.0)
-        return int(self._producer.flush(patience_s))
+        unanswered = int(self._producer.flush(patience_s))
+        if unanswered:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            self._producer.flush(_PURGE_SECONDS)
+        return unanswered
 
     def drop(self) -> None:
         """Die without a word: what was under way may have been done or not."""
