@@ -131,6 +131,7 @@ class Disks:
                     history.forfeit(key, "the last one in sync is damaged")
                 node.disk.remove_tree(folder_of(copy))
                 node.disk.sync_file_system("/")
+                self._losses.took_away(key, node_id)
                 self._cluster.world.say(f"{folder_of(copy)} of broker {node_id} is damaged, and taken away by hand")
                 self._count("damage mended by hand")
 

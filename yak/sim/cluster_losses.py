@@ -27,6 +27,8 @@ class Losses:
         self.count = count
         self._powerless: dict[NodeId, BrokerEpoch] = {}
         """Brokers whose machine lost power, and in which boot: they will say that they may have lost something, whatever they lost."""
+        self._taken: dict[tuple[Key, NodeId], BrokerEpoch] = {}
+        """Copies that were taken away by hand, and in which boot: until the next one registers, the store counts them as before."""
         self._made: set[tuple[str, int]] = set()
         self._stillborn: set[tuple[str, int]] = set()
         """Partitions that were made when all who were to be in sync had lost power, which nobody knew."""
@@ -151,6 +153,10 @@ class Losses:
             member.node_id == node.node_id for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
         )
 
+    def took_away(self, key: Key, node_id: NodeId) -> None:
+        """This broker, which does not run, has nothing of the partition any more."""
+        self._taken[key, node_id] = self._cluster.store.state.brokers[node_id]["broker_epoch"]
+
     def has_rotten(self, node: SimNode) -> bool:
         """Whether a bit flipped on this broker's disk and was not mended by hand yet."""
         return node.node_id in self._cluster.history.rotten.values()
@@ -164,6 +170,7 @@ class Losses:
             if not history.has_lost(member)
             and not (speaks and member.broker_epoch <= self._powerless.get(member.node_id, 0))
             and history.rotten.get(key) != member.node_id
+            and member.broker_epoch > self._taken.get((key, member.node_id), -1)
             and member.node_id in state.brokers
             and member.broker_epoch >= state.brokers[member.node_id]["lossy_epoch"]
         ]
