@@ -147,11 +147,9 @@ class Losses:
         return any(each.node_id in sound and (each.node_id, each.broker_epoch) in serving for each in members)
 
     def is_last(self, key: Key, node: SimNode) -> bool:
-        """Whether nobody else is in sync, or was when too few were."""
+        """Whether nobody else who lost nothing, and says so, is in sync, or was when too few were."""
         row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
-        return row is not None and all(
-            member.node_id == node.node_id for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
-        )
+        return row is not None and not set(self._sound(key, row, speaks=True)) - {node.node_id}
 
     def took_away(self, key: Key, node_id: NodeId) -> None:
         """This broker, which does not run, has nothing of the partition any more."""

@@ -13,6 +13,7 @@ from yak.sim.store_checks import (
     check_broker,
     check_size,
     has_node,
+    kept_all,
     min_isr,
     next_elr,
 )
@@ -48,7 +49,8 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
     if not is_member and not (item["lost"] and has_node(elr, node_id)):
         return "OK", False
     rest = _without(isr, node_id)
-    if not rest and (not _without(elr, node_id) or not item["lost"]):
+    # an eligible one that may have lost something since does not stand in for the last one in sync
+    if not rest and not (item["lost"] and any(kept_all(state, each) for each in _without(elr, node_id))):
         return "LAST_MEMBER", False
     kept = partition["elr"]
     if is_member:

@@ -55,6 +55,19 @@ def test_the_last_one_in_sync_may_go_with_its_records_where_others_have_all_that
     assert (found["isr"], found["elr"], found["leader"]) == ("", two.member, -1)
 
 
+def test_one_that_may_have_lost_something_since_does_not_stand_in_for_the_last_one_in_sync(backend):
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["1,2,3"], configs={"min.insync.replicas": "3"})
+    assert leave(three, lost=False) == "OK"
+    assert leave(two, lost=False) == "OK"
+    three.restart("boot-2", one, lossy=True)
+    two.restart("boot-2", one, lossy=True)
+    before = kinds(backend)
+    assert leave(one, lost=True) == "LAST_MEMBER"
+    assert stands(one)["isr"] == one.member
+    assert kinds(backend) == before
+
+
 def test_leaving_again_changes_nothing_and_an_unknown_partition_is_told(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["1,2"])

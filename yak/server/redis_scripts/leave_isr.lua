@@ -10,13 +10,21 @@ local function without_me(members)
   return rest
 end
 
--- A code, and whether the partition changed.
+local function any_kept_all(members)
+  for _, member in ipairs(members) do
+    if kept_all(member) then return true end
+  end
+  return false
+end
+
+-- A code, and whether the partition changed. An eligible one that may have lost something since does not stand in for the last
+-- one in sync.
 local function leave(item, p)
   local isr, elr = parse_isr(p.isr), parse_isr(p.elr)
   local is_member = has_node(isr, A.node_id)
   if not is_member and not (item.lost and has_node(elr, A.node_id)) then return 'OK', false end
-  local rest, others = without_me(isr), without_me(elr)
-  if #rest == 0 and (#others == 0 or not item.lost) then return 'LAST_MEMBER', false end
+  local rest = without_me(isr)
+  if #rest == 0 and not (item.lost and any_kept_all(without_me(elr))) then return 'LAST_MEMBER', false end
   local kept = p.elr
   if is_member then kept = next_elr(p, rest, min_isr(item.topic_id, p)) end
   if item.lost then kept = format_isr(without_me(parse_isr(kept))) end
