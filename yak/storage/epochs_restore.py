@@ -13,7 +13,7 @@ from yak.storage.segment import Segment
 
 
 def restore_front(epochs: EpochCache, segments: Sequence[Segment], log_start_offset: Offset) -> None:
-    """Let `epochs` begin where the log does; an empty cache stays empty. Reads the disk; raises OSError."""
+    """Let `epochs` begin where the log does; an empty cache stays empty. Reads the disk; raises OSError, DamagedBatch."""
     if not epochs.entries or epochs.entries[0][1] <= log_start_offset:
         return
     end_offset = epochs.entries[0][1]

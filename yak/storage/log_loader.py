@@ -31,6 +31,7 @@ from yak.storage.names import (
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.producers_restore import restore_producers
+from yak.storage.reader import DamagedBatch
 from yak.storage.recovery import DamagedLog, Recovered, Recovery, rebuild_indexes
 from yak.storage.scan import scan_headers
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
@@ -85,6 +86,13 @@ class LogLoader:
 
     def load(self) -> LoadedLog:
         """Raises OSError, and DamagedLog when the folder must be left as it is."""
+        try:
+            return self._load()
+        except DamagedBatch as damaged:
+            reason = f"what producers and leaders wrote before cannot be read back: {damaged}"
+            raise DamagedLog(self._path, damaged.position, self._log_start_offset or 0, reason) from damaged
+
+    def _load(self) -> LoadedLog:
         self._sizes = dict(self._disk.file_sizes(self._path))
         self._clear_leftovers()
         is_fresh = FRESH_MARK in self._sizes

@@ -28,19 +28,24 @@ def restore_producers(
     *,
     looks_back: bool = True,
 ) -> None:
-    """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError.
+    """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError, DamagedBatch.
 
     A snapshot holds the last batch of each producer; the earlier ones that still count are looked for in the log before it,
-    or, when nothing may be read there now (`looks_back`), once a producer sends something that does not fit.
+    or, when nothing may be read there now (`looks_back`), once a producer sends something that does not fit. On a disk that
+    gave a snapshot wrong, what is read in its place is checked.
     """
     producers.clear()
+    checks = False
     start = segments[0].base_offset
     for offset in sorted(snapshot_offsets, reverse=True):
         if offset > end_offset:
             continue
         try:
             entries = list(parse_snapshot(disk.read_file(f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")))
-        except (BadSnapshot, FileNotFoundError):
+        except BadSnapshot:
+            checks = True
+            continue
+        except FileNotFoundError:
             continue
         producers.restore(entries, now_ms)
         start = max(start, offset)
@@ -53,7 +58,7 @@ def restore_producers(
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
         if following <= start or segment.base_offset >= end_offset or not segment.size:
             continue
-        replay_producers(producers, segment, start, end_offset, now_ms)
+        replay_producers(producers, segment, start, end_offset, now_ms, checks=checks)
 
 
 def _look_back(producers: ProducerState, segments: Sequence[Segment], before: Offset) -> None:
@@ -82,9 +87,15 @@ def _look_back_when_needed(producers: ProducerState, segments: Sequence[Segment]
 
 
 def replay_producers(
-    producers: ProducerState, segment: Segment, start_offset: Offset, end_offset: Offset, now_ms: int
+    producers: ProducerState,
+    segment: Segment,
+    start_offset: Offset,
+    end_offset: Offset,
+    now_ms: int,
+    *,
+    checks: bool = False,
 ) -> None:
-    """Take the batches of one segment within [start, end) into `producers`. Raises OSError."""
-    for header in headers_within(segment, start_offset, end_offset):
+    """Take the batches of one segment within [start, end) into `producers`. Raises OSError, DamagedBatch."""
+    for header in headers_within(segment, start_offset, end_offset, checks=checks):
         if header.producer_id != NO_PRODUCER_ID and header.base_offset >= start_offset:
             producers.update(header, header.base_offset, header.last_offset, now_ms)

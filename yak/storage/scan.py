@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, read_header
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.seams.disk import File
 from yak.storage.reader import DamagedBatch, NotCached, position_of
 from yak.storage.segment import Segment
@@ -32,16 +32,26 @@ def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Ite
         position += at
 
 
-def headers_within(segment: Segment, start_offset: Offset, end_offset: Offset) -> Iterator[BatchHeader]:
-    """Headers of the batches that hold or follow `start_offset`, and of a few before it, up to `end_offset`. Raises OSError.
+def headers_within(
+    segment: Segment, start_offset: Offset, end_offset: Offset, *, checks: bool = False
+) -> Iterator[BatchHeader]:
+    """Headers of the batches that hold or follow `start_offset`, and of a few before it, up to `end_offset`.
 
-    Where the index does not help, from the segment's first batch on.
+    Where the index does not help, from the segment's first batch on. Raises OSError, and DamagedBatch after the last header
+    where what follows is no batch: who takes less for all would not know of producers and epochs that are there. With `checks`
+    also where a batch is not what its CRC says, for which all of it is read.
     """
     try:
-        position = position_of(segment, start_offset, segment.size, cached=False)
+        reached = position_of(segment, start_offset, segment.size, cached=False)
     except (DamagedBatch, NotCached):
-        position = 0
-    for _, header in scan_headers(segment.open(), position, segment.size):
+        reached = 0
+    file = segment.open()
+    for position, header in scan_headers(file, reached, segment.size):
         if header.base_offset >= end_offset:
             return
+        if checks and compute_crc(file.read(header.size_bytes, position)) != header.crc:
+            raise DamagedBatch(file.path, position, "its bytes are not what its CRC says")
         yield header
+        reached = position + header.size_bytes
+    if reached != segment.size:
+        raise DamagedBatch(file.path, reached, "no batch that could be there")

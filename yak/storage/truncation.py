@@ -54,7 +54,7 @@ def truncate_to(log: Log, offset: Offset) -> Offset:
         _truncate(log, segment, position, end_offset)
     except OSError as error:
         raise LogDirectoryFailure(log.directory, error) from error
-    except IndexUnreadable as error:
+    except (IndexUnreadable, DamagedBatch) as error:
         raise _damaged(segment, offset, error) from error
     return end_offset
 
