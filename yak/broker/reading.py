@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from yak.broker.out_of_range import may_be_elsewhere
 from yak.broker.read_replicas import LEADER_ONLY, preferred_replica
 from yak.broker.sessions import FetchItem
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
@@ -224,9 +225,7 @@ def _read(
     answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
     if offset >= high_watermark or offset < log.log_start_offset:
         if offset < log.log_start_offset or offset > log.log_end_offset:
-            if item.current_leader_epoch < 0 and (partition.is_follower or broker.metadata.may_be_fenced(partition)):
-                # Who does not say which epoch it believes in may take us for the leader, or us who were it, and would begin
-                # anew somewhere.
+            if may_be_elsewhere(broker, partition, offset, item.current_leader_epoch):
                 raise PeerError(ErrorCode.not_leader_or_follower)
             raise PeerError(ErrorCode.offset_out_of_range)
         return answer

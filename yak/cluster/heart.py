@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from yak.cluster.link import Link
 from yak.cluster.records import BrokerState
-from yak.ids import BrokerEpoch, ControllerEpoch, NodeId
+from yak.ids import BrokerEpoch, ControllerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
 SLOW_MS = 1_000
@@ -46,7 +46,10 @@ class Heart:
         self.due_ms: int | None = None
         self.counted_ms = 0
         """When the newest heartbeat was sent that the store took of a broker that is not fenced."""
+        self.counted_offset: MetadataOffset = 0
+        """Where the metadata log ended then."""
         self._taken_ms = 0
+        self._taken_offset: MetadataOffset = 0
         self._let_in_epoch: BrokerEpoch = 0
 
     def start(self, now_ms: int) -> None:
@@ -58,7 +61,7 @@ class Heart:
         """The controller has let us in, which it does once in an epoch: what the store took until now counts."""
         if self._let_in_epoch != broker_epoch:
             self._let_in_epoch = broker_epoch
-            self.counted_ms = self._taken_ms
+            self.counted_ms, self.counted_offset = self._taken_ms, self._taken_offset
 
     def pause(self) -> None:
         """The store is away: nothing that was sent will be answered."""
@@ -88,9 +91,10 @@ class Heart:
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
-            self._taken_ms = max(self._taken_ms, now_ms)
+            if now_ms >= self._taken_ms:
+                self._taken_ms, self._taken_offset = now_ms, outcome.offset
             if outcome.value.get("state") != BrokerState.FENCED.value:
-                self.counted_ms = self._taken_ms
+                self.counted_ms, self.counted_offset = self._taken_ms, self._taken_offset
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
         self._link.send("heartbeat", {"persisted": self._link.image.offset}, on_reply)

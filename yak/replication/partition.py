@@ -28,6 +28,7 @@ class Partition:
     __slots__ = (
         "_quorum",
         "appended_bytes",
+        "asked_beyond_ms",
         "cut",
         "elr",
         "epoch_start_offset",
@@ -86,6 +87,8 @@ class Partition:
         """The high watermark and log ends that the store was told last."""
         self.leads_since_ms = 0
         """When our present epoch as the leader began, or the last one."""
+        self.asked_beyond_ms: int | None = None
+        """When a consumer first asked for an offset behind our end since the store said last that we lead."""
         self.epoch_start_offset: Offset = 0
         """Where our present epoch as the leader began: a follower must be past it before it counts as in sync."""
         self.replica_states: dict[NodeId, Replica] = {}

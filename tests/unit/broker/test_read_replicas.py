@@ -163,14 +163,35 @@ def test_a_consumer_that_waits_at_a_follower_is_woken_when_the_watermark_moves(r
     assert pending.answer.responses[0].partitions[0].records
 
 
-def test_a_leader_that_may_be_fenced_sends_nobody_to_the_beginning(rig):
-    """Another may lead, with records that this one lacks; who names the epoch is told by the epoch."""
+def test_a_leader_says_that_an_offset_is_nowhere_only_when_the_store_told_that_it_leads(rig):
+    """Another may lead, with records that this one lacks; who asks may name the epoch that this one told it."""
     partition = replicate(rig, (2, "r2", 2))
-    assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range
+    epoch = partition.leader_epoch
+    assert fetch_in_epoch(rig, 3, epoch).error_code == ErrorCode.not_leader_or_follower
+    rig.run_for(100)
+    assert fetch_in_epoch(rig, 3, epoch).error_code == ErrorCode.offset_out_of_range
+    assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower, "for each it is asked anew"
     rig.node.store_line.block()
-    rig.run_for(6_000)
-    assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower
+    for _ in range(20):
+        rig.run_for(1_000)
+        assert fetch_in_epoch(rig, 3, epoch).error_code == ErrorCode.not_leader_or_follower
     assert fetch(rig, offset=2).error_code == 0
-    assert fetch_in_epoch(rig, 3, partition.leader_epoch).error_code == ErrorCode.offset_out_of_range
     set_partition(rig, "orders", leader=1, replicas=(1,), isr=(1,))
     assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range, "nobody else has the partition"
+
+
+def test_what_the_store_said_for_one_who_asked_long_ago_does_not_count_for_another(rig):
+    replicate(rig, (2, "r2", 2))
+    assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower
+    rig.run_for(11_000)
+    assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower
+    rig.run_for(100)
+    assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range
+
+
+def test_an_epoch_that_a_leader_does_not_know_of_is_not_said_to_end_nowhere(rig):
+    partition = replicate(rig, (2, "r2", 2))
+    for asked, code in ((partition.leader_epoch, 0), (partition.leader_epoch + 1, ErrorCode.unknown_leader_epoch)):
+        wanted = {"partition": 0, "current_leader_epoch": partition.leader_epoch, "leader_epoch": asked}
+        answer = rig.ask(23, 4, replica_id=-1, topics=[{"topic": "orders", "partitions": [wanted]}])
+        assert answer.topics[0].partitions[0].error_code == code

@@ -47,6 +47,9 @@ def _end_of(broker: Broker, topic: str, asked: Any) -> Fields:
         if epoch >= 0 and epoch != partition.leader_epoch:
             is_old = epoch < partition.leader_epoch
             raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
+        if asked.leader_epoch > partition.leader_epoch:
+            # Kafka says that it ends nowhere, which a reader takes for records that are gone; we were deposed, and do not know
+            raise PeerError(ErrorCode.unknown_leader_epoch)
         assert partition.log is not None
         if asked.leader_epoch == partition.leader_epoch:
             answer["leader_epoch"], answer["end_offset"] = asked.leader_epoch, partition.log.log_end_offset
