@@ -10,8 +10,9 @@ written, and the client sends both again in order.
 It is the same with a first batch that waits at a leader that was deposed and does not know it yet, while its successor
 comes to the new one (`refusal_of`).
 
-Where the first was refused by a broker that did not lead, it may have been taken by the one that did. Then the log has it,
-and decides. A client may also have given the first one up: after `AS_THE_FIRST_MS` it
+Where the first was refused by a broker that did not lead, it may have been taken by the one that did; or it was stored
+before, its answer was lost, and it was refused when it was sent again with its successors. Then the log has it, and takes the
+one that follows; another one is refused for now too. A client may also have given the first one up: after `AS_THE_FIRST_MS` it
 hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows the producer or not, and begins anew.
 """
 
@@ -95,10 +96,14 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
         return
     assert partition.log is not None
     last = partition.log.producers.last_sequence(header.producer_id, epoch)
-    if last != NO_SEQUENCE and not _is_before(last, sequence):  # another leader took what this broker refused
+    is_stored = last != NO_SEQUENCE and not _is_before(last, sequence)  # by another leader, or before it was sent again
+    if is_stored and not _is_before((last + 1) & SEQUENCE_MAX, header.base_sequence):
         del partition.refused_sequences[header.producer_id]
         return
     words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
+    if is_stored:
+        # what was refused behind it is missing
+        words = f"sequence {header.base_sequence} came behind {sequence}, which was refused; {last + 1} is missing"
     if now_ms - refused_ms < AS_THE_FIRST_MS:
         raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
     raise PeerError(ErrorCode.out_of_order_sequence_number, words)

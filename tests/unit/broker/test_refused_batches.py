@@ -61,6 +61,22 @@ def test_a_batch_that_was_on_its_way_for_longer_than_its_refused_successor_is_ta
     assert [send(rig, 0), send(rig, 2), send(rig, 4)] == [0, 0, 0]
 
 
+def test_no_batch_overtakes_the_second_of_those_that_were_refused_where_the_first_is_stored_already(rig):
+    """Its answer was lost, so it was sent again with what followed it; the third came when the refusals were over."""
+    leader = rig.leader("orders")
+    assert send(rig, 0) == 0
+    for node in rig.followers("orders"):
+        rig.nodes[node - 1].pause()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert [send(rig, 0), send(rig, 2)] == [ErrorCode.not_enough_replicas] * 2
+    for node in rig.followers("orders"):
+        rig.nodes[node - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    assert [send(rig, 0), send(rig, 2), send(rig, 4)] == [0, 0, 0]
+    assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(rig, is_known):
     """The leader's place was given back while two batches were on their way; only the second came late enough."""
