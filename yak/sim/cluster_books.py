@@ -54,9 +54,16 @@ class ClusterBooks(Books):
         return Key(self._topic_id(topic), partition) not in self._history.forfeited  # type: ignore[arg-type]
 
     def lost_sequence(self, topic: str, partition: int) -> None:
-        """A leader whose log is damaged may not find what it would know a repeated batch by: it refuses it, and nothing is lost."""
-        if Key(self._topic_id(topic), partition) in self._history.rotten:  # type: ignore[arg-type]
+        """A leader whose log is damaged may not find what it would know a repeated batch by: it refuses it, and nothing is lost.
+
+        So it is with one that started after retention, or a client, took the records that were still to be repeated: a snapshot
+        has the last batch of a producer only.
+        """
+        key = Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
+        if key in self._history.rotten:
             self.count("sequence lost by damage")
+        elif any(copy.log_start > 0 for copy in self._history.copies.get(key, {}).values()):
+            self.count("sequence lost with deleted records")
         else:
             super().lost_sequence(topic, partition)
 
