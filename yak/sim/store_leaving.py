@@ -49,8 +49,7 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
     if not is_member and not (item["lost"] and has_node(elr, node_id)):
         return "OK", False
     rest = _without(isr, node_id)
-    # an eligible one that may have lost something since does not stand in for the last one in sync
-    if not rest and not (item["lost"] and any(kept_all(state, each) for each in _without(elr, node_id))):
+    if _is_last(state, node_id, (isr, elr), is_lost=item["lost"]):
         return "LAST_MEMBER", False
     kept = partition["elr"]
     if is_member:
@@ -64,6 +63,22 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
         partition["leader"] = -1
         partition["leader_epoch"] += 1
     return "OK", True
+
+
+def _is_last(
+    state: StoreState, node_id: int, members: tuple[tuple[IsrMember, ...], tuple[IsrMember, ...]], *, is_lost: bool
+) -> bool:
+    """Whether nobody could lead without it.
+
+    An eligible or in-sync one that may have lost something since does not stand in for the last one that has all.
+    """
+    isr, elr = members
+    rest = _without(isr, node_id)
+    may_elr_lead = any(kept_all(state, each) for each in _without(elr, node_id))
+    if not rest:
+        return not (is_lost and may_elr_lead)
+    mine = next(each for each in (*isr, *elr) if each.node_id == node_id)
+    return kept_all(state, mine) and not may_elr_lead and not any(kept_all(state, each) for each in rest)
 
 
 def _without(members: tuple[IsrMember, ...], node_id: int) -> tuple[IsrMember, ...]:

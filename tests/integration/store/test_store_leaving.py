@@ -2,6 +2,8 @@
 
 from support.stores import brokers, kinds, topic_id_of
 
+from yak.cluster.payload import parse_isr
+
 
 def leave(caller, *, lost: bool, partition: int = 0) -> str:
     item = {"topic_id": topic_id_of("a"), "partition": partition, "lost": lost}
@@ -66,6 +68,29 @@ def test_one_that_may_have_lost_something_since_does_not_stand_in_for_the_last_o
     assert leave(one, lost=True) == "LAST_MEMBER"
     assert stands(one)["isr"] == one.member
     assert kinds(backend) == before
+
+
+def test_the_only_one_in_sync_that_has_all_stays_and_one_that_may_have_lost_something_too_goes(backend):
+    controller, two, three, four = brokers(backend, 4)
+    controller.create("a", replicas=["2,3,4"])
+    for each in (three, four):
+        each.restart("boot-2", controller, lossy=True)
+    before = kinds(backend)
+    assert leave(two, lost=False) == "LAST_MEMBER"
+    assert leave(two, lost=True) == "LAST_MEMBER"
+    assert len(parse_isr(stands(two)["isr"])) == 3
+    assert kinds(backend) == before
+    two.restart("boot-2", controller, lossy=True)
+    assert leave(two, lost=False) == "OK"
+
+
+def test_the_only_one_in_sync_that_has_all_may_go_where_an_eligible_one_has_all_too(backend):
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["1,2,3"], configs={"min.insync.replicas": "3"})
+    assert leave(three, lost=False) == "OK"
+    two.restart("boot-2", one, lossy=True)
+    assert leave(one, lost=False) == "OK"
+    assert three.member in stands(three)["elr"]
 
 
 def test_leaving_again_changes_nothing_and_an_unknown_partition_is_told(backend):

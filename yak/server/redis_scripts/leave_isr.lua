@@ -17,14 +17,25 @@ local function any_kept_all(members)
   return false
 end
 
--- A code, and whether the partition changed. An eligible one that may have lost something since does not stand in for the last
--- one in sync.
+-- Whether nobody could lead without me: an eligible or in-sync one that may have lost something since does not stand in for the
+-- last one that has all.
+local function is_last(item, isr, rest, elr)
+  local may_elr_lead = any_kept_all(without_me(elr))
+  if #rest == 0 then return not (item.lost and may_elr_lead) end
+  for _, members in ipairs({isr, elr}) do
+    for _, member in ipairs(members) do
+      if member[1] == A.node_id then return kept_all(member) and not any_kept_all(rest) and not may_elr_lead end
+    end
+  end
+end
+
+-- A code, and whether the partition changed.
 local function leave(item, p)
   local isr, elr = parse_isr(p.isr), parse_isr(p.elr)
   local is_member = has_node(isr, A.node_id)
   if not is_member and not (item.lost and has_node(elr, A.node_id)) then return 'OK', false end
   local rest = without_me(isr)
-  if #rest == 0 and not (item.lost and any_kept_all(without_me(elr))) then return 'LAST_MEMBER', false end
+  if is_last(item, isr, rest, elr) then return 'LAST_MEMBER', false end
   local kept = p.elr
   if is_member then kept = next_elr(p, rest, min_isr(item.topic_id, p)) end
   if item.lost then kept = format_isr(without_me(parse_isr(kept))) end
