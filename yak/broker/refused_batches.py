@@ -97,13 +97,14 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
     assert partition.log is not None
     last = partition.log.producers.last_sequence(header.producer_id, epoch)
     is_stored = last != NO_SEQUENCE and not _is_before(last, sequence)  # by another leader, or before it was sent again
-    if is_stored and not _is_before((last + 1) & SEQUENCE_MAX, header.base_sequence):
+    missing = (last + 1) & SEQUENCE_MAX
+    if is_stored and not _is_before(missing, header.base_sequence):
         del partition.refused_sequences[header.producer_id]
         return
     words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
     if is_stored:
         # what was refused behind it is missing
-        words = f"sequence {header.base_sequence} came behind {sequence}, which was refused; {last + 1} is missing"
+        words = f"sequence {header.base_sequence} came behind {sequence}, which was refused; {missing} is missing"
     if now_ms - refused_ms < AS_THE_FIRST_MS:
         raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
     raise PeerError(ErrorCode.out_of_order_sequence_number, words)
