@@ -62,7 +62,7 @@ class ClusterBooks(Books):
         key = Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
         if key in self._history.rotten:
             self.count("sequence lost by damage")
-        elif any(copy.log_start > 0 for copy in self._history.copies.get(key, {}).values()):
+        elif any(copy.has_lost_sequences for copy in self._history.copies.get(key, {}).values()):
             self.count("sequence lost with deleted records")
         else:
             super().lost_sequence(topic, partition)

@@ -35,8 +35,7 @@ class Disks:
         self._cluster = cluster
         self._losses = losses
         self._count = count
-        self.failed: dict[int, None] = {}
-        """Brokers with a directory that may have failed: only a start mends it."""
+        self.failed = losses.failing
         self._looks_left = _LOOKS_MAX
         for node in cluster.nodes:
             node.disk.observe_failure = lambda operation, _path: count(f"disk failures: {operation}")

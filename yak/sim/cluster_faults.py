@@ -137,7 +137,7 @@ class ClusterFaults:
             "slow way": lambda: ways.slow_way(dice),
             "outage": ways.outage,
             "slow store": lambda: ways.slow_store(dice),
-            "disk": lambda: self._to_victim(self._disks.fail),
+            "disk": lambda: self._to_victim(self._fail_disk),
             "slow disk": self._slow_disk,
             "wipe": self._wipe,
             "rot": lambda: self._disks.rot(self._dice),
@@ -312,6 +312,9 @@ class ClusterFaults:
     def _to_victim(self, strike: Callable[[SimNode, SeededDice], bool]) -> bool:
         node = self._victim()
         return node is not None and strike(node, self._dice)
+
+    def _fail_disk(self, node: SimNode, dice: SeededDice) -> bool:
+        return self.losses.may_go_offline(node) and self._disks.fail(node, dice)
 
     def _slow_disk(self) -> bool:
         node = self._dice.choice(self._cluster.nodes)

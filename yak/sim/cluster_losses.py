@@ -29,6 +29,8 @@ class Losses:
         """Brokers whose machine lost power, and in which boot: they will say that they may have lost something, whatever they lost."""
         self._taken: dict[tuple[Key, NodeId], BrokerEpoch] = {}
         """Copies that were taken away by hand, and in which boot: until the next one registers, the store counts them as before."""
+        self.failing: dict[NodeId, None] = {}
+        """Brokers with a directory that may fail at some later call, or has failed: only a start mends it."""
         self._made: set[tuple[str, int]] = set()
         self._stillborn: set[tuple[str, int]] = set()
         """Partitions that were made when all who were to be in sync had lost power, which nobody knew."""
@@ -55,12 +57,13 @@ class Losses:
             plan = self._plans(state.topics[topic_id]["name"])
             is_kept = plan is not None and plan.is_flushed and not wiped
             sound = [each for each in self._sound(key, row, speaks=wiped) if each != node.node_id]
+            steady = [each for each in sound if each not in self.failing]
             members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
             others_lost_too = any(each != node.node_id and each not in sound for each in members)
             if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
                 # P1 is about one disk at a time: the other has to be in sync again first
                 return False
-            if key in history.forfeited or sound:
+            if key in history.forfeited or steady:
                 continue
             if is_kept and len(parse_nodes(row["replicas"])) == 1:
                 continue
@@ -93,7 +96,7 @@ class Losses:
             if history.rotten.get(key, node.node_id) != node.node_id:
                 # as in `may_rot`
                 return False
-            if set(self._sound(key, row, speaks=True)) - {node.node_id}:
+            if self._steady(key, row) - {node.node_id}:
                 continue
             newest = max(each.broker_epoch for each in members)
             others = [each for each in parse_nodes(row["replicas"]) if each != node.node_id]
@@ -129,7 +132,28 @@ class Losses:
         if row is None or key in history.forfeited or history.rotten.get(key, node_id) != node_id:
             return False
         others = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))} - {node_id}
-        return bool(others) and others <= set(self._sound(key, row, speaks=True))
+        return bool(others) and others <= self._steady(key, row)
+
+    def may_go_offline(self, node: SimNode) -> bool:
+        """Whether a directory of this broker may fail: not where all others lost power and did not say so yet.
+
+        It would leave the in-sync set to them, and nobody in it be whole by the time that they do.
+        """
+        state, history = self._cluster.store.state, self._cluster.history
+        for key in history.copies:
+            row = state.partitions.get((str(key.topic_id), key.partition))
+            if row is None or key in history.forfeited:
+                continue
+            members = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))}
+            if node.node_id not in members or len(members) == 1:
+                continue
+            if self._steady(key, row) <= {node.node_id}:
+                return False
+        return True
+
+    def _steady(self, key: Key, row: dict[str, Any]) -> set[int]:
+        """Sound members that will not say that they lost something, and whose disks do not fail."""
+        return set(self._sound(key, row, speaks=True)) - self.failing.keys()
 
     def has_sound(self, key: Key) -> bool:
         """Whether somebody who serves in his present boot may be elected, lost nothing, and holds no flipped bit."""

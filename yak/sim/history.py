@@ -92,6 +92,7 @@ class Copy:
         "chain",
         "epoch_starts",
         "generation",
+        "has_lost_sequences",
         "high_watermark",
         "is_leader",
         "is_whole",
@@ -123,17 +124,17 @@ class Copy:
         self.epoch_starts: list[tuple[int, Offset]] = []
         """Which epoch the batches on disk begin where."""
         self.life = 0
-        self.births = 0
-        """How often it began anew while its broker ran, since its log could not be gone on with."""
+        self.births = 0  # how often it began anew while its broker ran, since its log could not be gone on with
         self.partition: Partition | None = None
         self.log: Log | None = None
         self.generation = -1
+        self.has_lost_sequences = False
+        """Whether its log was read, or begun, when records of its beginning were deleted: of those it has the last batch of a producer."""
         self.high_watermark: Offset = 0
         self.log_start: Offset = 0
         self.is_leader = False
         self.leader_epoch = -1
-        self.isr: tuple[Any, ...] = ()
-        """The committed ISR and the change under way, as its broker has them."""
+        self.isr: tuple[Any, ...] = ()  # the committed one and the change under way, as its broker has them
         self._segment: tuple[Offset, int] = (0, 0)
         """Base offset of the last segment read, and up to where it was."""
 
@@ -347,6 +348,7 @@ class History:
             same_life = copy.life == life and copy.log is not None
             before, was_here = copy.chain, copy.log is not None or bool(copy.chain.ends)
             copy.log, copy.generation = log, log.generation
+            copy.has_lost_sequences = copy.has_lost_sequences or log.log_start_offset > 0
             self._read_anew(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
