@@ -9,7 +9,7 @@ from yak.seams.disk import Disk
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
 from yak.storage.producer_snapshot import BadSnapshot, parse_snapshot
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import floor_boundary
+from yak.storage.reader import DamagedBatch, floor_boundary
 from yak.storage.scan import headers_within, scan_headers
 from yak.storage.segment import Segment
 
@@ -35,15 +35,16 @@ def restore_producers(
     gave a snapshot wrong, what is read in its place is checked.
     """
     producers.clear()
-    checks = False
+    bad_snapshot = ""
     start = segments[0].base_offset
     for offset in sorted(snapshot_offsets, reverse=True):
         if offset > end_offset:
             continue
+        name = f"{offset_name(offset)}{SNAPSHOT_SUFFIX}"
         try:
-            entries = list(parse_snapshot(disk.read_file(f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")))
+            entries = list(parse_snapshot(disk.read_file(f"{path}/{name}")))
         except BadSnapshot:
-            checks = True
+            bad_snapshot = bad_snapshot or name
             continue
         except FileNotFoundError:
             continue
@@ -58,7 +59,13 @@ def restore_producers(
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
         if following <= start or segment.base_offset >= end_offset or not segment.size:
             continue
-        replay_producers(producers, segment, start, end_offset, now_ms, checks=checks)
+        try:
+            replay_producers(producers, segment, start, end_offset, now_ms, checks=bool(bad_snapshot))
+        except DamagedBatch as damaged:
+            if not bad_snapshot:
+                raise
+            why = f"{damaged.reason}; it was read because {bad_snapshot} is damaged too"
+            raise DamagedBatch(damaged.file, damaged.position, why) from damaged
 
 
 def _look_back(producers: ProducerState, segments: Sequence[Segment], before: Offset) -> None:

@@ -51,7 +51,7 @@ class DamagedBatch(Exception):
 
     def __init__(self, file: str, position: FilePosition, reason: str = "") -> None:
         super().__init__(f"{file} at {position}" + (f": {reason}" if reason else ""))
-        self.position = position
+        self.file, self.position, self.reason = file, position, reason
 
 
 class Read:

@@ -20,6 +20,7 @@ def stop_and_damage_the_snapshot(bench):
     bench.store.close_plan(3)()
     (snapshot,) = [name for name in bench.files() if name.endswith(".snapshot")]
     damage(bench, f"/data/t-0/{snapshot}", 40, b"\xff")
+    return snapshot
 
 
 @pytest.mark.parametrize(
@@ -33,12 +34,23 @@ def stop_and_damage_the_snapshot(bench):
 def test_a_log_that_cannot_tell_who_wrote_is_not_served(make_bench, position, data, why):
     bench = make_bench()
     fill(bench)
-    stop_and_damage_the_snapshot(bench)
+    snapshot = stop_and_damage_the_snapshot(bench)
     damage(bench, LOG, position, data)
     bench.disk.kill()
     store = bench.open()
     assert bench.partition not in store.logs
-    assert why in store.unavailable[bench.partition].reason
+    assert f"{why}; it was read because {snapshot} is damaged too" in store.unavailable[bench.partition].reason
+
+
+def test_without_its_snapshot_a_log_with_a_batch_that_a_checksum_refuses_is_served_again(make_bench):
+    """What docs/operations.md says of the only replica there is."""
+    bench = make_bench()
+    fill(bench)
+    snapshot = stop_and_damage_the_snapshot(bench)
+    damage(bench, LOG, 43, b"\1")
+    bench.disk.remove(f"/data/t-0/{snapshot}")
+    bench.disk.kill()
+    assert bench.open().logs[bench.partition].log_end_offset == 10
 
 
 def test_a_snapshot_alone_that_is_damaged_is_read_back_from_the_log(make_bench):
