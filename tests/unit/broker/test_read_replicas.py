@@ -180,6 +180,17 @@ def test_a_leader_says_that_an_offset_is_nowhere_only_when_the_store_told_that_i
     assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range, "nobody else has the partition"
 
 
+def test_a_leader_that_may_be_fenced_sends_nobody_to_its_beginning(rig):
+    """Another may lead, with records below our start; who names the epoch is told by the epoch."""
+    partition = replicate(rig, (2, "r2", 2))
+    assert partition.log.advance_log_start(1)
+    assert fetch(rig, offset=0).error_code == ErrorCode.offset_out_of_range
+    rig.node.store_line.block()
+    rig.run_for(6_000)
+    assert fetch(rig, offset=0).error_code == ErrorCode.not_leader_or_follower
+    assert fetch_in_epoch(rig, 0, partition.leader_epoch).error_code == ErrorCode.offset_out_of_range
+
+
 def test_what_the_store_said_for_one_who_asked_long_ago_does_not_count_for_another(rig):
     replicate(rig, (2, "r2", 2))
     assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower

@@ -7,11 +7,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from tests.unit.storage.compaction.rounds import run_round
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
-from yak.storage import swap
 from yak.storage.cleanable import cleanable
-from yak.storage.compaction import Compaction, Replacement
 
 KEYS = [b"a", b"b", b"c", b"d", b"a key of more than thirty-two bytes"]
 RETENTION_MS = 50
@@ -47,16 +46,6 @@ class CrashingDisk:
 
     def mend(self):
         del self._disk.may_fail, self._disk.remove
-
-
-def run_round(log, scope, map_bytes, now_ms):
-    """One round as the broker makes it, but for the delay of the deletes."""
-    compaction = Compaction(log, scope, map_bytes, now_ms)
-    for done in compaction.work():
-        if isinstance(done, Replacement):
-            swap.replace(log, done.replaced, done.cleaned)()
-    log.cleaned_offset = compaction.result.end_offset
-    return compaction.result
 
 
 def found_in(log):

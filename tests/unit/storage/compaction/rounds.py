@@ -21,7 +21,12 @@ def compact(bench, *, now_ms=0, map_bytes=MAP_BYTES, high_watermark=None, flush=
     if flush:
         bench.flush()
     end = log.log_end_offset if high_watermark is None else high_watermark
-    compaction = Compaction(log, cleanable(log, end, now_ms), map_bytes, now_ms)
+    return run_round(log, cleanable(log, end, now_ms), map_bytes, now_ms)
+
+
+def run_round(log, scope, map_bytes, now_ms):
+    """The same of what is given by `scope`."""
+    compaction = Compaction(log, scope, map_bytes, now_ms)
     for done in compaction.work():
         if isinstance(done, Replacement):
             swap.replace(log, done.replaced, done.cleaned)()
