@@ -1,0 +1,51 @@
+"""Drives the app on the recorded cluster, and reads what it shows."""
+
+import asyncio
+
+from pictures import recorded_app
+
+
+def run(scenario, size=(80, 24), source=None, **settings):
+    """The scenario with the pilot of an app on recorded data."""
+
+    async def whole():
+        app = recorded_app(source=source, **settings)
+        async with app.run_test(size=size) as pilot:
+            await answered(pilot)
+            await scenario(app, pilot)
+            assert app._exception is None
+
+    asyncio.run(whole())
+
+
+async def answered(pilot):
+    """Until what is asked was answered, and drawn."""
+    await pilot.pause()
+    while asked := [each for each in pilot.app.workers if each.group in ("facts", "topic") and not each.is_finished]:
+        await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
+        await pilot.pause()
+    pilot.app.screen_below().paint_all(pilot.app.now_ms())
+    await pilot.pause()
+
+
+async def press(pilot, *keys):
+    await pilot.press(*keys)
+    await answered(pilot)
+
+
+def shown(grid):
+    """Rows as dicts by heading."""
+    return [
+        dict(
+            zip(
+                (column.label for column in grid.columns),
+                (cell.text for cell in grid._rows.shown.at(index).cells),
+                strict=True,
+            )
+        )
+        for index in range(grid.row_count)
+    ]
+
+
+def words(lines):
+    return " ".join(cell.text for line in lines._lines for cell in line)

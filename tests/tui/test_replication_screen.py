@@ -1,0 +1,162 @@
+"""Replication on the recorded cluster: what it shows, and what is moved and broken from it."""
+
+import asyncio
+
+import pytest
+from driving import answered, press, run, shown, words
+from pictures import recorded_source
+from textual.widgets import Select
+
+from yak.tui.screens.replication import ReplicationScreen
+from yak.tui.screens.topic import TopicScreen
+from yak.tui.screens.topics import TopicsScreen
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.lines import Lines
+
+
+async def broken(app):
+    asked = [each for each in app.workers if each.group == "break" and not each.is_finished]
+    if asked:  # of an empty list all would be waited for, and one listens for ever
+        await asyncio.wait_for(app.workers.wait_for_complete(asked), 5)
+
+
+class Broken:
+    """A local control that notes what it is told."""
+
+    data_dir = "/data"
+
+    def __init__(self):
+        self.done = []
+        self.states = {1: "running", 2: "running", 3: "dead"}
+
+    def status(self):
+        return self.states
+
+    def __getattr__(self, action):
+        return lambda node: self.done.append((action, node))
+
+
+def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went():
+    async def scenario(app, pilot):
+        rows = shown(app.screen.query_one("#replication", Grid))
+        assert rows[0]["PARTITION"] == "audit-log-0"
+        assert rows[0]["STATE"] == "✗ 1 left"
+        assert {row["STATE"] for row in rows[1:]} == {"▲ 1 out"}
+        assert words(app.screen.query_one("#failovers", Lines)).count("broker 3 lost") == 1
+        assert "detected" in words(app.screen.query_one("#failovers", Lines))
+        await press(pilot, "o")
+        problems = shown(app.screen.query_one("#replication", Grid))
+        assert {row["STATE"][0] for row in problems} == {"✗", "▲"}
+        await press(pilot, "o", "I")
+        assert len(shown(app.screen.query_one("#replication", Grid))) == len(app.picture.partitions)
+
+    run(scenario, start="replication")
+
+
+def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
+    source = recorded_source()
+    source.answers["POST /api/failover"] = {"moved": [{}], "failed": [], "stayed": [], "took_ms": 41.0}
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-0")
+        await press(pilot, "F")
+        form = app.screen
+        assert isinstance(form, FormDialog)
+        assert form.query_one("#field-to", Select).value == "2"  # 3 is out of sync
+        assert str(form.query_one("#form-command").render()) == "$ yak failover orders:0 --to 2"
+        await press(pilot, "ctrl+s")
+        assert ("POST", "/api/failover", {"topic": "orders", "partition": 0, "to": 2}) in source.asked
+        assert app.picture.activity.lines[-1].message == "yak failover orders:0 --to 2  moved in 41 ms"
+
+    run(scenario, source=source, start="replication")
+
+
+@pytest.mark.parametrize(("key", "action"), [("K", "kill"), ("P", "pause"), ("T", "restart")])
+def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
+    source = recorded_source()
+    source.local = Broken()
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-1")
+        await press(pilot, key)
+        dialog = app.screen
+        assert isinstance(dialog, ConfirmDialog)
+        assert "broker 2" in dialog._title
+        assert dialog._command == f"yak up {action} 2 --data-dir /data"
+        await press(pilot, "n", key)
+        assert source.local.done == []
+        await press(pilot, "y")
+        await broken(app)
+        assert source.local.done == [(action, 2)]
+        assert app.picture.activity.lines[-1].message == f"yak up {action} 2 --data-dir /data"
+
+    run(scenario, source=source, start="replication")
+
+
+def test_healing_wakes_and_starts_what_does_not_run():
+    source = recorded_source()
+    source.local = Broken()
+    source.local.states = {1: "paused", 2: "running", 3: "dead"}
+
+    async def scenario(app, pilot):
+        await press(pilot, "U")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, ConfirmDialog)
+        await press(pilot, "y")
+        await broken(app)
+        assert source.local.done == [("resume", 1), ("restart", 3)]
+
+    run(scenario, source=source, start="replication")
+
+
+@pytest.mark.parametrize("settings", [{}, {"is_readonly": True}], ids=["not ours", "read-only"])
+def test_what_is_not_ours_to_break_is_not_bound(settings):
+    source = recorded_source()
+    source.local = Broken() if settings else None
+
+    async def scenario(app, pilot):
+        for key in ("K", "P", "U", "T"):
+            await press(pilot, key)
+            assert isinstance(app.screen, ReplicationScreen)
+
+    run(scenario, source=source, start="replication", **settings)
+
+
+def test_enter_opens_the_topic_with_the_cursor_on_the_partition():
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-2")
+        await press(pilot, "enter")
+        await answered(pilot)
+        assert isinstance(app.screen, TopicScreen)
+        assert app.screen.query_one("#partitions", Grid).cursor_key == "2"
+        await press(pilot, "escape")
+        assert isinstance(app.screen, TopicsScreen)
+
+    run(scenario, start="replication")
+
+
+def test_signs_are_letters_where_they_must_be():
+    async def scenario(app, pilot):
+        assert all(text.isascii() for row in shown(app.screen.query_one("#replication", Grid)) for text in row.values())
+        app.go("topics", "orders")
+        await answered(pilot)
+        for grid in ("#partitions", "#replicas-beside"):
+            assert all(text.isascii() for row in shown(app.screen.query_one(grid, Grid)) for text in row.values())
+
+    run(scenario, size=(140, 40), start="replication", is_ascii=True)
+
+
+def test_a_leadership_that_stays_is_noted_with_its_reason():
+    source = recorded_source()
+    refused = {"topic": "orders", "partition": 0, "reason": "the partition goes on changing"}
+    source.answers["POST /api/failover"] = {"moved": [], "failed": [refused], "stayed": [], "took_ms": 41.0}
+
+    async def scenario(app, pilot):
+        app.screen.query_one("#replication", Grid).move_to("orders-0")
+        await press(pilot, "F", "ctrl+s")
+        line = app.picture.activity.lines[-1].message
+        assert line == "yak failover orders:0 --to 2  stayed: the partition goes on changing"
+        assert app.notices[-1][1].startswith("orders-0 stayed")
+
+    run(scenario, source=source, start="replication")
