@@ -98,7 +98,7 @@ class RecordWatch:
     """The metadata records from now on, and how far the store's clock is ahead of ours. Raises Unreachable."""
 
     def __init__(self, url: str) -> None:
-        self._client = RedisSource(url).connect()
+        self._client = RedisSource(url, tries=("yak up --status", "yak doctor")).connect()
         self.offset_ms = _clock_offset_ms(self._client)
         last = self._client.xrevrange(LOG_KEY, count=1)
         self._after = str(last[0][0]) if last else "0"

@@ -45,10 +45,14 @@ class RecordSource(Protocol):
 
 @dataclass(slots=True)
 class RedisSource:
-    """The metadata store itself."""
+    """The metadata store itself. `tries` is what to do where it does not answer."""
 
     url: str
     timeout_s: float = 3.0
+    tries: tuple[str, ...] = (
+        "yak log --redis-url redis://HOST:PORT/0",
+        "yak log --data-dir DIR   read a broker's copy",
+    )
 
     @property
     def name(self) -> str:
@@ -73,7 +77,7 @@ class RedisSource:
                 "log-source",
                 f"no metadata store answered at {self.name}",
                 why=str(error),
-                try_=("yak log --redis-url redis://HOST:PORT/0", "yak log --data-dir DIR   read a broker's copy"),
+                try_=self.tries,
             ) from None
         return client
 

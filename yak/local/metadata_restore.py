@@ -22,6 +22,10 @@ from yak.server import redis_scripts
 from yak.server.redis_store import key_prefix, outcome_of, script_parts
 
 CLUSTER_KEY: Final = f"{key_prefix()}cluster"
+_TRIES: Final = (
+    "yak cluster restore --redis-url redis://HOST:PORT/0",
+    "yak cluster restore --data-dir DIR   that of yak up",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class RestoreStore:
     """The store, by one connection; use as a context manager. Every method raises YakError."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        self._source = RedisSource(url, timeout_s)
+        self._source = RedisSource(url, timeout_s, _TRIES)
         self._client: Any = None
 
     def __enter__(self) -> "RestoreStore":

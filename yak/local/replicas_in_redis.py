@@ -20,6 +20,10 @@ from yak.local.metadata_log import RedisSource
 PREFIX: Final = "{y}:"
 CLUSTER_KEY: Final = f"{PREFIX}cluster"
 PAGE_KEYS: Final = 500
+_TRIES: Final = (
+    "yak isr --from-redis --redis-url redis://HOST:PORT/0",
+    "yak isr --from-redis --data-dir DIR   that of yak up",
+)
 
 
 def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> ClusterReplicas:
@@ -28,7 +32,7 @@ def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> Clu
     """
     import redis
 
-    source = RedisSource(url, timeout_s)
+    source = RedisSource(url, timeout_s, _TRIES)
     client = source.connect()
     try:
         return _read(client, source.name, topic)

@@ -5,6 +5,8 @@ import pytest
 from yak.cluster.image_log import ImageLog
 from yak.errors import YakError
 from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold
+from yak.local.metadata_restore import RestoreStore
+from yak.local.replicas_in_redis import read_cluster
 from yak.seams.metadata_store import TailedRecord
 from yak.server.disk import RealDisk
 
@@ -92,3 +94,19 @@ def test_places_that_cannot_be_read_are_named_without_passwords(tmp_path):
         list(source.records())
     assert caught.value.exit_code == 3
     assert "secret" not in caught.value.message + caught.value.why
+    assert caught.value.try_[0].startswith("yak log --redis-url")
+
+
+@pytest.mark.parametrize(
+    ("read", "command"),
+    [
+        (lambda url: read_cluster(url, timeout_s=0.2), "yak isr --from-redis"),
+        (lambda url: RestoreStore(url, timeout_s=0.2).__enter__(), "yak cluster restore"),
+    ],
+)
+def test_a_store_that_does_not_answer_is_named_with_options_of_the_command_that_asked(read, command):
+    with pytest.raises(YakError) as caught:
+        read("redis://127.0.0.1:1/0")
+    assert caught.value.code == "log-source"
+    assert len(caught.value.try_) == 2
+    assert all(each.startswith(f"{command} --") for each in caught.value.try_)
