@@ -19,7 +19,6 @@ from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds
 from versus.kafka_cluster import KafkaCluster
 from versus.kafka_jars import KAFKA_VERSION, Missing, Refused, java_version, kafka_jars
 from versus.loads import cells
-from versus.memory import touch_memory
 from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
 from versus.rounds import Plan, Rounds
 from versus.table import Row, table_lines, write_json
@@ -189,8 +188,6 @@ def main(argv: list[str]) -> int:
         say(f"bench-kafka skipped: {missing}")
         return 0
     parts = options.part or PARTS
-    if not options.quick:
-        touch_memory(say)
     with tempfile.TemporaryDirectory(prefix="yak-bench-", dir=options.work_dir) as folder:
         if ONE in parts:
             plan = make_plan(options)
