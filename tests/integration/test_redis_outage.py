@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -262,16 +263,16 @@ def test_a_start_without_redis_waits_and_then_says_so(own_redis, make_broker, tm
 def test_a_broker_that_waits_for_redis_starts_when_it_comes(own_redis, make_broker, tmp_path, unique_topic):
     own_redis.kill()
     harness = make_broker(tmp_path / "late", own_redis.url)
-    import threading
 
-    timer = threading.Timer(3, own_redis.start)
-    timer.start()
-    try:
+    def come() -> None:
+        wait_until(lambda: "waiting for the metadata store" in harness.log(), "the broker waits")
+        own_redis.start()
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(come)
         harness.start()
-    finally:
-        timer.join()
+        coming.result()
     Confluent(harness.bootstrap).create_topic(unique_topic, configs=FOREVER)
-    assert "waiting for the metadata store" in harness.log()
 
 
 def test_a_broker_and_a_redis_that_were_both_killed_come_back_with_everything(broker, own_redis, unique_topic):
