@@ -131,7 +131,7 @@ class GroupMember:
             link = CoordinatorLink(self._group.view, self._dice.fork("late"), self._group.group_id)
             self._world.after(
                 self._dice.between(1_000, 2_000 * self._group.session_ms),
-                lambda: self._commit(link, process, member_id, generation, offsets, lambda _code: link.close()),
+                lambda: self._commit(link, process, member_id, generation, offsets, lambda _codes: link.close()),
             )
             self._group.count("commits by the dead")
         self._end()
@@ -269,14 +269,14 @@ class GroupMember:
         self._is_committing = True
         round_ = self._round
 
-        def ended(code: ErrorCode | None) -> None:
+        def ended(codes: Mapping[Place, ErrorCode]) -> None:
             if self._round != round_:
                 return
             self._is_committing = False
-            if code == NONE:
-                for place, at in moved.items():
-                    if place in self._own:
-                        self._own[place].committed = at
+            for place, at in moved.items():
+                # a coordinator may not know yet of a partition that was just made, and commit the others
+                if place in self._own and codes.get(place) == NONE:
+                    self._own[place].committed = at
             then()
 
         self._commit(self._link, self.process, self.member_id, self.generation, moved, ended)
@@ -288,25 +288,26 @@ class GroupMember:
         member_id: str,
         generation: int,
         offsets: Mapping[Place, int],
-        then: Callable[[ErrorCode | None], None],
+        then: Callable[[Mapping[Place, ErrorCode]], None],
     ) -> None:
         group = self._group
         commit = group.books.commits(process, group.group_id, generation, offsets)
 
         def answered(answer: Any | None) -> None:
-            codes = [] if answer is None else [ErrorCode(p.error_code) for t in answer.topics for p in t.partitions]
-            if codes and all(code == NONE for code in codes):
+            topics = () if answer is None else answer.topics
+            codes = {(t.name, p.partition_index): ErrorCode(p.error_code) for t in topics for p in t.partitions}
+            if codes and all(code == NONE for code in codes.values()):
                 outcome = Outcome.OK
-            elif codes and all(code in DEFINITE for code in codes):
+            elif codes and all(code in DEFINITE for code in codes.values()):
                 outcome = Outcome.FAIL
             else:
                 outcome = Outcome.INFO
-            for code in codes[:1]:
+            for code in dict.fromkeys(codes.values()):
                 link.heard(code)
                 if code != NONE:
                     group.count(f"commits refused: {code.name}")
             group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
-            then(codes[0] if codes else None)
+            then(codes)
 
         link.send(
             OFFSET_COMMIT, commit_request(group.group_id, member_id, generation, self._instance, offsets), answered

@@ -1,0 +1,50 @@
+"""Which disks of a simulated cluster may fail: never that of the only replica that will not say that it lost something."""
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+
+from yak.sim.cluster_losses import Losses
+from yak.sim.history import Key
+
+KEY = Key(uuid.UUID(int=1), 0)
+
+
+@pytest.fixture
+def losses():
+    row = {"isr": "1@10,2@11", "elr": "3@12", "replicas": "1,2,3"}
+    brokers = {number: {"broker_epoch": 9 + number, "lossy_epoch": 0} for number in (1, 2, 3)}
+    history = SimpleNamespace(copies={KEY: {}}, forfeited={}, rotten={}, has_lost=lambda _member: False)
+    state = SimpleNamespace(partitions={(str(KEY.topic_id), 0): row}, brokers=brokers)
+    cluster = SimpleNamespace(store=SimpleNamespace(state=state), history=history)
+    return Losses(cluster, lambda _name: None, lambda _what: None)
+
+
+def node(number):
+    return SimpleNamespace(node_id=number)
+
+
+def test_a_disk_may_fail_while_another_replica_is_whole(losses):
+    losses._powerless = {2: 11}
+    assert losses.may_go_offline(node(1))
+    assert losses.may_go_offline(node(3))
+
+
+def test_the_disk_of_the_only_whole_replica_may_not(losses):
+    """Seed 616628: both others had lost power, and had not said so yet."""
+    losses._powerless = {2: 11, 3: 12}
+    assert not losses.may_go_offline(node(1))
+
+
+def test_a_disk_that_may_fail_any_moment_is_not_whole(losses):
+    losses._powerless = {2: 11}
+    losses.failing[3] = None
+    assert not losses.may_go_offline(node(1))
+
+
+def test_a_replica_that_is_not_counted_on_and_a_partition_that_is_given_up_bind_nobody(losses):
+    losses._powerless = {2: 11, 3: 12}
+    assert losses.may_go_offline(node(4))
+    losses._cluster.history.forfeited[KEY] = "given up"
+    assert losses.may_go_offline(node(1))

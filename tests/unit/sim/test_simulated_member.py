@@ -1,0 +1,57 @@
+"""What a simulated member of a group makes of the answer to its commit."""
+
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.dice import SeededDice
+from yak.sim.group_member import GroupMember
+from yak.sim.judge.history import Outcome
+
+ONE, TWO = ("t", 0), ("t", 1)
+
+
+@pytest.fixture
+def member():
+    member = GroupMember(Mock(group_id="g"), 0, SeededDice("x"), None)
+    member._link = Mock()
+    member._own = {place: SimpleNamespace(consumer=SimpleNamespace(position=7), committed=-1) for place in (ONE, TWO)}
+    member._has_all = True
+    return member
+
+
+def answer(**codes):
+    partitions = [SimpleNamespace(partition_index=int(name[1:]), error_code=code) for name, code in codes.items()]
+    return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=partitions)])
+
+
+def commit(member, what):
+    member._commit_own(lambda: None)
+    _api_key, _body, done = member._link.send.call_args.args
+    done(what)
+    return member._group.books.committed.call_args.args[2]
+
+
+def test_a_partition_that_the_coordinator_does_not_know_yet_is_committed_again(member):
+    said = answer(p0=ErrorCode.none, p1=ErrorCode.unknown_topic_or_partition)
+    assert commit(member, said) is Outcome.INFO
+    assert (member.committed(ONE), member.committed(TWO)) == (7, -1)
+    assert not member._is_committing
+    assert commit(member, answer(p1=ErrorCode.none)) is Outcome.OK
+    assert member.committed(TWO) == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (None, Outcome.INFO),
+        (answer(p0=ErrorCode.illegal_generation, p1=ErrorCode.illegal_generation), Outcome.FAIL),
+        (answer(p0=ErrorCode.not_coordinator, p1=ErrorCode.not_coordinator), Outcome.INFO),
+    ],
+    ids=["no answer", "refused", "elsewhere"],
+)
+def test_what_was_not_confirmed_does_not_count(member, said, outcome):
+    assert commit(member, said) is outcome
+    assert (member.committed(ONE), member.committed(TWO)) == (-1, -1)
