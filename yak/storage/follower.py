@@ -81,6 +81,8 @@ def _append_one(log: Log, view: memoryview, now_ms: int, epoch_max: LeaderEpoch)
     ):
         return False
     _check(log, view, 0, header, header.base_offset, log.epochs.latest, epoch_max)
+    if position > segment.index_due_position:
+        log.prepare_index_entry()
     try:
         (segment.file or segment.open()).append((view,))
     except OSError as error:
@@ -133,6 +135,8 @@ def _write(log: Log, view: memoryview, run: list[tuple[int, BatchHeader]], start
         return
     segment = log.active
     before = segment.size
+    if before + stop - start > segment.index_due_position:
+        log.prepare_index_entry()
     try:
         segment.open().append((view[start:stop],))
     except OSError as error:

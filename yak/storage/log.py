@@ -145,7 +145,8 @@ class Log:
     def append(self, header: BatchHeader, batch: Buffer, leader_epoch: LeaderEpoch, now_ms: int) -> Offset:
         """Append one validated batch at the end of the log, under this leader epoch; returns its base offset.
 
-        `header` is the batch's own, `batch` all of its bytes. Raises LogDirectoryFailure; the log is then unchanged.
+        `header` is the batch's own, `batch` all of its bytes. Raises LogDirectoryFailure; the log then holds what it held:
+        everything that can fail comes before the write or is the write, and what follows only touches memory.
         """
         _, batch_length, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
         base_offset = self.log_end_offset
@@ -160,6 +161,8 @@ class Log:
             self.roll(now_ms)
             segment = self.active
             position = 0
+        if position > segment.index_due_position:
+            self.prepare_index_entry()
         next_offset = last_offset + 1
         prefix, rest = _pack_prefix(base_offset, batch_length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:]
         try:
@@ -204,7 +207,10 @@ class Log:
     def note_batch(
         self, header: BatchHeader, base_offset: Offset, position: FilePosition, end: FilePosition, now_ms: int
     ) -> None:
-        """Take a batch that is in the active segment at [position, end) into indexes, epochs, producers and tail."""
+        """Take a batch that is in the active segment at [position, end) into indexes, epochs, producers and tail.
+
+        Touches memory only: `prepare_index_entry` was called before the batch was written, if it gets an entry.
+        """
         segment = self.active
         last_offset = base_offset + header.last_offset_delta
         if not position:
@@ -228,17 +234,22 @@ class Log:
         self.active.first_timestamp = first_timestamp
         self.set_roll_limits()
 
-    def add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
-        """Index a batch of the active segment; roll at the next append when that filled the index."""
+    def prepare_index_entry(self) -> None:
+        """Have the active segment's indexes in memory, before the write whose batches get entries. Raises LogDirectoryFailure."""
         segment = self.active
         try:
-            segment.add_index_entry(last_offset, position, self.config.index_interval_bytes)
+            segment.load_indexes()
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         except IndexUnreadable:
-            # an entry less is a longer scan; the indexes are rebuilt when the segment is closed or loaded again
+            # fewer entries make a longer scan; the indexes are rebuilt when the segment is loaded again
             segment.offset_index.reset()
             segment.time_index.reset()
+
+    def add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
+        """Index a batch of the active segment, whose indexes are in memory; roll at the next append when that filled the index."""
+        segment = self.active
+        segment.add_index_entry(last_offset, position, self.config.index_interval_bytes)
         if segment.is_index_full(self.config):
             self.roll_position = 0
 

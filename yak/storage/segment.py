@@ -113,8 +113,7 @@ class Segment:
             self.max_timestamp_offset = offset
 
     def add_index_entry(self, last_offset: Offset, position: FilePosition, interval_bytes: int) -> None:
-        """Index the batch that starts at `position`. Raises OSError or IndexUnreadable when the index must be read."""
-        self.load_indexes()
+        """Index the batch that starts at `position`; both indexes are in memory."""
         self.offset_index.append(last_offset, position)
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.index_due_position = position + interval_bytes

@@ -2,6 +2,7 @@
 
 import errno
 import struct
+from functools import partial
 
 import pytest
 
@@ -239,6 +240,26 @@ def test_a_failed_write_names_the_directory_and_leaves_the_log_as_it_was(make_be
         bench.append()
     assert (caught.value.directory, caught.value.error.errno) == ("/data", errno.ENOSPC)
     assert bench.log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("as_follower", [False, True])
+@pytest.mark.parametrize("count", [1, 3])
+def test_append_where_the_index_cannot_be_read_fails_before_anything_is_written(make_bench, build, as_follower, count):
+    bench = make_bench(index_interval_bytes=100)
+    for _ in range(4):
+        bench.append([b"x" * 200])
+    log = bench.reopen(clean=True)
+    bench.append([b"x" * 200])
+    file, before = bench.content("00000000000000000000.log"), (log.log_end_offset, log.size_bytes, log.active.size)
+    bench.disk.fail_next("read", errno.EIO, path_contains=".index")
+    run = b"".join(build([b"y" * 200], base_offset=5 + number, producer_id=7) for number in range(count))
+    append = partial(log.append_as_follower, run, 0) if as_follower else partial(bench.append, producer_id=7)
+    with pytest.raises(LogDirectoryFailure):
+        append()
+    assert (log.log_end_offset, log.size_bytes, log.active.size) == before
+    assert bench.content("00000000000000000000.log") == file
+    assert not len(log.producers)
+    assert bench.append([b"z" * 200]) == 5
 
 
 @pytest.mark.parametrize(("max_bytes", "cut"), [(1000, b"half a batch"), (1000, b""), (1, b"")])
