@@ -1,7 +1,7 @@
 """The followers that `--followers` names: until they are there, or for a bounded time, no replicated topic is made.
 
-Replicas are placed on the brokers that are alive when a topic is made, so a topic made too early would be missing on those
-that come a second later. What has one replica waits for nobody, and nothing waits once all were there, or the time is over.
+Replicas are placed on the brokers that are registered when a topic is made, ACTIVE ones first, so a topic made too early
+would be missing on those that come a second later. What has one replica waits for nobody, and nothing waits once all were there, or the time is over.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
-from yak.cluster.image import Image, PendingTopic, TopicInfo
+from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import place
+from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
@@ -111,8 +112,7 @@ def plan_create_partitions(
             raise PeerError(ErrorCode.invalid_replica_assignment, words)
         _check_replicas(image, dict(enumerate(new, present)), replication_factor)
     else:
-        brokers = image.active_brokers()
-        _check_replication_factor(replication_factor, len(brokers))
+        brokers = _usable_brokers(image, replication_factor)
         start = _start(image, topic)
         new = place(brokers, total - present, replication_factor, first_partition=present, start=start)
     head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total}
@@ -120,17 +120,10 @@ def plan_create_partitions(
 
 
 def plan_missing_partitions(image: Image, topic: PendingTopic, missing: Sequence[int]) -> tuple[StoreRequest, ...]:
-    """The partitions that a topic still lacks, since whoever made it grow died. Raises PeerError.
-
-    Brokers that are away get replicas too when there are not enough others, as they would have had.
-    """
+    """The partitions that a topic still lacks, since the broker that made it grow died. Raises PeerError."""
     assert topic.partitions, "a topic that grew has partitions"
     replication_factor = len(topic.partitions[min(topic.partitions)].replicas)
-    brokers = image.active_brokers()
-    if len(brokers) < replication_factor:
-        brokers = [image.brokers[node_id] for node_id in sorted(image.brokers)]
-    _check_replication_factor(replication_factor, len(brokers))
-    placed = place(brokers, topic.total, replication_factor)
+    placed = place(_usable_brokers(image, replication_factor), topic.total, replication_factor)
     new = [(number, placed[number]) for number in missing]
     head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": topic.total}
     return _slices("create_partitions", head, new)
@@ -188,24 +181,34 @@ def _check_partition_count(count: int) -> None:
         raise PeerError(ErrorCode.invalid_partitions, words)
 
 
-def _check_replication_factor(replication_factor: int, active: int) -> None:
+def _usable_brokers(image: Image, replication_factor: int) -> list[BrokerInfo]:
+    """The brokers that a new partition can have replicas on: all registered ones but those in controlled shutdown.
+
+    Raises PeerError(INVALID_REPLICATION_FACTOR) where these are too few, or none of them is ACTIVE (Kafka's
+    `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`).
+    """
     if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
         raise PeerError(ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0.")
-    if replication_factor > active:
-        words = (
-            f"Unable to replicate the partition {replication_factor} time(s): "
-            f"The target replication factor of {replication_factor} cannot be reached because only {active} broker(s) "
-            "are registered and active."
+    registered = [image.brokers[node_id] for node_id in sorted(image.brokers)]
+    brokers = [broker for broker in registered if broker.state is not BrokerState.STOPPING]
+    if not any(broker.state is BrokerState.ACTIVE for broker in brokers):
+        reason = "All brokers are currently fenced or in controlled shutdown."
+    elif replication_factor > len(brokers):
+        reason = (
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
+            "broker(s) are registered."
         )
-        raise PeerError(ErrorCode.invalid_replication_factor, words)
+    else:
+        return brokers
+    words = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
+    raise PeerError(ErrorCode.invalid_replication_factor, words)
 
 
 def _placed(image: Image, new: NewTopic, defaults: TopicDefaults) -> list[tuple[NodeId, ...]]:
     count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
     replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
     _check_partition_count(count)
-    brokers = image.active_brokers()
-    _check_replication_factor(replication_factor, len(brokers))
+    brokers = _usable_brokers(image, replication_factor)
     return place(brokers, count, replication_factor, start=len(image.topics) % len(brokers))
 
 
@@ -246,7 +249,10 @@ def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], r
                 f"not consistent with previous partitions, which have {replication_factor} replica(s)."
             )
         elif not active.intersection(replicas):
-            words = f"All brokers specified in the manual partition assignment for partition {number} are fenced."
+            words = (
+                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+                "controlled shutdown."
+            )
         else:
             continue
         raise PeerError(ErrorCode.invalid_replica_assignment, words)

@@ -3,47 +3,53 @@
 Kafka's scheme (`AdminUtils.assignReplicasToBrokers`, KIP-36): brokers are ordered so that neighbours are in different
 racks, partitions walk round them, and each full round shifts the followers by one more. Only brokers with the role of a
 leader are walked for leaders, while there is one; with equal roles it is Kafka's scheme to the letter.
+
+Brokers that are not ACTIVE get replicas as in Kafka's `StripedReplicaPlacer`: never the first one, and only where the
+ACTIVE brokers of the rack are used up. The store leaves them out of the ISR.
 """
 
 from collections.abc import Sequence
 
 from yak.cluster.image import BrokerInfo
+from yak.cluster.records import BrokerState
 from yak.ids import NodeId
 
 
 def place(
     brokers: Sequence[BrokerInfo], partitions: int, replication_factor: int, *, first_partition: int = 0, start: int = 0
 ) -> list[tuple[NodeId, ...]]:
-    """Replicas for `partitions` new partitions, the preferred leader first.
+    """Replicas for `partitions` new partitions, the preferred leader first, which is an ACTIVE broker.
 
     `first_partition` is how many there are already, `start` shifts the first leader, so that topics of one partition do
-    not all lead at the same broker. `replication_factor` is at most the number of brokers. With a rack on every
-    broker, no rack gets two replicas of a partition while another has none.
+    not all lead at the same broker. At least one of `brokers` is ACTIVE, and `replication_factor` is at most their
+    number. With a rack on every broker, no rack gets two replicas of a partition while another has none.
     """
     assert 0 < replication_factor <= len(brokers)
-    ordered = _alternate_racks(brokers)
     by_id = {broker.node_id: broker for broker in brokers}
+    active = {broker.node_id for broker in brokers if broker.state is BrokerState.ACTIVE}
+    ordered = _alternate_racks(brokers)
     has_racks = all(broker.rack is not None for broker in brokers)
-    leaders = [index for index, node_id in enumerate(ordered) if by_id[node_id].role == "leader"]
-    leaders = leaders or list(range(len(ordered)))
+    may_lead = [index for index, node_id in enumerate(ordered) if node_id in active]
+    leaders = [index for index in may_lead if by_id[ordered[index]].role == "leader"] or may_lead
+    assert leaders, "a partition is led by an ACTIVE broker"
     assignments = []
     for number in range(first_partition, first_partition + partitions):
         leader_index = leaders[(number + start) % len(leaders)]
         shift = (number + start) // len(leaders)
-        others = _others(ordered, leader_index, shift)
-        replicas = [ordered[leader_index]]
+        rest = ordered[leader_index + 1 :] + ordered[:leader_index]
+        others = _shifted([n for n in rest if n in active], shift) + _shifted(
+            [n for n in rest if n not in active], shift
+        )
+        leader = ordered[leader_index]
         if has_racks:
-            others = _fresh_racks_first(replicas[0], others, by_id)
-        assignments.append((*replicas, *others[: replication_factor - 1]))
+            others = _fresh_racks_first(leader, others, by_id)
+        assignments.append((leader, *others[: replication_factor - 1]))
     return assignments
 
 
-def _others(ordered: list[NodeId], leader_index: int, shift: int) -> list[NodeId]:
-    rest = ordered[leader_index + 1 :] + ordered[:leader_index]
-    if not rest:
-        return rest
-    turn = shift % len(rest)
-    return rest[turn:] + rest[:turn]
+def _shifted(nodes: list[NodeId], shift: int) -> list[NodeId]:
+    turn = shift % len(nodes) if nodes else 0
+    return nodes[turn:] + nodes[:turn]
 
 
 def _fresh_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, BrokerInfo]) -> list[NodeId]:

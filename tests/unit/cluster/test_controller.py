@@ -110,6 +110,43 @@ def test_configs_are_validated_by_who_knows_them():
     assert code_of(lambda: plan_create_topic(ONE, new, ID, validate_config=validate)) is ErrorCode.invalid_config
 
 
+FENCED, STOPPING = BrokerState.FENCED, BrokerState.STOPPING
+
+
+@pytest.mark.parametrize("state", [BrokerState.FENCED, BrokerState.CLOSED])
+def test_a_topic_with_a_fenced_broker_registered_counts_it_and_leads_elsewhere(state):
+    image = image_of(broker(1), broker(2, state), broker(3))
+    plan = plan_create_topic(image, NewTopic("new", 4, 3), ID)
+    assert plan.assignments == ((1, 3, 2), (3, 1, 2), (1, 3, 2), (3, 1, 2))
+    assert plan_create_topic(image, NewTopic("new", 2, 2), ID).assignments == ((1, 3), (3, 1))
+
+
+def test_new_partitions_with_a_fenced_broker_registered_get_all_their_replicas():
+    old = PartitionInfo(0, (1, 2, 3), (1, 2, 3), (11, 12, 13), (), (), 1, 0, 0)
+    image = image_of(broker(1), broker(2, FENCED), broker(3), topics=[("old", 1)])
+    topic = replace(image.topics["old"], partitions=(old,))
+    image = replace(image, topics={"old": topic})
+    [request] = plan_create_partitions(image, "old", 3)
+    assert [item["replicas"] for item in request.arguments["partitions"]] == ["3,1,2", "1,3,2"]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "reason"),
+    [
+        ([broker(1), broker(2, FENCED)], "only 2 broker(s) are registered"),
+        ([broker(1), broker(2), broker(3, STOPPING)], "only 2 broker(s) are registered"),
+        ([broker(1, FENCED), broker(2, FENCED), broker(3, STOPPING)], "All brokers are currently fenced"),
+        ([broker(n, FENCED) for n in (1, 2, 3, 4)], "All brokers are currently fenced"),
+    ],
+)
+def test_a_topic_of_more_replicas_than_usable_brokers_is_refused_with_kafkas_reason(brokers, reason):
+    with pytest.raises(PeerError) as error:
+        plan_create_topic(image_of(*brokers), NewTopic("new", 1, 3), ID)
+    assert error.value.error_code is ErrorCode.invalid_replication_factor
+    assert error.value.message.startswith("Unable to replicate the partition 3 time(s): ")
+    assert reason in error.value.message
+
+
 def test_manual_assignments_need_an_active_broker_and_one_length():
     image = image_of(broker(1), broker(2, BrokerState.FENCED), broker(3))
     assert plan_create_topic(image, NewTopic("n", assignments={0: [2, 1]}), ID).assignments == ((2, 1),)
@@ -192,3 +229,26 @@ def test_further_partitions_go_on_where_the_first_stopped():
     brokers = [broker(node_id) for node_id in (1, 2, 3)]
     whole = place(brokers, 7, 2, start=1)
     assert place(brokers, 3, 2, first_partition=4, start=1) == whole[4:]
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from(["r1", "r2", "r3"])), min_size=1, max_size=9),
+    st.integers(1, 30),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_fenced_brokers_get_replicas_last_in_their_rack_and_never_the_first(kinds, count, factor, has_racks):
+    kinds[0] = (True, kinds[0][1])
+    brokers = [
+        broker(n, BrokerState.ACTIVE if is_active else FENCED, rack if has_racks else None)
+        for n, (is_active, rack) in enumerate(kinds)
+    ]
+    active = {each.node_id for each in brokers if each.state is BrokerState.ACTIVE}
+    racks = {each.node_id: each.rack for each in brokers}
+    factor = min(factor, len(brokers))
+    for replicas in place(brokers, count, factor):
+        assert len(set(replicas)) == factor
+        assert replicas[0] in active
+        assert len({racks[n] for n in replicas}) == min(factor, len(set(racks.values())))
+        for fenced in set(replicas) - active:
+            assert {n for n in active if racks[n] == racks[fenced]} <= set(replicas)

@@ -18,9 +18,9 @@ _FACTOR: Final = "offsets.topic.replication.factor"
 def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
     """The requests that make it. Raises PeerError, while followers are expected that are not there yet too.
 
-    It has as many replicas as `offsets.topic.replication.factor` asks for. Where nobody set that, it has fewer where there are fewer
-    brokers, so that one broker alone serves groups; but the dead count, and so do those that `default.replication.factor` speaks
-    of: a broker that is down for a moment, or starts a moment later, costs no replica for ever.
+    It has as many replicas as `offsets.topic.replication.factor` asks for. Where that is not set, it has fewer where there are fewer
+    brokers, so that one broker alone serves groups; but registered brokers that are down count, and so do those that
+    `default.replication.factor` speaks of: a broker that is down for a moment, or starts a moment later, costs no replica for ever.
     """
     config = broker.config
     replication_factor = config.offsets_topic_replication_factor

@@ -47,7 +47,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "not_enough_replicas_after_append": "it was written and may yet count; GET /api/isr shows which replicas are missing",
     "leader_not_available": "try again in a moment; GET /api/isr shows who leads",
     "not_leader_or_follower": "leadership is moving: try again in a moment",
-    "invalid_replication_factor": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
+    "invalid_replication_factor": "each replica needs a registered YAK broker of its own; GET /api/cluster lists them",
     "invalid_replica_assignment": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
     "invalid_partitions": "a topic can only grow",
     "request_timed_out": "nobody can say whether it was done: look, then try again",

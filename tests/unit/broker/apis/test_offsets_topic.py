@@ -131,10 +131,12 @@ def test_the_topic_is_not_made_with_fewer_replicas_than_somebody_asked_for(name,
     assert offsets_replicas(rig) == 3
 
 
-def test_brokers_that_are_down_count_too():
+def test_offsets_topic_with_a_fenced_broker_registered_has_a_replica_there_outside_the_isr():
     rig = Rig(settings=SETTINGS)
     join(rig, 2)
     set_state(rig, 2, "FENCED")
-    assert offsets_replicas(rig) is None
-    set_state(rig, 2, "ACTIVE")
     assert offsets_replicas(rig) == 2
+    partitions = rig.node.broker.image.topics[OFFSETS_TOPIC].partitions
+    assert {(each.leader, each.replicas, each.isr, each.elr) for each in partitions} == {(1, (1, 2), (1,), ())}
+    rig.run_for(200)
+    assert rig.ask(FIND, 3, key="g", key_type=0).error_code == NONE
