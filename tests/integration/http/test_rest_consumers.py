@@ -516,7 +516,7 @@ def test_what_is_asked_of_an_instance_is_checked(cluster, topic, new_name):
         assert problem(one.ask("POST", "/offsets", {"offsets": [place | {"offset": 1}]})) == (404, code)
         assert problem(one.ask("GET", "/offsets", {"partitions": [place]})) == (404, code)
     assert problem(one.ask("POST", "/subscription", {"topics": ["^.*"]})) == (422, 422)
-    assert problem(one.ask("POST", "/subscription", {"topic_pattern": "(a+)+"})) == (422, 422)
+    assert problem(one.ask("POST", "/subscription", {"topic_pattern": "(?=a)b"})) == (422, 422)
     refused = wait_until(
         lambda: found if (found := one.ask("GET", "/records")).status_code != 200 else None, "no offset"
     )

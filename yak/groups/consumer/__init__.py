@@ -8,7 +8,7 @@ in records (who beat when) is `deadlines`, begun anew by every coordinator.
     records, wire  the seven kinds of record, in Kafka's bytes
     state, member  what the records say; a draft of it is where a decision sees its own consequences
     heartbeat      joining, beating, leaving, fencing; `checks` says what a request may not be
-    subscriptions  which topics a member means; `regexes` keeps expressions cheap, `topics` is what is known of topics
+    subscriptions  which topics a member means; `regexes` is their engine, `topics` is what is known of topics
     targets        who shall own what, computed by one of `assignors`
     reconciling    one member's way to its target: revoke, wait, take
     describing     what ConsumerGroupDescribe says

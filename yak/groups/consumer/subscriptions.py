@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from yak.errors import PeerError
 from yak.groups.consumer.records import GroupValue, Kind, RegexValue
-from yak.groups.consumer.regexes import compiled, matching
+from yak.groups.consumer.regexes import STEPS_MAX, compiled
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
@@ -28,36 +28,59 @@ class World:
 class Seen:
     """What a group's coordinator has looked at; in no record, so the next one looks again.
 
-    `topics_version` is that of the last comparison of the metadata hash; the regexes' are of the last comparison with all
-    topics, and when it was.
+    `topics_version` is that of the last comparison of the metadata hash. `regexes_version` is that of the last round in which
+    all regular expressions were resolved, `regexes_ms` its end. A round that takes more steps than one heartbeat may do is
+    continued by the next ones: `round_version` is that of its start, `round_from` the first expression that is left.
     """
 
     topics_version: int | None = None
     regexes_version: int | None = None
     regexes_ms: int | None = None
+    round_version: int | None = None
+    round_from: str = ""
 
 
 def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[bool, Seen]:
-    """Resolve what is not resolved, drop what nobody uses, and all anew when topics changed and it is time.
+    """Resolve the expressions that are not resolved, drop the unused ones, and resolve all when topics changed and it is time.
 
-    Whether any member may mean other topics now, and what was seen. Raises PeerError(INVALID_REGULAR_EXPRESSION) when
-    `own`, the expression of the member that beats, is not resolved and cannot be.
+    Returns whether any member may mean other topics now, and what was seen. Raises PeerError(INVALID_REGULAR_EXPRESSION) when
+    `own`, the expression of the member that sends the heartbeat, is not resolved and cannot be.
     """
-    topics, used = world.topics, draft.state.regex_members
-    draft.take_back(Kind.REGEX, sorted(draft.state.regexes.keys() - used.keys()))
+    draft.take_back(Kind.REGEX, sorted(draft.state.regexes.keys() - draft.state.regex_members.keys()))
+    used, resolved = draft.state.regex_members, draft.state.regexes
     if own:
         compiled(own)
-    look_again = bool(used) and _is_time(seen, world)
-    changed = False
-    for expression in sorted(used):
-        resolved = draft.state.regexes.get(expression)
-        if (resolved is not None and not look_again) or not _is_usable(expression):
-            continue
-        found = matching(expression, topics.names())
-        if resolved is None or found != tuple(sorted(resolved.topics)):
-            draft.put(Kind.REGEX, expression, RegexValue(found, topics.version, world.now_ms))
-            changed = True
-    return changed, Seen(seen.topics_version, topics.version, world.now_ms) if look_again else seen
+    is_round = seen.round_version is not None or (bool(used) and _is_time(seen, world))
+    waiting = [each for each in sorted(used) if each not in resolved or (is_round and each >= seen.round_from)]
+    if own and own not in resolved:
+        waiting = [own, *(each for each in waiting if each != own)]
+    if not waiting and not is_round:
+        return False, seen
+    names = tuple(world.topics.names())
+    round_version = world.topics.version if seen.round_version is None else seen.round_version
+    changed, steps = False, 0
+    for each in waiting:
+        if steps >= STEPS_MAX:
+            # the next heartbeat goes on from here
+            return changed, replace(seen, round_version=round_version, round_from=each) if is_round else seen
+        try:
+            expression = compiled(each)
+            steps += expression.steps(names)
+            changed = _resolve(draft, each, expression.matching(names), world) or changed
+        except PeerError:
+            if each == own and own not in resolved:
+                raise
+            # too costly here, in a record of Kafka's or for more topics than there were: it keeps its topics
+    return changed, Seen(seen.topics_version, round_version, world.now_ms) if is_round else seen
+
+
+def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: World) -> bool:
+    """Record the topics of an expression; whether they are others than before."""
+    resolved = draft.state.regexes.get(expression)
+    if resolved is not None and found == tuple(sorted(resolved.topics)):
+        return False
+    draft.put(Kind.REGEX, expression, RegexValue(found, world.topics.version, world.now_ms))
+    return True
 
 
 def _is_time(seen: Seen, world: World) -> bool:
@@ -67,15 +90,6 @@ def _is_time(seen: Seen, world: World) -> bool:
     if seen.regexes_version != world.topics.version:
         return since_ms >= REGEX_REFRESH_MS_MIN
     return since_ms >= world.settings.regex_refresh_interval_ms
-
-
-def _is_usable(expression: str) -> bool:
-    """Whether it may be matched here: a record of Kafka's may hold one that is too costly for us. It keeps its topics."""
-    try:
-        compiled(expression)
-    except PeerError:
-        return False
-    return True
 
 
 def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> Seen:
@@ -89,7 +103,7 @@ def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> 
         draft.put(Kind.GROUP, "", GroupValue(state.epoch + 1, hashed))
     if state.has_partition_metadata:
         draft.put(Kind.PARTITION_METADATA, "", None)
-    return Seen(topics.version, seen.regexes_version, seen.regexes_ms)
+    return replace(seen, topics_version=topics.version)
 
 
 def is_behind(state: GroupState, topics: TopicsView, seen: Seen) -> bool:

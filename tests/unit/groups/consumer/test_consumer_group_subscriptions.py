@@ -6,11 +6,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.unit.groups.consumer.group_model import Coordinator, assigned, parts
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
+from yak.groups.consumer import subscriptions
 from yak.groups.consumer.partitions import NO_PARTITIONS
 from yak.groups.consumer.records import Change, Kind, PartitionMetadataValue, RegexValue, encode
+from yak.groups.consumer.regexes import compiled
 
 # ------------------------------------------------------------------------------------------------------- topics
 
@@ -114,22 +118,81 @@ def test_names_and_an_expression_together(one: Coordinator) -> None:
 
 def test_an_expression_that_is_refused_changes_nothing(one: Coordinator) -> None:
     one.join("a", "t")
-    for expression in ("(", "(a+)+"):
+    for expression in ("(", r"(a)\1"):
         with refused(ErrorCode.invalid_regular_expression):
             one.beat("a", 1, regex=expression)
     assert one.beat("a", 1).member_epoch == 1
 
 
-def test_an_expression_of_kafkas_that_is_too_costly_for_us_keeps_its_topics(one: Coordinator) -> None:
+def test_a_recorded_expression_that_cannot_be_compiled_keeps_its_topics(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    value = replace(one.member("b").metadata(), topic_names=(), topic_regex="(a+)+")
+    value = replace(one.member("b").metadata(), topic_names=(), topic_regex="(?=t)t")
     one.group.replay(Change(Kind.MEMBER, "g", "b", value))
-    one.group.replay(Change(Kind.REGEX, "g", "(a+)+", RegexValue(("t",), 1, 1)))
+    one.group.replay(Change(Kind.REGEX, "g", "(?=t)t", RegexValue(("t",), 1, 1)))
     one.pass_time(20_000)
     one.topics.put("x", 1)
     assert one.beat("a", 1).member_epoch == 1, "others go on"
-    assert one.group.state.regexes["(a+)+"].topics == ("t",)
+    assert one.group.state.regexes["(?=t)t"].topics == ("t",)
+
+
+COSTLY = "(a?){999}!"
+"""An attacker's: as many states as characters, so that RE2 has to walk them all for every character of every name."""
+
+
+def test_an_expression_too_large_for_all_names_together_is_refused(one: Coordinator) -> None:
+    one.join("a", "t")
+    for number in range(400):
+        one.topics.put(f"{number:a>249}", 1)
+    with refused(ErrorCode.invalid_regular_expression, "too large to be compared with 401 topics"):
+        one.beat("a", 1, regex=COSTLY)
+    assert one.group.state.regexes == {}
+    one.beat("a", 1, regex="a*a*a*a*!")
+    assert one.group.state.regexes["a*a*a*a*!"].topics == ()
+
+
+def test_an_expression_resolved_before_topics_became_too_many_keeps_its_topics(one: Coordinator) -> None:
+    one.beat("a", 0, regex=COSTLY + "|t", owned=frozenset(), rebalance_timeout_ms=1_000)
+    for number in range(400):
+        one.topics.put(f"{number:a>249}", 1)
+    one.pass_time(10_000)
+    assert one.beat("a", 1).member_epoch == 1
+    assert one.group.state.regexes[COSTLY + "|t"].topics == ("t",)
+
+
+def test_expressions_of_many_members_are_resolved_over_several_heartbeats(
+    one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expressions = [f"t|x{number}" for number in range(6)]
+    for number, expression in enumerate(expressions):
+        one.beat(f"m{number}", 0, regex=expression, owned=frozenset(), rebalance_timeout_ms=100_000)
+    for number in range(6):
+        one.topics.put(f"x{number}", 1)
+    one.pass_time(10_000)
+    matched: list[int] = []
+    monkeypatch.setattr(subscriptions, "STEPS_MAX", 2 * compiled(expressions[0]).steps(one.topics.names()))
+    for _ in range(4):
+        one.beat("m0", one.member("m0").epoch)
+        matched.append(sum(len(each.topics) == 2 for each in one.group.state.regexes.values()))
+    assert matched == [2, 4, 6, 6]
+    assert one.group.seen.round_version is None
+
+
+def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(
+    one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        one.beat(name, 0, regex=f"{name}.", owned=frozenset(), rebalance_timeout_ms=100_000)
+    one.topics.put("a1", 1)
+    one.pass_time(10_000)
+    monkeypatch.setattr(subscriptions, "STEPS_MAX", 1)
+    one.beat("a", 1)
+    one.topics.put("a2", 1)
+    one.beat("a", one.member("a").epoch)
+    assert one.group.state.regexes["a."].topics == ("a1",)
+    one.pass_time(10_000)
+    one.beat("a", one.member("a").epoch)
+    assert one.group.state.regexes["a."].topics == ("a1", "a2")
 
 
 # --------------------------------------------------------------------------------------------------------- both

@@ -118,7 +118,7 @@ def test_a_subscription_names_topics_once_or_an_expression():
         {"topic_pattern": ""},
         {"topic_pattern": 5},
         {"topic_pattern": "("},
-        {"topic_pattern": "(a+)+b"},
+        {"topic_pattern": "(?=a)b"},
         {"topic_pattern": "x" * 1_001},
     ],
 )

@@ -14,10 +14,11 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import trio
 
-from yak.groups.consumer.regexes import matching
+from yak.errors import PeerError
+from yak.groups.consumer.regexes import compiled
 from yak.protocol.topic_names import is_internal
 from yak.server import log
-from yak.server.http.consumers.failures import refusal, unknown_instance
+from yak.server.http.consumers.failures import refusal, unknown_instance, unprocessable
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
 from yak.server.http.consumers.settings import Settings
 from yak.server.http.context import Context
@@ -258,7 +259,12 @@ class Instances:
         if instance.pattern is None or instance.topics_seen is topics_now:
             return
         names = [name for name in topics_now if not is_internal(name)]
-        topics = matching(instance.pattern, names)
+        try:
+            topics = compiled(instance.pattern).matching(names)
+        except PeerError as error:
+            raise unprocessable(
+                str(error).partition("` ")[2] or str(error), "a shorter pattern, or topics by name"
+            ) from None
         if topics != instance.topics or instance.topics_seen is None:
             instance.consumer.subscribe(topics)
         instance.topics, instance.topics_seen = topics, topics_now
