@@ -1,8 +1,9 @@
 """FindCoordinator (key 10, v0-6): which broker coordinates a group.
 
 v1: key types. v3: flexible. v4: several keys. It is the leader of the group's partition of `__consumer_offsets`, which is made when it is
-first asked for. Transactions and share groups are refused in words with COORDINATOR_NOT_AVAILABLE: any other code would end some
-clients.
+first asked for. Transactions are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is final in every client;
+COORDINATOR_NOT_AVAILABLE would be retried for ever. Keys of the share coordinator, which only brokers look for, are refused as
+by a Kafka broker without one (`KafkaApis.getCoordinator`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,18 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 10, "FindCoordinator", range(7)
-ABSENT = ("transactions and share groups: every such key is refused with COORDINATOR_NOT_AVAILABLE",)
+ABSENT = (
+    "transactions: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "share groups: keys of the share coordinator are refused with INVALID_REQUEST",
+)
 
 _SEVERAL_KEYS_VERSION = 4
 _GROUP = 0
 _CREATE_TIMEOUT_MS = 10_000
-_REFUSED = {1: "transactions", 2: "share groups"}
+_REFUSED = {
+    1: (ErrorCode.transactional_id_authorization_failed, "transactions are not served by this version of YAK"),
+    2: (ErrorCode.invalid_request, "share groups are not served by this version of YAK"),
+}
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -101,9 +108,7 @@ def _answer(broker: Broker, call: Call, refusal: PeerError | None) -> Outcome:
 def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fields:
     key_type = getattr(call.request, "key_type", _GROUP)
     if key_type in _REFUSED:
-        return _refused(
-            ErrorCode.coordinator_not_available, f"{_REFUSED[key_type]} are not served by this version of YAK"
-        )
+        return _refused(*_REFUSED[key_type])
     if key_type != _GROUP:
         return _refused(ErrorCode.invalid_request, f"unknown coordinator key type {key_type}")
     if len(key.encode()) > GROUP_STRING_BYTES_MAX:

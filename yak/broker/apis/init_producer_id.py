@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
 ABSENT = (
-    "transactional ids: refused with INVALID_TXN_STATE",
+    "transactional ids: refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     "version 6 (two-phase commit, KIP-939): unstable in Kafka itself, which does not advertise it",
 )
 
@@ -28,7 +28,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        code = ErrorCode.invalid_request if transactional_id == "" else ErrorCode.invalid_txn_state
+        # Final in every client, as FindCoordinator's refusal; librdkafka retries INVALID_TXN_STATE here.
+        code = ErrorCode.transactional_id_authorization_failed if transactional_id else ErrorCode.invalid_request
         return Now(_refused(code))
     producer_id = getattr(request, "producer_id", -1)
     epoch = getattr(request, "producer_epoch", -1)

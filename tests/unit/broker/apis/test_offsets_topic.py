@@ -84,11 +84,25 @@ def test_coordinators_are_named_for_every_key_at_once(rig):
         ("", NONE, 1),
     ]
     assert answer.coordinators[2].error_code == ErrorCode.invalid_group_id
-    for key_type in (1, 2):
-        refused = rig.ask(FIND, 6, key_type=key_type, coordinator_keys=["a"]).coordinators[0]
-        assert refused.error_code == ErrorCode.coordinator_not_available
-        assert "not served" in refused.error_message
     assert rig.ask(FIND, 6, key_type=9, coordinator_keys=["a"]).coordinators[0].error_code == ErrorCode.invalid_request
+
+
+@pytest.mark.parametrize(
+    ("key_type", "code", "words"),
+    [
+        (1, ErrorCode.transactional_id_authorization_failed, "transactions are not served"),
+        (2, ErrorCode.invalid_request, "share groups are not served"),
+    ],
+)
+def test_find_coordinator_of_a_transaction_or_share_group_is_refused_for_good(rig, key_type, code, words):
+    """A retriable code keeps clients asking for ever (Kafka's `TransactionManager.FindCoordinatorHandler`)."""
+    for refused in (
+        rig.ask(FIND, 6, key_type=key_type, coordinator_keys=["a"]).coordinators[0],
+        rig.ask(FIND, 3, key_type=key_type, key="a"),
+    ):
+        assert refused.error_code == code
+        assert words in refused.error_message
+        assert refused.node_id == -1
 
 
 def test_a_group_is_only_known_to_the_leader_of_its_partition(rig):
