@@ -13,6 +13,9 @@ _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+
 
 class BadGroupRecord(Exception):
     """A record of `__consumer_offsets` that cannot be read."""
@@ -72,9 +75,12 @@ class Reader:
         """A 16-bit number."""
         return self._number(_SHORT)
 
-    def int32(self) -> int:
-        """A 32-bit number."""
-        return self._number(_INT)
+    def int32(self, least: int = INT32_MIN) -> int:
+        """A 32-bit number. Below `least` it raises BadGroupRecord."""
+        value = self._number(_INT)
+        if value < least:
+            raise BadGroupRecord(f"the number {value}, where at least {least} is needed")
+        return value
 
     def int64(self) -> int:
         """A 64-bit number."""

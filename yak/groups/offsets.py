@@ -48,10 +48,10 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
 
 
 def read_offset_key(key: bytes) -> tuple[str, str, int]:
-    """(group, topic, partition). Raises BadGroupRecord."""
+    """(group, topic, partition). Raises BadGroupRecord, for a negative partition too."""
     reader = Reader(key)
     reader.int16()
-    return reader.text(), reader.text(), reader.int32()
+    return reader.text(), reader.text(), reader.int32(least=0)
 
 
 def read_offset_value(value: bytes) -> Committed:

@@ -22,12 +22,13 @@ from yak.groups.record import Record
 from yak.ids import Offset
 
 _OFFSET_KEYS: Final = (0, OFFSET_KEY_VERSION)
+_KEY_BYTES_SHOWN: Final = 80
 
 
 class Shard:
     """The groups of one partition."""
 
-    __slots__ = ("_make", "forgotten_end", "gathered", "groups", "unreadable")
+    __slots__ = ("_make", "first_refusal", "forgotten_end", "gathered", "groups", "unreadable")
 
     def __init__(self, make: Callable[[str], ClassicGroup]) -> None:
         self._make = make
@@ -37,7 +38,9 @@ class Shard:
         self.forgotten_end: Offset = 0
         """The end offset of the last record of groups that are gone: until it is committed, they may come back."""
         self.unreadable = 0
-        """Records that are none of ours, or of a version that is not known here; they are left alone."""
+        """Records that are none of ours, of an unknown version, or with values out of range; they are left alone."""
+        self.first_refusal = ""
+        """Why the first of them was refused, with its key."""
 
     def ensure(self, group_id: str) -> Group:
         """The group; an empty one when there was none."""
@@ -67,7 +70,7 @@ class Shard:
     def gather(self, key: bytes | None, value: bytes | None) -> None:
         """One record of the log, in order."""
         if key is None:
-            self.unreadable += 1
+            self._refuse("a record without a key")
         elif value is None:
             self.gathered.pop(key, None)
         else:
@@ -79,9 +82,13 @@ class Shard:
         for key, value in gathered.items():
             try:
                 self._restore(key, value, now_ms)
-            except (BadGroupRecord, UnreadableRecord):
-                self.unreadable += 1
+            except (BadGroupRecord, UnreadableRecord) as error:
+                self._refuse(f"{error} (key {key[:_KEY_BYTES_SHOWN]!r})")
             yield
+
+    def _refuse(self, why: str) -> None:
+        self.unreadable += 1
+        self.first_refusal = self.first_refusal or why
 
     def _restore(self, key: bytes, value: bytes, now_ms: int) -> None:
         version = Reader(key).int16()
@@ -92,10 +99,15 @@ class Shard:
         elif version == classic_records.KEY_VERSION:
             group_id = classic_records.read_group_key(key)
             stored = classic_records.read_group_value(value)
-            self.ensure(group_id).members.restore(stored, now_ms)
+            group = self.ensure(group_id)
+            if group.consumer is not None:
+                raise BadGroupRecord("a classic group and a consumer group of one name")
+            group.members.restore(stored, now_ms)
         elif version in KINDS:
             change = decode(Record(key, value))
             group = self.ensure(change.group_id)
+            if group.members.protocol_type is not None:
+                raise UnreadableRecord("a classic group and a consumer group of one name")
             if group.consumer is None:
                 group.consumer = ConsumerGroup(change.group_id)
             group.consumer.replay(change)

@@ -177,6 +177,9 @@ class ConsumerGroups:
             if classic is not None:
                 self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
                 return
+            if consumer.is_deleted:
+                self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
+                return
             consumer.accepted(decision, now_ms, self.settings)
             self._schedule(consumer)
 

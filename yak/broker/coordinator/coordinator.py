@@ -107,6 +107,14 @@ class Coordinator:
             group.uncommitted_end = end_offset
             group.members.arm(now_ms)
             self.consumers.loaded(group)
+        if held.shard.unreadable:
+            self._broker.notice(
+                "warning",
+                "group-records-refused",
+                partition=str(held.partition.topic_partition),
+                records=held.shard.unreadable,
+                first=held.shard.first_refusal,
+            )
         if loading is not None and loading.records:
             self._broker.notice(
                 "info",

@@ -18,6 +18,7 @@ from yak.groups.classic.records import StoredGroup
 from yak.groups.classic.roster import Roster
 from yak.groups.classic.states import MOVES, ClassicState
 from yak.groups.classic.subscription import subscribed_topics
+from yak.groups.fields import INT32_MAX
 
 CONSUMER_PROTOCOL = "consumer"
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
@@ -195,7 +196,7 @@ class ClassicGroup(Roster):
             return
         self.is_initial = False
         self.join_due_ms = None
-        self.generation += 1
+        self.generation = self.generation % INT32_MAX + 1  # clients compare it for equality only
         if not self.members:
             self.protocol = self.leader_id = None
             self.topics = frozenset() if self.protocol_type == CONSUMER_PROTOCOL else None

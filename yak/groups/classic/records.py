@@ -61,16 +61,28 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None, n
 
 
 def read_group_value(value: bytes) -> StoredGroup:
-    """What a record says of a group. Raises BadGroupRecord, for a version that is unknown too."""
+    """What a record says of a group. Raises BadGroupRecord, for an unknown version and for values that no group has."""
     reader = Reader(value)
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
         raise BadGroupRecord(f"version {version} of a group")
-    protocol_type, generation = reader.text(), reader.int32()
+    protocol_type, generation = reader.text(), reader.int32(least=0)
     protocol, leader = reader.nullable_text(), reader.nullable_text()
     state_ms = reader.int64() if version >= _STATE_TIME_VERSION else -1
     members = tuple(_read_member(reader, version, protocol) for _ in range(reader.count()))
+    _check_members(protocol_type, protocol, members)
     return StoredGroup(protocol_type, generation, protocol, leader, state_ms, members)
+
+
+def _check_members(protocol_type: str, protocol: str | None, members: tuple[Member, ...]) -> None:
+    """Raise BadGroupRecord where the group could not choose a protocol, or would count one member twice."""
+    if members and not (protocol_type and protocol):
+        raise BadGroupRecord("a group with members and without a protocol")
+    if len({member.member_id for member in members}) < len(members):
+        raise BadGroupRecord("a member id that stands twice in one group")
+    instance_ids = [member.instance_id for member in members if member.instance_id is not None]
+    if len(set(instance_ids)) < len(instance_ids):
+        raise BadGroupRecord("an instance id that stands twice in one group")
 
 
 def _read_member(reader: Reader, version: int, protocol: str | None) -> Member:

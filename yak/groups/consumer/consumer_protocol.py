@@ -94,6 +94,6 @@ def _version(reader: FieldReader) -> int:
 
 def _read_topics(reader: FieldReader) -> NamedPartitions:
     def topic() -> tuple[str, tuple[int, ...]]:
-        return reader.key_string(), tuple(reader.plain_array(reader.int32))
+        return reader.key_string(), tuple(reader.plain_array(lambda: reader.int32(least=0)))
 
     return tuple(reader.plain_array(topic))

@@ -8,10 +8,17 @@ from yak.groups.consumer.heartbeat import remove_members
 from yak.groups.consumer.records import GroupValue, Kind
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
+from yak.groups.fields import INT32_MAX
 
 
 def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
-    """Take these members out. The next epoch begins; the next heartbeat of anybody computes its targets."""
+    """Take these members out. The next epoch begins; the next heartbeat of any member computes its targets.
+
+    A group in the last epoch ends: its members join again, and begin with epoch 1.
+    """
+    if draft.state.epoch == INT32_MAX:
+        take_back_all(draft)
+        return
     remove_members(draft, member_ids)
     state = draft.state
     draft.take_back(Kind.REGEX, sorted(state.regexes.keys() - state.regex_members.keys()))

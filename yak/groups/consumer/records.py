@@ -19,6 +19,8 @@ from yak.groups.record import Record
 VALUE_VERSION = 0
 _METADATA_HASH_TAG = 0
 _CLASSIC_MEMBER_TAG = 0
+_MEMBER_EPOCH_MIN = -2
+"""The epoch of a static member that left for a while (`member.STATIC_LEAVE_EPOCH`)."""
 
 
 class Kind(IntEnum):
@@ -185,17 +187,17 @@ def _read_fields(kind: Kind, reader: FieldReader) -> Value:
     value: Value
     match kind:
         case Kind.GROUP:
-            epoch = reader.int32()
+            epoch = reader.int32(least=0)
             hashed = reader.tags().get(_METADATA_HASH_TAG)
             return GroupValue(epoch, 0 if hashed is None else FieldReader(hashed).int64())
         case Kind.MEMBER:
             return _read_member(reader)
         case Kind.TARGET_EPOCH:
-            value = TargetEpochValue(reader.int32())
+            value = TargetEpochValue(reader.int32(least=0))
         case Kind.TARGET:
             value = TargetValue(reader.partitions())
         case Kind.CURRENT:
-            numbers = reader.int32(), reader.int32(), reader.int8()
+            numbers = reader.int32(_MEMBER_EPOCH_MIN), reader.int32(_MEMBER_EPOCH_MIN), reader.int8()
             value = CurrentValue(*numbers, reader.partitions(), reader.partitions())
         case _:
             assert kind is Kind.REGEX
@@ -242,5 +244,7 @@ def _read_classic(reader: FieldReader) -> ClassicMetadata | None:
 
     session_timeout_ms = reader.int32()
     protocols = tuple(reader.array(protocol))
+    if not protocols:
+        raise UnreadableRecord("a member of the classic protocol without any assignment protocol")
     reader.tags()
     return ClassicMetadata(session_timeout_ms, protocols)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from yak.errors import PeerError
+from yak.errors import ErrorCode, PeerError
 from yak.groups.consumer.records import GroupValue, Kind, RegexValue
 from yak.groups.consumer.regexes import STEPS_MAX, compiled
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
+from yak.groups.fields import INT32_MAX
 
 REGEX_REFRESH_MS_MIN = 10_000
 """Expressions are compared with all topics at most so often, however fast topics are made (GroupMetadataManager.java)."""
@@ -93,13 +94,19 @@ def _is_time(seen: Seen, world: World) -> bool:
 
 
 def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> Seen:
-    """Move the group's epoch on if `bump`, or if the topics that it reads are not what they were."""
+    """Move the group's epoch on if `bump`, or if the topics that it reads are not what they were.
+
+    Raises PeerError(COORDINATOR_NOT_AVAILABLE) when the epoch is the last one. Clients retry that. The sessions of the members
+    end meanwhile, and with them the group (`leaving.fence`), so that the next join begins it again with epoch 1.
+    """
     state = draft.state
     bump = bump or state.epoch == 0
     if not bump and seen.topics_version == topics.version:
         return seen
     hashed = metadata_hash(state.topic_names(), topics)
     if bump or hashed != state.metadata_hash:
+        if state.epoch == INT32_MAX:
+            raise PeerError(ErrorCode.coordinator_not_available, f"The epoch of group {state.group_id} cannot grow.")
         draft.put(Kind.GROUP, "", GroupValue(state.epoch + 1, hashed))
     if state.has_partition_metadata:
         draft.put(Kind.PARTITION_METADATA, "", None)

@@ -10,9 +10,12 @@ from yak.groups.consumer.topics import TopicsView, ids_of
 
 
 def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> None:
-    """Compute the targets for the group's epoch, if they are of an older one; only what differs is recorded."""
+    """Compute the targets for the group's epoch, if they are of another one; only what differs is recorded.
+
+    Another one is an older one, or, where a log's records contradict each other, a newer one.
+    """
     state = draft.state
-    if state.epoch <= state.target_epoch:
+    if state.epoch == state.target_epoch:
         return
     name = state.assignor_name(default_assignor)
     # A member may ask for one that its broker had and this one's settings lack.

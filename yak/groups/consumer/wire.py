@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from yak.errors import ProtocolViolation
 from yak.groups.consumer.partitions import Partitions, by_topic, flattened
+from yak.groups.fields import INT32_MIN
 from yak.protocol.varint import append_uvarint, read_uvarint, uvarint
 
 T = TypeVar("T")
@@ -45,9 +46,12 @@ class FieldReader:
         """Two bytes, signed."""
         return self._number(_INT16)
 
-    def int32(self) -> int:
-        """Four bytes, signed."""
-        return self._number(_INT32)
+    def int32(self, least: int = INT32_MIN) -> int:
+        """Four bytes, signed. Below `least` it raises UnreadableRecord."""
+        value = self._number(_INT32)
+        if value < least:
+            raise UnreadableRecord(f"the number {value}, where at least {least} is needed")
+        return value
 
     def int64(self) -> int:
         """Eight bytes, signed."""
@@ -123,7 +127,7 @@ class FieldReader:
 
     def _one_topic(self) -> tuple[uuid.UUID, list[int]]:
         topic_id = uuid.UUID(bytes=self._take(16))
-        partitions = self.array(self.int32)
+        partitions = self.array(lambda: self.int32(least=0))
         self.tags()
         return topic_id, partitions
 

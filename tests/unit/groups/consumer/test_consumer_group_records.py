@@ -27,21 +27,24 @@ from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.record import Record
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
+INDEX = st.integers(0, 2**31 - 1)
+MEMBER_EPOCH = st.integers(-2, 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=40)
 MAYBE_TEXT = st.none() | TEXT
-PARTITIONS = st.frozensets(st.tuples(st.uuids(), INT32), max_size=20)
+PARTITIONS = st.frozensets(st.tuples(st.uuids(), INDEX), max_size=20)
 TEXTS = st.lists(TEXT, max_size=5).map(tuple)
-CLASSIC = st.builds(ClassicMetadata, INT32, st.lists(st.tuples(TEXT, st.binary(max_size=200)), max_size=4).map(tuple))
+PROTOCOLS = st.lists(st.tuples(TEXT, st.binary(max_size=200)), min_size=1, max_size=4).map(tuple)
+CLASSIC = st.builds(ClassicMetadata, INT32, PROTOCOLS)
 VALUES: dict[Kind, st.SearchStrategy[Any]] = {
-    Kind.GROUP: st.builds(GroupValue, INT32, INT64),
+    Kind.GROUP: st.builds(GroupValue, INDEX, INT64),
     Kind.PARTITION_METADATA: st.builds(PartitionMetadataValue, st.binary(max_size=50)),
     Kind.MEMBER: st.builds(
         MemberValue, MAYBE_TEXT, MAYBE_TEXT, TEXT, TEXT, TEXTS, MAYBE_TEXT, INT32, MAYBE_TEXT, st.none() | CLASSIC
     ),
-    Kind.TARGET_EPOCH: st.builds(TargetEpochValue, INT32),
+    Kind.TARGET_EPOCH: st.builds(TargetEpochValue, INDEX),
     Kind.TARGET: st.builds(TargetValue, PARTITIONS),
-    Kind.CURRENT: st.builds(CurrentValue, INT32, INT32, st.integers(-128, 127), PARTITIONS, PARTITIONS),
+    Kind.CURRENT: st.builds(CurrentValue, MEMBER_EPOCH, MEMBER_EPOCH, st.integers(-128, 127), PARTITIONS, PARTITIONS),
     Kind.REGEX: st.builds(RegexValue, TEXTS, INT64, INT64),
 }
 NAMED = {Kind.MEMBER, Kind.TARGET, Kind.CURRENT, Kind.REGEX}
