@@ -30,7 +30,14 @@ class ChangesWaiting(Waiting):
         try:
             broker.metadata.begin(self, key, requests)
         except PeerError as error:
-            self.results[key] = error
+            self.refuse(key, error)
+
+    def refuse(self, key: object, error: PeerError) -> None:
+        """A change that cannot be sent has this result.
+
+        Without its traceback, whose frames refer to this object: that would be a cycle.
+        """
+        self.results[key] = error.with_traceback(None)
 
     def resolve(self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
         """One change is done."""

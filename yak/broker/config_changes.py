@@ -43,7 +43,7 @@ def change_configs(
             resource = resource_of(broker, *key)
             settings = new_settings(resource, asked)
         except PeerError as error:
-            waiting.results[index] = error
+            waiting.refuse(index, error)
             continue
         if not call.request.validate_only and settings != dict(resource.overrides):
             requests = plan_alter_configs(broker.image, resource.kind, resource.name, settings)

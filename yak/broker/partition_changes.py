@@ -85,7 +85,7 @@ class PartitionChanges(Waiting):
             request = StoreRequest(self._script, {"partitions": list(batch.values())})
             change_id = broker.metadata.begin_own((request,), done)
         except PeerError as error:
-            self.results.update(dict.fromkeys(asked, error))
+            self.results.update(dict.fromkeys(asked, error.with_traceback(None)))
             return
         self._pending[change_id] = asked
 
@@ -98,7 +98,7 @@ class PartitionChanges(Waiting):
         attempt: int,
     ) -> None:
         if error is not None:
-            self.results.update(dict.fromkeys(asked, error))
+            self.results.update(dict.fromkeys(asked, error.with_traceback(None)))
             return
         again = []
         for topic_partition, code in zip(asked, values[0]["codes"], strict=True):

@@ -2,6 +2,7 @@
 
 import math
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -120,15 +121,28 @@ class JobRunner:
 def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
     """What the job gave, or what it raised, and the ns it took.
 
-    What was raised is the core's to judge. A panic of native code is no `Exception`, but ends no more.
+    What was raised is the core's to judge. A panic of native code is no `Exception`, but ends no more. The exception is in no
+    local variable of this frame, which its traceback refers to: that would be a cycle, and what the job's frames hold (a
+    batch of 128 MiB) would stay until a rare garbage collection.
     """
     started_ns = time.perf_counter_ns()
-    result: object = None
-    failure: Exception | None = None
     try:
         result = run()
     except Exception as error:  # noqa: BLE001
-        failure = error
+        _clear_frames(error)
+        return None, error, time.perf_counter_ns() - started_ns
     except BaseException as error:  # noqa: BLE001
-        failure = RuntimeError(f"{type(error).__name__}: {error}")
-    return result, failure, time.perf_counter_ns() - started_ns
+        return None, RuntimeError(f"{type(error).__name__}: {error}"), time.perf_counter_ns() - started_ns
+    return result, None, time.perf_counter_ns() - started_ns
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Drop the local variables of all frames that an exception and its causes name; their tracebacks stay as they are."""
+    found: list[BaseException] = [error]
+    for each in found:
+        traceback.clear_frames(each.__traceback__)
+        found += [
+            other
+            for other in (each.__cause__, each.__context__)
+            if other is not None and all(other is not x for x in found)
+        ]

@@ -36,12 +36,12 @@ def append(log: Log, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch) -> Of
     run: list[tuple[int, BatchHeader]] = []
     expected, epoch = log.log_end_offset, log.latest_epoch
     stop = 0
-    violation: ProtocolViolation | None = None
+    refusal: str | None = None
     for position, header in iterate_headers(view):
         try:
             _check(log, view, position, header, expected, epoch, epoch_max)
         except ProtocolViolation as error:
-            violation = error
+            refusal = str(error)  # not the exception: its traceback would keep this frame, and with it the batches
             break
         stop = position + header.size_bytes
         end = log.active.size + stop - run_start
@@ -56,8 +56,8 @@ def append(log: Log, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch) -> Of
         run.append((position, header))
         expected, epoch = header.next_offset, header.partition_leader_epoch
     _write(log, view, run, run_start, stop, now_ms)
-    if violation is not None:
-        raise violation
+    if refusal is not None:
+        raise ProtocolViolation(refusal)
     if not stop and len(view) >= HEADER_BYTES:
         raise ProtocolViolation(f"the leader sent no whole batch in {len(view)} bytes")
     return log.log_end_offset

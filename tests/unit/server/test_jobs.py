@@ -1,5 +1,9 @@
 """Jobs in threads: whatever one raises comes back as its end."""
 
+import gc
+import traceback
+import weakref
+
 import trio
 
 from yak.broker.events import JobDone, RunJob
@@ -44,3 +48,40 @@ def test_a_panic_of_native_code_ends_the_job_only():
     assert isinstance(bad.error, RuntimeError)
     assert "NativePanic: index out of bounds" in str(bad.error)
     assert good.result == 7
+
+
+class Refused(Exception):
+    """What a job raises of what it found."""
+
+
+class Decompressed(bytearray):
+    """What a job made before it failed."""
+
+
+def test_failed_job_frees_what_its_frames_held_without_a_garbage_collection():
+    made: list[weakref.ref[Decompressed]] = []
+
+    def decompress() -> Decompressed:
+        output = Decompressed(1000)
+        made.append(weakref.ref(output))
+        if len(output):
+            raise ValueError("a bomb")
+        return output
+
+    def run() -> None:
+        try:
+            decompress()
+        except ValueError as error:
+            raise Refused from error
+
+    gc.disable()
+    try:
+        (bad,) = ends_of(run)
+        assert [ref() for ref in made] == [None]
+        traceback_lines = "".join(traceback.format_exception(bad.error))
+        assert "in decompress" in traceback_lines
+        end = weakref.ref(bad.error)
+        del bad
+        assert end() is None
+    finally:
+        gc.enable()

@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     try:
         waiting.change(broker, node_id, _plan(broker, call.request))
     except PeerError as error:
-        waiting.results[node_id] = error
+        waiting.refuse(node_id, error)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

@@ -64,7 +64,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
                 )
             plan = plan_topic(broker, _new_topic(topic))
         except PeerError as error:
-            waiting.results[topic.name] = error
+            waiting.refuse(topic.name, error)
             continue
         plans[topic.name] = plan
         if not request.validate_only:

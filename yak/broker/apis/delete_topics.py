@@ -51,7 +51,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
             found[index] = _find(broker, call, name, topic_id)
         except PeerError as error:
-            waiting.results[index] = error
+            waiting.refuse(index, error)
     times_found = Counter(topic.topic_id for topic in found.values())
     for index, topic in found.items():
         if times_found[topic.topic_id] > 1:

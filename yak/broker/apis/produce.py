@@ -44,9 +44,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     acks = request.acks
     if acks not in (-1, 0, 1):
-        refusal: PeerError | None = PeerError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {acks}")
+        refusal: tuple[ErrorCode, str] | None = (
+            ErrorCode.invalid_required_acks,
+            f"acks must be -1, 0 or 1, not {acks}",
+        )
     elif request.transactional_id is not None:
-        refusal = PeerError(ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK")
+        refusal = ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK"
     else:
         refusal = None
     by_id = call.version >= _TOPIC_ID_VERSION
@@ -60,7 +63,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         for data in topic_data.partition_data:
             try:
                 if refusal is not None:
-                    raise refusal
+                    raise PeerError(*refusal)
                 if name is None:
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
                 if name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
@@ -139,12 +142,17 @@ def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[Pro
 
 
 class ProduceWaiting(Waiting):
-    """An acks=1 or acks=all produce whose batches are in the log but do not count yet."""
+    """An acks=1 or acks=all produce whose batches are in the log but do not count yet.
 
-    __slots__ = ("_held", "_topics", "has_error", "remaining")
+    It drops the decoded request: the records in it are views of a receive buffer that is given back after the step.
+    """
+
+    __slots__ = ("_acks", "_held", "_topics", "has_error", "remaining")
 
     def __init__(self, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
         super().__init__(call, max(0, call.request.timeout_ms))
+        self._acks: int = call.request.acks
+        call.request = None
         self.remaining = 1
         """Batches that do not count yet, and one for the handler: until it is done, the answer is not whole."""
         self.has_error = False
@@ -170,7 +178,7 @@ class ProduceWaiting(Waiting):
 
     def answer(self, broker: Broker) -> Outcome:
         """What became of each batch; no bytes with acks=0."""
-        if self.call.request.acks == 0:
+        if self._acks == 0:
             _close_on_error(broker, self.call, self._topics)
             return Prebuilt([])
         for _partition, _appended, answer in self._held:
@@ -184,4 +192,4 @@ class ProduceWaiting(Waiting):
             if not appended.counts(partition):
                 answer.error_code = ErrorCode.request_timed_out
                 answer.base_offset = -1
-        return Prebuilt([]) if self.call.request.acks == 0 else self.answer(broker)
+        return Prebuilt([]) if self._acks == 0 else self.answer(broker)

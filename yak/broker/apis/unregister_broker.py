@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         if requests:
             waiting.change(broker, node_id, requests)
     except PeerError as error:
-        waiting.results[node_id] = error
+        waiting.refuse(node_id, error)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

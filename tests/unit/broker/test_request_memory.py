@@ -1,0 +1,84 @@
+"""What a request holds after its step: no view of its receive buffer, and no cycle that only a garbage collection breaks."""
+
+import datetime as dt
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from yak.sim.rig import Rig, build, produce_fields
+from yak.sim.wire import record_batch, request_class, request_frame
+
+PRODUCE = 0
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    rig.create_topic("plain")
+    rig.create_topic("flushed", flush_messages="1")
+    rig.create_topic("lz4", compression_type="lz4")
+    gc.collect()
+    gc.disable()
+    yield rig
+    gc.enable()
+
+
+def batch(rig: Rig) -> bytes:
+    return record_batch([b"x" * 1000], rig.world.now_ms)
+
+
+def produce(topic: str, **changed: Any) -> Callable[[Rig], dict[str, Any]]:
+    return lambda rig: (
+        produce_fields(topic, batch(rig), partition=changed.get("partition", 0))
+        | {key: value for key, value in changed.items() if key != "partition"}
+    )
+
+
+REQUESTS: dict[str, Callable[[Rig], dict[str, Any]]] = {
+    "appended": produce("plain"),
+    "waits for a flush": produce("flushed"),
+    "waits to be recompressed": produce("lz4"),
+    "recompressed without an answer": produce("lz4", acks=0),
+    "wrong acks": produce("plain", acks=7),
+    "transactional": produce("plain", transactional_id="t"),
+    "unknown topic": produce("nosuch"),
+    "unknown partition": produce("plain", partition=9),
+    "internal topic": produce("__consumer_offsets"),
+    "wrong checksum": lambda rig: produce_fields("plain", batch(rig)[:-1] + b"y"),
+    "too short": lambda rig: produce_fields("plain", batch(rig)[:30]),
+    "wrong and without an answer": lambda rig: produce_fields("plain", batch(rig)[:30], acks=0),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_produce_after_its_step_keeps_no_view_of_the_receive_buffer(rig: Rig, name: str) -> None:
+    connection = rig.node.connect()
+    assert connection is not None
+    body = build(request_class(PRODUCE, 9), REQUESTS[name](rig))
+    frame = bytearray(request_frame(PRODUCE, 9, 1, body))
+    rig.node.receive(connection, [frame])  # type: ignore[list-item]
+    # a bytearray that is exported to a view cannot be resized
+    frame.clear()
+
+
+def test_create_topics_refused_is_freed_without_a_garbage_collection(rig: Rig) -> None:
+    topics = [
+        {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        for name in ("plain", "a b", "..")
+    ]
+    assert {each.error_code for each in rig.ask(19, 5, topics=topics, **_CREATE).topics} == {36, 17}
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for _ in range(3):
+            rig.ask(19, 5, topics=topics, **_CREATE)
+        gc.collect()
+        assert [type(each).__name__ for each in gc.garbage if type(each).__name__ in ("Call", "ChangesWaiting")] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
+_CREATE: dict[str, Any] = {"timeout": dt.timedelta(seconds=1), "validate_only": False}
