@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from yak.broker.events import JobDone, JobKind, RunJob
+from yak.errors import PeerError, ProtocolViolation
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram
@@ -121,23 +122,30 @@ class JobRunner:
 def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
     """What the job gave, or what it raised, and the ns it took.
 
-    What was raised is the core's to judge. A panic of native code is no `Exception`, but ends no more. The exception is in no
-    local variable of this frame, which its traceback refers to: that would be a cycle, and what the job's frames hold (a
-    batch of 128 MiB) would stay until a rare garbage collection.
+    What was raised is the core's to judge. A panic of native code is no `Exception`, but ends no more. A traceback keeps the
+    job's frames, and by the threads' frames below them itself: without `_cut_off` what they hold (a batch of 128 MiB) would
+    stay until a rare garbage collection.
     """
     started_ns = time.perf_counter_ns()
     try:
         result = run()
     except Exception as error:  # noqa: BLE001
-        _clear_frames(error)
+        _cut_off(error)
         return None, error, time.perf_counter_ns() - started_ns
     except BaseException as error:  # noqa: BLE001
         return None, RuntimeError(f"{type(error).__name__}: {error}"), time.perf_counter_ns() - started_ns
     return result, None, time.perf_counter_ns() - started_ns
 
 
-def _clear_frames(error: BaseException) -> None:
-    """Drop the local variables of all frames that an exception and its causes name; their tracebacks stay as they are."""
+def _cut_off(error: BaseException) -> None:
+    """Part an exception from the frames it came through.
+
+    A refusal, which a client can provoke, loses its traceback. Of any other exception, and of its causes, the tracebacks stay
+    for the log, and the frames lose their local variables.
+    """
+    if isinstance(error, (PeerError, ProtocolViolation)):
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        return
     found: list[BaseException] = [error]
     for each in found:
         traceback.clear_frames(each.__traceback__)

@@ -4,9 +4,11 @@ import gc
 import traceback
 import weakref
 
+import pytest
 import trio
 
 from yak.broker.events import JobDone, RunJob
+from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.server.clock import Clock
 from yak.server.jobs import JobRunner
 
@@ -50,38 +52,44 @@ def test_a_panic_of_native_code_ends_the_job_only():
     assert good.result == 7
 
 
-class Refused(Exception):
-    """What a job raises of what it found."""
-
-
 class Decompressed(bytearray):
     """What a job made before it failed."""
 
 
-def test_failed_job_frees_what_its_frames_held_without_a_garbage_collection():
-    made: list[weakref.ref[Decompressed]] = []
+@pytest.fixture
+def no_collections():
+    gc.disable()
+    yield
+    gc.enable()
 
-    def decompress() -> Decompressed:
+
+def fail_with_much(made: list[weakref.ref[Decompressed]], error: BaseException):
+    def decompress() -> None:
         output = Decompressed(1000)
         made.append(weakref.ref(output))
         if len(output):
             raise ValueError("a bomb")
-        return output
 
     def run() -> None:
         try:
             decompress()
-        except ValueError as error:
-            raise Refused from error
+        except ValueError as cause:
+            raise error from cause
 
-    gc.disable()
-    try:
-        (bad,) = ends_of(run)
-        assert [ref() for ref in made] == [None]
-        traceback_lines = "".join(traceback.format_exception(bad.error))
-        assert "in decompress" in traceback_lines
-        end = weakref.ref(bad.error)
-        del bad
-        assert end() is None
-    finally:
-        gc.enable()
+    return run
+
+
+def test_job_that_fails_frees_what_its_frames_held_and_keeps_its_traceback(no_collections):
+    made: list[weakref.ref[Decompressed]] = []
+    (bad,) = ends_of(fail_with_much(made, OSError(5, "EIO")))
+    assert [ref() for ref in made] == [None]
+    assert "in decompress" in "".join(traceback.format_exception(bad.error))
+
+
+@pytest.mark.parametrize("error", [PeerError(ErrorCode.corrupt_message), ProtocolViolation("a bomb")])
+def test_job_that_refuses_leaves_nothing_to_a_garbage_collection(no_collections, error):
+    made: list[weakref.ref[Decompressed]] = []
+    (bad,) = ends_of(fail_with_much(made, error))
+    assert [ref() for ref in made] == [None]
+    assert bad.error is error
+    assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
