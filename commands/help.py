@@ -14,6 +14,7 @@ EXIT_CODES = (
     (3, "no broker reachable, or authentication failed"),
     (4, "a check did not hold (doctor, isr --check, demo, bench --assert)"),
     (5, "the time-out passed with nothing to show"),
+    (6, "the broker halted on a bug of its own (broker-halted in its log); start it again"),
     (130, "Ctrl+C"),
     (143, "SIGTERM; yak serve stops in order and returns 0"),
 )

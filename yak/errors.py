@@ -9,9 +9,10 @@
     PeerError                   the peer's mistake on one item: answered with a Kafka error code
     ProtocolViolation           the peer's bytes make no sense: the connection is closed
     LogDirectoryFailure         the disk's fault: that log directory goes offline, the broker lives on
+    FailStop                    our own fault, in the middle of a change of state: the broker ends at once (exit 6)
 
-An assertion is for our own bugs: the shell logs it loudly and ends the connection it came from, the simulator and the
-tests stop. Shells turn YakError into three lines for a person
+Any other exception in the core is a bug of ours too. While one request is served it ends that request's connection
+(`Broker.step` says where that border is); everywhere else it becomes a FailStop. Shells turn YakError into three lines for a person
 (`yak.commands.output`), and PeerError into an error code for a client (`yak.broker`).
 """
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckFailed",
     "ErrorCode",
+    "FailStop",
     "LogDirectoryFailure",
     "NothingInTime",
     "PeerError",
@@ -101,6 +103,21 @@ class PeerError(Exception):
 
 class ProtocolViolation(Exception):
     """The connection's bytes are not the protocol; the connection is closed with this reason in the log."""
+
+
+class FailStop(BaseException):
+    """An unexpected exception, its `__cause__`, left replicated state half changed: nothing may act on that state.
+
+    `what` names the step or the function that failed. The process ends without an orderly stop, as after `kill -9`, and the
+    next start reads the state from the disk and the metadata store. It is no `Exception`, so that no handler that serves
+    one request takes it for its own.
+    """
+
+    exit_code = 6
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
 
 
 class LogDirectoryFailure(Exception):

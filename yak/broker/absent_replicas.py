@@ -112,8 +112,9 @@ class AbsentReplicas:
     def _made(self, result: Any, error: BaseException | None) -> None:
         broker = self._broker
         if error is not None:
-            if isinstance(error, LogDirectoryFailure):
-                broker.directory_failed(error)
+            if not isinstance(error, LogDirectoryFailure):
+                raise error
+            broker.directory_failed(error)
             return
         created: Created = result
         for topic_partition, log in created.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from yak.broker.refused_batches import refusal_of
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.fail_stop import changes_state
 from yak.protocol.record_batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_header, with_append_time
 from yak.replication.partition import Partition
 
@@ -70,6 +71,7 @@ class Appended:
             partition.waiting_flushes.append(entry)
 
 
+@changes_state
 def place(
     broker: Broker, partition: Partition, header: BatchHeader, records: Buffer, acks: int, now_ms: int
 ) -> Appended:

@@ -1,7 +1,7 @@
 """The broker: a plain object whose `step(event, now_ms)` changes state, appends, and returns effects.
 
 No clock, socket, thread or await in here or below: the shell (`yak.server`) and the simulator (`yak.sim`) drive the same
-object. This file takes events apart and keeps requests in order; what a request means is in `yak.broker.apis`, where
+object. An unexpected exception ends one connection inside `Broker.serve`, and the broker anywhere else (`yak.fail_stop`). This file takes events apart and keeps requests in order; what a request means is in `yak.broker.apis`, where
 the metadata come from in `yak.broker.metadata`, what runs by the clock in `yak.broker.maintenance`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from yak.broker import apis, events, lost_directories, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
@@ -38,7 +38,8 @@ from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.config.broker_configs import BrokerConfig
-from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.fail_stop import changes_state
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.ids import ConnectionId, TopicPartition
 from yak.protocol.codec import decode_request, encode_response, read_request_header
@@ -47,6 +48,8 @@ from yak.seams.dice import Dice
 from yak.storage.log_store import LogStore
 
 API_VERSIONS_KEY = 18
+S = TypeVar("S", memoryview, Waiting)
+"""What of a request is served: its frame, or what waits for its answer."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,6 +89,7 @@ class Broker:
         self.compacting = Compacting(self)
         self._effects: list[events.Effect] = []
         self._advanced: dict[Partition, None] = {}
+        self._failure: FailStop | None = None
         self.peers = Peers(self)
         self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
@@ -132,14 +136,26 @@ class Broker:
     # ------------------------------------------------------------------------------------------------- the border
 
     def step(self, event: events.Event, now_ms: int) -> list[events.Effect]:
-        """Let one thing happen at `now_ms` (ms since the epoch, never going back); gives what to do, in order."""
+        """Let one thing happen at `now_ms` (ms since the epoch, never going back); gives what to do, in order.
+
+        Raises FailStop after an unexpected exception outside of `serve`, and from then on for every event: the process must end.
+        """
+        if self._failure is not None:
+            raise self._failure
         self.now_ms = now_ms
-        if type(event) is events.FrameReceived:
-            self._on_frame(event)
-        else:
-            self._handlers[type(event)](event)
-            if type(event) is not events.TurnEnd and self._advanced:
-                self._wake_advanced()
+        try:
+            if type(event) is events.FrameReceived:
+                self._on_frame(event)
+            else:
+                self._handlers[type(event)](event)
+                if type(event) is not events.TurnEnd and self._advanced:
+                    self._wake_advanced()
+        except FailStop as failure:
+            self._failure = failure
+            raise
+        except Exception as error:
+            self._failure = FailStop(type(event).__name__)
+            raise self._failure from error
         effects = self._effects
         self._effects = []
         return effects
@@ -211,6 +227,7 @@ class Broker:
         if partition.replica_sessions:
             self.replication.serving.watermark_moved(partition)
 
+    @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
         lost_directories.take_offline(self, failure)
@@ -270,34 +287,52 @@ class Broker:
     def finish(self, waiting: Waiting) -> None:
         """Answer a parked request, once; a second call does nothing."""
         if not waiting.finished:
-            self._end(waiting, waiting.answer)
+            self._stop_waiting(waiting)
+            self.serve(waiting.call.connection, waiting, self._answer)
+
+    def look_again(self, waiting: Waiting) -> None:
+        """Let a parked request see whether it can be answered now."""
+        connection = waiting.call.connection
+        if connection.is_open and not waiting.finished:
+            self.serve(connection, waiting, self._look)
+
+    def serve(self, connection: Connection, request: S, action: Callable[[Connection, S], None]) -> None:
+        """Do something for one request alone: an unexpected exception in it ends the connection, and everything else goes on.
+
+        What `action` does to replicated state it does in functions marked with `yak.fail_stop.changes_state`.
+        """
+        try:
+            action(connection, request)
+        except ProtocolViolation as violation:
+            self.close_connection(connection, str(violation))
+        except Exception as error:  # noqa: BLE001 - a bug in serving one request must not end the others
+            fields: dict[str, object] = {"api": _api_of(request), "peer": connection.peer, "what": type(error).__name__}
+            self._effects.append(events.Notice("error", "request-failed", fields, is_provoked=True, error=error))
+            self.close_connection(connection, "internal error")
 
     # ------------------------------------------------------------------------------------------------- events
 
     def _on_frame(self, event: events.FrameReceived) -> None:
         connection = self.connections.get(event.connection_id)
-        if connection is None or not connection.is_open:
-            return
-        frame = event.frame
+        if connection is not None and connection.is_open:
+            self.serve(connection, event.frame, self._handle)
+
+    def _handle(self, connection: Connection, frame: memoryview) -> None:
         session = connection.replica_session
         if session is not None and (repeated := self.replication.serving.handle_repeated(session, frame)) is not None:
             self._settle(*repeated)
             return
-        try:
-            header = read_request_header(frame)
-            api_key, version = header.api_key, header.api_version
-            handle = self._table.get((api_key, version))
-            call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
-            if handle is None and connection.is_in_process:
-                handle = apis.IN_PROCESS.get((api_key, version))
-            if handle is None:
-                handle = self._unserved(call)
-            else:
-                call.request = decode_request(api_key, version, frame, header.body_offset)
-            outcome = handle(self, call)
-        except ProtocolViolation as violation:
-            self.close_connection(connection, str(violation))
-            return
+        header = read_request_header(frame)
+        api_key, version = header.api_key, header.api_version
+        handle = self._table.get((api_key, version))
+        call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
+        if handle is None and connection.is_in_process:
+            handle = apis.IN_PROCESS.get((api_key, version))
+        if handle is None:
+            handle = self._unserved(call)
+        else:
+            call.request = decode_request(api_key, version, frame, header.body_offset)
+        outcome = handle(self, call)
         if session is not None and session.may_learn:
             session.learn(frame)
         self._settle(call, outcome)
@@ -338,12 +373,26 @@ class Broker:
         self.counters.note_errors(call.api_key, outcome.fields)
         return encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)
 
-    def _end(self, waiting: Waiting, answer: Callable[[Broker], Outcome]) -> None:
+    def _stop_waiting(self, waiting: Waiting) -> None:
         waiting.finished = True
         self.timeouts.remove(waiting)
+        waiting.call.waiting = None
+
+    def _answer(self, _connection: Connection, waiting: Waiting) -> None:
+        self._give(waiting, waiting.answer)
+
+    def _expire(self, _connection: Connection, waiting: Waiting) -> None:
+        self._give(waiting, waiting.on_expiry)
+
+    def _leave(self, _connection: Connection, waiting: Waiting) -> None:
+        waiting.leave(self)
+
+    def _look(self, _connection: Connection, waiting: Waiting) -> None:
+        waiting.look(self)
+
+    def _give(self, waiting: Waiting, answer: Callable[[Broker], Outcome]) -> None:
         waiting.leave(self)
         call = waiting.call
-        call.waiting = None
         if not call.connection.is_open:
             return
         outcome = answer(self)
@@ -367,9 +416,8 @@ class Broker:
         for call in connection.calls:
             waiting = call.waiting
             if waiting is not None and not waiting.finished:
-                waiting.finished = True
-                self.timeouts.remove(waiting)
-                waiting.leave(self)
+                self._stop_waiting(waiting)
+                self.serve(connection, waiting, self._leave)
         connection.calls.clear()
         self.replication.serving.forget_connection(connection)
 
@@ -385,7 +433,8 @@ class Broker:
     def _on_timer(self, event: events.TimerDue) -> None:  # noqa: ARG002
         for waiting in self.timeouts.take_expired(self.now_ms):
             if not waiting.finished:
-                self._end(waiting, waiting.on_expiry)
+                self._stop_waiting(waiting)
+                self.serve(waiting.call.connection, waiting, self._expire)
         for timed in self._timed:
             timed.on_timer()
 
@@ -397,3 +446,11 @@ class Broker:
             self._advanced.clear()
             for partition in advanced:
                 wakeups.wake(self, partition)
+
+
+def _api_of(request: memoryview | Waiting) -> str:
+    """The name of a request's API, for the log."""
+    if isinstance(request, Waiting):
+        return apis.NAMES.get(request.call.api_key, str(request.call.api_key))
+    key = int.from_bytes(request[:2], "big")
+    return apis.NAMES.get(key, str(key))

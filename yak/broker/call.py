@@ -100,6 +100,11 @@ class Waiting:
         """The answer when the time is over."""
         raise NotImplementedError
 
+    def look(self, broker: Broker) -> None:
+        """Something moved: finish the request if it is done now."""
+        if self.is_done():
+            broker.finish(self)
+
     def leave(self, broker: Broker) -> None:
         """Forget this request wherever it is held, so that nothing wakes it any more."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from yak.broker.call import Call, Outcome, Waiting
 from yak.broker.reading import Reading
+from yak.errors import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -25,13 +26,15 @@ class Buildable(Protocol):
 class ColdFetch(Waiting):
     """A fetch some of whose bytes are not in the page cache: they are read in a job, the rest is ready."""
 
-    __slots__ = ("_fetch", "_is_read", "_reading")
+    __slots__ = ("_error", "_fetch", "_is_read", "_reading", "_result")
 
     def __init__(self, broker: Broker, fetch: Buildable, reading: Reading) -> None:
         super().__init__(fetch.call, _DISK_WAIT_MS)
         self._fetch = fetch
         self._reading = reading
         self._is_read = False
+        self._result: list[Any] | None = None
+        self._error: BaseException | None = None
         pending = reading.pending
 
         def work() -> list[Any]:
@@ -39,7 +42,9 @@ class ColdFetch(Waiting):
 
         def done(result: Any, error: BaseException | None) -> None:
             self._is_read = True
-            reading.take(broker, result, error)
+            self._result, self._error = result, error
+            if isinstance(error, LogDirectoryFailure):
+                broker.directory_failed(error)
             broker.finish(self)
 
         broker.jobs.run("read", work, done)
@@ -49,7 +54,8 @@ class ColdFetch(Waiting):
         return self._is_read
 
     def answer(self, broker: Broker) -> Outcome:
-        """The answer, now whole."""
+        """The answer, now whole. Raises what the job raised, if it was no failure of the disk."""
+        self._reading.take(self._result, self._error)
         return self._fetch.build(broker, self._reading)
 
     def on_expiry(self, broker: Broker) -> Outcome:

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from yak.broker.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
 from yak.storage import swap
@@ -179,7 +180,11 @@ class Compacting:
             if isinstance(done, Replacement):
                 swap.discard(done.cleaned)
 
-        self._broker.jobs.run("delete", clean_up, lambda _result, _error: None)
+        self._broker.jobs.run("delete", clean_up, self._cleaned_up)
+
+    def _cleaned_up(self, _result: object, error: BaseException | None) -> None:
+        if error is not None:
+            self._broker.notice("warning", "files-not-deleted", error=str(error))
 
     def _finished(self, round_: _Round) -> None:
         broker, log, result = self._broker, round_.log, round_.compaction.result
@@ -225,8 +230,11 @@ class Compacting:
         elif isinstance(error, OSError):
             broker.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
+            # a bug of ours; the log is as it was, and only this one is left alone (Kafka's LogCleanerManager.uncleanablePartitions)
             self._uncleanable[round_.log] = None
-            raise error
+            assert isinstance(error, Exception)
+            fields: dict[str, object] = {"partition": name, "reason": str(error)}
+            broker.emit(Notice("error", "log-not-compacted", fields, error=error))
 
 
 def _dirt(scope: Cleanable) -> tuple[bool, float]:

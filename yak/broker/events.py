@@ -224,6 +224,8 @@ class Notice:
     fields: dict[str, object]
     is_provoked: bool = False
     """A client can cause it with each request: the log writes some of them, and how many it held back."""
+    error: Exception | None = None
+    """A bug of ours: the log writes its traceback."""
 
 
 @dataclass(slots=True)

@@ -1,16 +1,23 @@
-"""Work that runs off the loop: each job is remembered with what to do when it is done."""
+"""Work that runs off the loop: each job is remembered with what to do when it is done.
+
+What a job raises on purpose (a disk's fault, a refusal) is for its `on_done` to judge. Anything else is a bug of ours: in a job
+that changes state it stops the broker (`yak.fail_stop`), of the others `on_done` knows what was served.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from yak.broker.events import JobDone, JobKind, RunJob
+from yak.errors import FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 OnDone: TypeAlias = Callable[[Any, BaseException | None], None]
+_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut")
+_ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation)
 
 
 class Jobs:
@@ -31,10 +38,11 @@ class Jobs:
 
     def on_done(self, event: JobDone) -> None:
         """A job ended."""
-        try:
-            self._running.pop(event.job_id)[1](event.result, event.error)
-        finally:
-            self._act_when_idle()
+        kind, on_done = self._running.pop(event.job_id)
+        if event.error is not None and kind in _CHANGE_STATE and not isinstance(event.error, _ON_PURPOSE):
+            raise FailStop(f"a job: {kind}") from event.error
+        on_done(event.result, event.error)
+        self._act_when_idle()
 
     def when_idle(self, kinds: tuple[JobKind, ...], action: Callable[[], None]) -> None:
         """Call `action`, once, as soon as no job of these kinds is under way."""

@@ -22,6 +22,7 @@ from yak.cluster.payload import BadRecord
 from yak.cluster.restore_offer import Held
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, NodeId, TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest, TailedRecord
@@ -193,6 +194,7 @@ class Metadata:
 
         waiting.pending[key] = self.begin_own(requests, done)
 
+    @changes_state
     def begin_own(
         self,
         requests: Sequence[StoreRequest],

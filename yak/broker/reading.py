@@ -48,13 +48,13 @@ class Reading:
         self.to_count: list[tuple[FetchItem, FetchPartitionAnswer]] = []
         """The answers with records or an error: of a fetch of many partitions, few."""
 
-    def take(self, broker: Broker, result: list[Any] | None, error: BaseException | None) -> None:
-        """Put what the job read into the answers; a failed read is the partition's storage error."""
+    def take(self, result: list[Any] | None, error: BaseException | None) -> None:
+        """Put what the job read into the answers; a failed read is the partition's storage error. Raises any other error."""
+        if error is not None and not isinstance(error, LogDirectoryFailure):
+            raise error
         for position, (index, plan) in enumerate(self.pending):
             answer = self.answers[index][1]
-            if error is not None or result is None:
-                if isinstance(error, LogDirectoryFailure):
-                    broker.directory_failed(error)
+            if result is None:
                 answer.error_code = ErrorCode.kafka_storage_error
             else:
                 answer.records = result[position]

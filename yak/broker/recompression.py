@@ -15,6 +15,7 @@ from yak.broker.keyed_records import check_keys, record_errors_of
 from yak.broker.refused_batches import tell_refused
 from yak.config.log_config import LogConfig
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
+from yak.fail_stop import changes_state
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import (
     CODECS,
@@ -62,6 +63,7 @@ class PendingAppend:
         """(appended, request, answer) once the request waits."""
 
 
+@changes_state
 def recompress_later(
     broker: Broker, partition: Partition, header: BatchHeader, records: bytes, acks: int
 ) -> appending.Appended:

@@ -43,7 +43,7 @@ class RecordDeletions:
     def on_log_start(self, partition: Partition) -> None:
         """A replica's log start moved, or the partition has another leader or none."""
         for waiting in list(self._waiting.get(partition, ())):
-            waiting.look(self._broker)
+            self._broker.look_again(waiting)
 
     def on_brokers(self) -> None:
         """Brokers came or went: the records of those that are gone hold nobody up."""

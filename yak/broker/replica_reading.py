@@ -9,6 +9,7 @@ from yak.broker.recent_reads import RecentReads
 from yak.broker.replica_sessions import ReplicaItem, ReplicaSession
 from yak.broker.replica_throttle import UNLIMITED, Throttle, is_named
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.fail_stop import changes_state
 from yak.ids import Offset
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
@@ -62,6 +63,7 @@ class ReplicaReader:
             raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
         return partition
 
+    @changes_state
     def _take_progress(
         self, session: ReplicaSession, partition: Partition, item: ReplicaItem
     ) -> FetchPartitionAnswer | None:

@@ -17,11 +17,11 @@ def wake(broker: Broker, partition: Partition) -> None:
     _wake_produces(broker, partition)
     if partition.waiting_fetches:
         for fetch in list(partition.waiting_fetches):
-            fetch.on_progress(broker)
+            broker.look_again(fetch)
     if partition.sessions:
         for session in partition.sessions:
             if session.parked is not None:
-                session.parked.on_progress(broker)
+                broker.look_again(session.parked)
 
 
 def _wake_produces(broker: Broker, partition: Partition) -> None:

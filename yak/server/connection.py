@@ -88,8 +88,7 @@ class Connection(Outgoing):
         except OSError as error:
             self._because(error.strerror or type(error).__name__)
         except Exception as error:  # noqa: BLE001 - a bug in serving one connection must not end the others
-            shell.counters.bugs += 1
-            log.write("error", "connection-failed", {"peer": self.peer}, error=error)
+            self._failed(error)
         finally:
             self.closing = True
             self._forget_replies()
@@ -146,7 +145,7 @@ class Connection(Outgoing):
         """A turn: step the whole frames in `buffer[:end]`; returns where it stopped."""
         shell = self._shell
         now_ms = shell.begin_turn()
-        step = shell.core.step
+        step = shell.step
         carry_out = shell.carry_out
         unpack_length = FRAME_LENGTH.unpack_from
         connection_id = self.connection_id
@@ -175,8 +174,8 @@ class Connection(Outgoing):
                         break
                 if frames % _CHECK_BACKLOG_EVERY == 0 and shell.core.backlog(connection_id) >= limits.in_flight_max:
                     break
-        except Exception as error:  # noqa: BLE001 - a bug in one request ends its connection, not the broker
-            shell.step_failed(error, self)
+        except Exception as error:  # noqa: BLE001 - a bug in cutting one connection's frames must not end the others
+            self._failed(error)
         if frames:
             self.frame_since_ms = 0
             shell.counters.frames += frames
@@ -227,6 +226,9 @@ class Connection(Outgoing):
                 self._because(error.strerror or type(error).__name__)
                 self._forget_replies()
                 self.closing = True
+            except Exception as error:  # noqa: BLE001 - others are flushed after this one
+                self._failed(error)
+                self._forget_replies()
             if self.unsent_bytes:
                 self._draining = True
                 self._recount_held()
@@ -277,6 +279,13 @@ class Connection(Outgoing):
         self.outgoing.clear()
         self.unsent_bytes = 0
         self._recount_held()
+
+    def _failed(self, error: Exception) -> None:
+        """A bug in the shell, in what concerns this connection alone: it ends."""
+        self._shell.counters.bugs += 1
+        log.write("error", "connection-failed", {"peer": self.peer}, error=error)
+        self._because("internal error")
+        self.closing = True
 
     def _because(self, reason: str) -> None:
         self.close_reason = self.close_reason or reason

@@ -75,18 +75,14 @@ class InProcess:
         self._questions[connection_id] = question
         busy_ns = shell.counters.busy_ns
         now_ms = shell.begin_turn()
-        try:
-            events: tuple[Event, ...] = (
-                ConnectionOpened(connection_id, peer, is_in_process=True),
-                FrameReceived(connection_id, memoryview(frame)),
-            )
-            for event in events:
-                effects = shell.core.step(event, now_ms)
-                if effects:
-                    shell.carry_out(effects)
-        except Exception as error:  # noqa: BLE001 - our bug: its asker is told, the broker lives on
-            shell.step_failed(error, None)
-            self.closed(connection_id, "internal error")
+        events: tuple[Event, ...] = (
+            ConnectionOpened(connection_id, peer, is_in_process=True),
+            FrameReceived(connection_id, memoryview(frame)),
+        )
+        for event in events:
+            effects = shell.step(event, now_ms)
+            if effects:
+                shell.carry_out(effects)
         shell.end_turn()
         shell.counters.busy_ns = busy_ns
         return connection_id

@@ -100,6 +100,10 @@ class Server:
                 nursery.cancel_scope.cancel()
         except* YakError as errors:
             self.failure = _first_yak_error(errors)
+        except* Exception as errors:
+            if self._shell is None:
+                raise
+            self._shell.halt("a task of the shell", errors)
         finally:
             listener.close([*self._sockets, *self._http_sockets])
             self._end()

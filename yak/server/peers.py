@@ -14,6 +14,7 @@ import trio
 
 from yak.broker.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected, PeerEnd, PeerLost, SendPeer
 from yak.ids import PeerId
+from yak.server import log
 from yak.server.answer_buffer import AnswerBuffer, BadLengthError
 from yak.server.low_water import LowWater
 from yak.server.outgoing import Outgoing
@@ -106,8 +107,7 @@ class PeerConnection(Outgoing):
             with self._scope:
                 end = await self._connect_and_read()
         except Exception as error:  # noqa: BLE001 - a bug in one connection must not end the broker
-            shell.step_failed(error, None, "peer connection")
-            end = _End("unreachable", "internal error")
+            end = self._failed(error)
         finally:
             self._peers.forget(self)
             self._forget_unsent()
@@ -171,17 +171,22 @@ class PeerConnection(Outgoing):
         try:
             while frame is not None and not self._closed:
                 shell.counters.answers += 1
-                effects = shell.core.step(PeerAnswered(self.peer_id, frame), now_ms)
+                effects = shell.step(PeerAnswered(self.peer_id, frame), now_ms)
                 if effects:
                     shell.carry_out(effects)
                 frame = next_frame()
         except BadLengthError as error:
             end = _End("unreachable", str(error))
-        except Exception as error:  # noqa: BLE001 - a bug in handling one answer ends its connection, not the broker
-            shell.step_failed(error, None, "PeerAnswered")
-            end = _End("unreachable", "internal error")
+        except Exception as error:  # noqa: BLE001 - a bug in cutting the answers of one connection
+            end = self._failed(error)
         shell.end_turn()
         return end
+
+    def _failed(self, error: Exception) -> _End:
+        """A bug in the shell, in what concerns this connection alone."""
+        self._shell.counters.bugs += 1
+        log.write("error", "connection-failed", {"peer": f"{self._host}:{self._port}"}, error=error)
+        return _End("unreachable", "internal error")
 
     # ------------------------------------------------------------------------------------------------- from the core
 
@@ -217,10 +222,15 @@ class PeerConnection(Outgoing):
             self._shell.counters.sends += self.send()
         except OSError as error:
             # The reading task still hands on what came before the end, and tells how it ended; make sure that it wakes.
-            self._end = self._end or _why(error)
-            self._forget_unsent()
-            with contextlib.suppress(OSError):
-                self.sock.shutdown(socket.SHUT_RDWR)
+            self._cut(_why(error))
+        except Exception as error:  # noqa: BLE001 - others are flushed after this one
+            self._cut(self._failed(error))
+
+    def _cut(self, end: _End) -> None:
+        self._end = self._end or end
+        self._forget_unsent()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
 
     def _forget_unsent(self) -> None:
         self.outgoing.clear()

@@ -3,14 +3,18 @@
 Sockets, threads, the clock and the metadata store bring events; `Shell` steps the core with them and carries out the
 effects it returns, in order. A turn is all frames of one read, or one other event; `TurnEnd` follows it, and then
 every connection that got replies is flushed once. Nothing here awaits within a turn.
+
+An exception out of the core, or in carrying out its effects, leaves state that nothing may act on: the process ends at once
+(`halt`, `yak.fail_stop`), and nothing of that turn is sent.
 """
 
 import math
+import os
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
 import trio
 
@@ -35,7 +39,7 @@ from yak.broker.events import (
     TimerDue,
     TurnEnd,
 )
-from yak.errors import StartRefused
+from yak.errors import FailStop, StartRefused
 from yak.ids import ConnectionId, Nonce
 from yak.seams.metadata_store import StoreRequest
 from yak.server import log
@@ -61,7 +65,7 @@ class Core(Protocol):
     """What the shell needs of `yak.broker.broker.Broker`."""
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Let one thing happen; what to do about it, in order."""
+        """Let one thing happen; what to do about it, in order. Raises FailStop."""
 
     def next_due(self) -> int | None:
         """When `TimerDue` is wanted next, on the clock of `step`; None: not at all."""
@@ -141,6 +145,7 @@ class Shell:
         store: Store | None = None,
         on_ready: Callable[[], Awaitable[None]] | None = None,
         latencies: Latencies | None = None,
+        end_process: Callable[[int], NoReturn] = os._exit,
     ) -> None:
         self.core = core
         self.nursery = nursery
@@ -165,6 +170,7 @@ class Shell:
         self.stopped = trio.Event()
         self.store = store
         self._on_ready = on_ready
+        self._end_process = end_process
         self._in_turn = False
         self._turn_started_ns = 0
         self._posted: deque[Event] = deque()
@@ -235,44 +241,51 @@ class Shell:
             self.rate_limit.write("warning", "slow-turn", {"took_ms": round(took_ms)})
 
     def _step(self, event: Event) -> None:
-        try:
-            effects = self.core.step(event, self.turn_ms)
-            if effects:
-                self.carry_out(effects)
-        except Exception as error:  # noqa: BLE001 - our bug: say so and live on
-            self.step_failed(error, None, type(event).__name__)
+        effects = self.step(event, self.turn_ms)
+        if effects:
+            self.carry_out(effects)
 
-    def step_failed(self, error: Exception, connection: Connection | None, event: str = "FrameReceived") -> None:
-        """A step raised, which is our own bug: log it, end the connection whose frame it was, go on."""
-        self.counters.bugs += 1
-        broken = isinstance(error, AssertionError)
-        fields: dict[str, object] = {"event": event, "what": "an assertion failed" if broken else type(error).__name__}
-        if connection is not None:
-            fields["peer"] = connection.peer
-            connection.close("internal error")
-        if broken:
-            log.write("error", "bug", fields, error=error)
-        else:
-            self.rate_limit.write("error", "bug", fields, error=error)
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        """Step the core; what to carry out."""
+        try:
+            return self.core.step(event, now_ms)
+        except (FailStop, Exception) as error:  # noqa: BLE001 - the core is in a state that nothing may act on
+            self.halt(type(event).__name__, error)
+
+    def halt(self, event: str, error: BaseException) -> NoReturn:
+        """End the process at once, with an exit code of its own: no answer leaves, no file is closed, nothing is marked clean."""
+        cause = error.__cause__ if isinstance(error, FailStop) and error.__cause__ is not None else error
+        fields: dict[str, object] = {
+            "event": event,
+            "in": error.what if isinstance(error, FailStop) else "the shell",
+            "what": f"{type(cause).__name__}: {cause}",
+            "exit_code": FailStop.exit_code,
+        }
+        log.write("error", "broker-halted", fields, error=cause)
+        self._end_process(FailStop.exit_code)
 
     # ------------------------------------------------------------------------------------------------- effects
 
     def carry_out(self, effects: list[Effect]) -> None:
         """Do what the core asks, in order."""
-        for effect in effects:
-            if type(effect) is Reply:
-                connection = self.connections.get(effect.connection_id)
-                if connection is not None:
-                    parts = effect.parts
-                    connection.outgoing += parts
-                    connection.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-                    self.touched[connection] = None
-                    if connection.relief is not None:
-                        connection.relief.set()
+        effect: Effect | None = None
+        try:
+            for effect in effects:
+                if type(effect) is Reply:
+                    connection = self.connections.get(effect.connection_id)
+                    if connection is not None:
+                        parts = effect.parts
+                        connection.outgoing += parts
+                        connection.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+                        self.touched[connection] = None
+                        if connection.relief is not None:
+                            connection.relief.set()
+                    else:
+                        self.in_process.answered(effect.connection_id, effect.parts)
                 else:
-                    self.in_process.answered(effect.connection_id, effect.parts)
-            else:
-                self._on_effect[type(effect)](effect)
+                    self._on_effect[type(effect)](effect)
+        except Exception as error:  # noqa: BLE001 - the core counts on what was not done
+            self.halt(type(effect).__name__, error)
 
     def _close_connection(self, effect: CloseConnection) -> None:
         connection = self.connections.get(effect.connection_id)
@@ -296,9 +309,15 @@ class Shell:
 
     def _notice(self, effect: Notice) -> None:
         write = self.rate_limit.write if effect.is_provoked else log.write
-        write(effect.level, effect.event, effect.fields)
+        write(effect.level, effect.event, effect.fields, error=effect.error)
+        if effect.error is not None:
+            self.counters.bugs += 1
         for observe in self.observers:
-            observe(effect)
+            try:
+                observe(effect)
+            except Exception as error:  # noqa: BLE001 - they only look on
+                self.counters.bugs += 1
+                self.rate_limit.write("error", "observer-failed", {"notice": effect.event}, error=error)
 
     def _ready(self, _effect: Ready) -> None:
         if self._on_ready is not None:
@@ -327,7 +346,7 @@ class Shell:
                 scope.deadline = min(scope.deadline, trio.current_time() + _LOOK_AGAIN_SECONDS)
             return
         self._looked_ms = self.turn_ms
-        due = self.core.next_due()
+        due = self._next_due()
         if self._must_look or (due is not None and (self._armed_ms is None or due < self._armed_ms)):
             self._must_look = False
             self._armed_ms = due
@@ -335,10 +354,16 @@ class Shell:
                 wait_ms = math.inf if due is None else max(1, due - self.clock.now_ms())
                 scope.deadline = trio.current_time() + wait_ms / 1000
 
+    def _next_due(self) -> int | None:
+        try:
+            return self.core.next_due()
+        except Exception as error:  # noqa: BLE001 - nothing would run by the clock any more
+            self.halt("next_due", error)
+
     async def run_timer(self) -> None:
         """The task that brings `TimerDue`; sleeps until the nearest due time, for ever when there is none."""
         while True:
-            self._armed_ms = due = self.core.next_due()
+            self._armed_ms = due = self._next_due()
             self._must_look = False
             with trio.CancelScope() as scope:
                 if due is not None:
@@ -346,13 +371,10 @@ class Shell:
                 self._timer_scope = scope
                 await trio.sleep_forever()
             self._timer_scope = None
-            bugs = self.counters.bugs
             now_ms = self.clock.now_ms()
-            next_due = self.core.next_due()
+            next_due = self._next_due()
             if next_due is not None and next_due <= now_ms:
                 self.post(TimerDue())
-            if self.counters.bugs != bugs:
-                await trio.sleep(_RETRY_AFTER_BUG_SECONDS)
 
 
 async def keep_store_running(store: Store, post: Callable[[Event], None]) -> None:

@@ -17,7 +17,7 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
-from yak.errors import LogDirectoryFailure
+from yak.errors import FailStop, LogDirectoryFailure
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
@@ -80,6 +80,8 @@ class SimNode:
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
         self.on_ended_inside: Callable[[], None] = self.kill
+        self.on_fail_stop: Callable[[FailStop], None] = _no_bugs
+        self.on_request_failed: Callable[[events.Notice], None] = _no_failed_requests
         self.after_step: Callable[[], None] = lambda: None
         self.membership = membership or MembershipSettings()
         self.store_line = StoreLine(
@@ -301,7 +303,12 @@ class SimNode:
 
     def _step(self, event: events.Event) -> None:
         assert self.broker is not None
-        for effect in self.broker.step(event, self.now_ms):
+        try:
+            effects = self.broker.step(event, self.now_ms)
+        except FailStop as failure:
+            self.on_fail_stop(failure)
+            return
+        for effect in effects:
             self._carry_out(effect)
             if self.broker is None:
                 return
@@ -327,6 +334,8 @@ class SimNode:
             case events.TailStore(after):
                 self.store_line.tail(after)
             case events.Notice():
+                if effect.error is not None:
+                    self.on_request_failed(effect)
                 self.notices.append(effect)
                 self.world.say(f"n{self.node_id} {effect.level} {effect.event} {effect.fields}")
             case events.Ready():
@@ -394,6 +403,14 @@ class SimNode:
                 self.enter(action)
 
         self.world.after(delay_us, happen)
+
+
+def _no_bugs(failure: FailStop) -> None:
+    raise AssertionError(f"fail-stop in {failure.what}: {failure.__cause__!r}") from failure.__cause__
+
+
+def _no_failed_requests(notice: events.Notice) -> None:
+    raise AssertionError(f"{notice.event} {notice.fields}: {notice.error!r}") from notice.error
 
 
 def _cannot_join(refused: events.Refused) -> None:

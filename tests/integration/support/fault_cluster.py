@@ -435,7 +435,7 @@ class FaultCluster:
         for node in self.nodes.values():
             log = node.log()
             assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
-            for word in (" bug ", " truncated-below-high-watermark"):
+            for word in (" request-failed ", " broker-halted ", " truncated-below-high-watermark"):
                 assert word not in log, log[log.index(word) - 500 :][:2000]
 
 

@@ -211,4 +211,4 @@ def assert_no_bugs(broker: Any) -> None:
     """No traceback, and no line that reports a bug."""
     log = broker.log()
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
-    assert " bug " not in log
+    assert " request-failed " not in log

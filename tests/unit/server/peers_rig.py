@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from tests.unit.server.shell_rig import halted
 from yak.broker.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, TurnEnd
 from yak.server.shell import ConnectionLimits, Shell
 
@@ -86,7 +87,7 @@ async def running(core: FakeCore | None = None, **limits: int) -> AsyncIterator[
         listening.setblocking(False)
         nursery = await stack.enter_async_context(trio.open_nursery())
         core = core or FakeCore()
-        shell = Shell(core, nursery, limits=ConnectionLimits(**limits))
+        shell = Shell(core, nursery, limits=ConnectionLimits(**limits), end_process=halted)
         yield Running(core, shell), listening
         assert shell.counters.bugs == 0
         nursery.cancel_scope.cancel()

@@ -4,6 +4,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import trio
 
@@ -16,6 +17,7 @@ from yak.broker.events import (
     Event,
     FrameReceived,
     Reply,
+    RunJob,
     TimerDue,
     TurnEnd,
 )
@@ -61,6 +63,8 @@ class ScriptedCore:
             raise ZeroDivisionError("a bug")
         if word == b"assert..":
             raise AssertionError("a broken invariant")
+        if word == b"effect..":
+            return [Reply(connection_id, [frame(data)]), RunJob(1, "no such kind", lambda: None)]  # type: ignore[arg-type]
         if word == b"big.....":
             return [Reply(connection_id, [struct.pack(">i", 3_000_000), bytes(3_000_000)])]
         return [Reply(connection_id, [struct.pack(">i", len(data)), data])]
@@ -126,13 +130,21 @@ async def is_closed(stream: trio.SocketStream) -> bool:
     return False
 
 
+class ProcessHalted(BaseException):
+    """What `Shell.halt` does here instead of ending the process; its argument is the exit code."""
+
+
+def halted(exit_code: int) -> NoReturn:
+    raise ProcessHalted(exit_code)
+
+
 @asynccontextmanager
 async def running(
     limits: ConnectionLimits | None = None, sweep_seconds: float = 0.02, core: ScriptedCore | None = None
 ) -> AsyncIterator[Running]:
     core = core or ScriptedCore()
     async with trio.open_nursery() as nursery:
-        shell = Shell(core, nursery, limits=limits)
+        shell = Shell(core, nursery, limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
         nursery.start_soon(Listener(shell, sockets).run)

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.unit.server.shell_rig import ProcessHalted, halted
 from yak.broker.events import (
     CloseConnection,
     ConnectionClosed,
@@ -115,19 +116,14 @@ def test_what_the_core_takes_for_no_request_is_said_to_whoever_asked() -> None:
     run(test)
 
 
-def test_a_bug_in_the_core_ends_the_question_and_not_the_broker() -> None:
-    async def test(shell: Shell, core: Core) -> None:
-        for ask in (lambda: shell.in_process.ask(b"bug"), lambda: _told(shell, b"bug")):
-            with pytest.raises(Closed, match="internal error"):
-                await ask()
-        assert shell.counters.bugs == 2
-        assert await shell.in_process.ask(b"hello") == b"hello"
+def test_exception_out_of_core_in_a_question_halts_process() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await Shell(Core(), nursery, end_process=halted).in_process.ask(b"bug")  # type: ignore[arg-type]
 
-    run(test)
-
-
-async def _told(shell: Shell, frame: bytes) -> None:
-    shell.in_process.tell(frame)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    assert raised.value.subgroup(ProcessHalted)
 
 
 def test_a_question_that_is_given_up_is_forgotten_and_its_answer_too() -> None:

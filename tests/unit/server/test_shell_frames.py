@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import ask, is_closed, receive, running
+from tests.unit.server.shell_rig import ProcessHalted, ask, is_closed, receive, running
 
 
 def test_a_frame_is_answered() -> None:
@@ -125,20 +125,26 @@ def test_half_a_frame_and_then_the_end_is_dropped_in_silence(reset: bool) -> Non
     trio.run(main)
 
 
-@pytest.mark.parametrize("word", [b"bug.....", b"assert.."])
-def test_a_bug_in_one_request_ends_its_connection_only(word: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("word", [b"bug.....", b"assert..", b"effect.."])
+def test_exception_out_of_core_halts_process_and_nothing_of_that_turn_is_sent(
+    word: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    received: list[bytes] = []
+
     async def main() -> None:
         async with running() as broker:
             stream, other = await broker.connect(), await broker.connect()
+            assert await ask(other, b"served before") == b"served before"
             await stream.send_all(frame(b"first one") + frame(word) + frame(b"never stepped"))
-            assert await receive(stream, 1000) == frame(b"first one")
-            assert await ask(other, b"still here") == b"still here"
-            assert broker.shell.counters.bugs == 1
-            assert "bug" in caplog.text
-            await other.aclose()
-            await broker.is_healthy()
+            received.append(await receive(stream, 1000))
+            await trio.sleep_forever()
 
-    trio.run(main)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    assert raised.value.subgroup(lambda error: isinstance(error, ProcessHalted) and error.args == (6,))
+    assert received in ([], [b""])
+    (line,) = [record for record in caplog.records if record.getMessage() == "broker-halted"]
+    assert line.exc_info is not None
 
 
 def test_close_sends_what_is_queued_first() -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.record_deletions import NO_LOW_WATERMARK, DeletionWaiting, low_watermark
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
-from yak.ids import TopicPartition
+from yak.fail_stop import changes_state
+from yak.ids import Offset, TopicPartition
 from yak.protocol.topic_names import is_internal
+from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -50,10 +52,7 @@ def _delete_below(broker: Broker, topic: str, asked: Any, waiting: DeletionWaiti
         if offset < 0 or offset > partition.high_watermark:
             raise PeerError(ErrorCode.offset_out_of_range)
         if offset > log.log_start_offset:
-            log.advance_log_start(offset)
-            broker.log_start_moved(partition)
-            broker.maintenance.retain(partition)
-            broker.maintenance.checkpoint_soon()
+            _move_log_start(broker, partition, offset)
         answer["low_watermark"] = low_watermark(broker, partition)
         if answer["low_watermark"] < offset:
             waiting.hold(broker, partition, offset, answer)
@@ -63,3 +62,13 @@ def _delete_below(broker: Broker, topic: str, asked: Any, waiting: DeletionWaiti
         broker.directory_failed(failure)
         answer["error_code"] = ErrorCode.kafka_storage_error
     return answer
+
+
+@changes_state
+def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> None:
+    """Raises LogDirectoryFailure."""
+    assert partition.log is not None
+    partition.log.advance_log_start(offset)
+    broker.log_start_moved(partition)
+    broker.maintenance.retain(partition)
+    broker.maintenance.checkpoint_soon()

@@ -299,7 +299,7 @@ class Fetch(Waiting):
                 total += partition.appended_bytes
         return total
 
-    def on_progress(self, broker: Broker) -> None:
+    def look(self, broker: Broker) -> None:
         """One of the partitions has more, or changed."""
         if (
             self._min_bytes <= 1

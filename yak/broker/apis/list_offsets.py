@@ -112,13 +112,15 @@ def _check_end(call: Call, partition: Partition) -> None:
 class OffsetSearch(Waiting):
     """Partitions whose offsets are looked up in the batches, in one job."""
 
-    __slots__ = ("_fields", "_is_found", "_searches")
+    __slots__ = ("_error", "_fields", "_found", "_is_found", "_searches")
 
     def __init__(
         self, broker: Broker, call: Call, fields: Fields, searches: list[tuple[Fields, Partition, Any]]
     ) -> None:
         super().__init__(call, _TIMEOUT_MS)
         self._fields = fields
+        self._found: list[Any] = []
+        self._error: BaseException | None = None
         self._is_found = False
         self._searches = searches
 
@@ -127,10 +129,12 @@ class OffsetSearch(Waiting):
 
         def done(result: Any, error: BaseException | None) -> None:
             self._is_found = True
-            if error is not None:
-                raise error
-            for (answer, partition, _search), found in zip(searches, result, strict=True):
-                _fill(broker, call, answer, partition, found)
+            self._found, self._error = result or [], error
+            for (_answer, partition, _search), found in zip(searches, self._found, strict=False):
+                if isinstance(found, LogDirectoryFailure):
+                    broker.directory_failed(found)
+                elif isinstance(found, OSError) and partition.log is not None:
+                    broker.directory_failed(LogDirectoryFailure(partition.log.directory, found))
             broker.finish(self)
 
         broker.jobs.run("read", work, done)
@@ -140,8 +144,12 @@ class OffsetSearch(Waiting):
         return self._is_found
 
     def answer(self, broker: Broker) -> Outcome:
-        """All partitions."""
+        """All partitions. Raises what the job raised."""
         del broker
+        if self._error is not None:
+            raise self._error
+        for (answer, partition, _search), found in zip(self._searches, self._found, strict=True):
+            _fill(self.call, answer, partition, found)
         return Now(self._fields)
 
     def on_expiry(self, broker: Broker) -> Outcome:
@@ -161,16 +169,11 @@ def _attempt(search: Any) -> Any:
         return error
 
 
-def _fill(broker: Broker, call: Call, answer: Fields, partition: Partition, found: Any) -> None:
+def _fill(call: Call, answer: Fields, partition: Partition, found: Any) -> None:
     if isinstance(found, PeerError):
         answer["error_code"] = found.error_code
     elif isinstance(found, (OSError, LogDirectoryFailure)):
         answer["error_code"] = ErrorCode.kafka_storage_error
-        if partition.log is not None:
-            failure = (
-                found if isinstance(found, LogDirectoryFailure) else LogDirectoryFailure(partition.log.directory, found)
-            )
-            broker.directory_failed(failure)
     elif found is not None and found.offset < _end(call, partition):
         answer["timestamp"], answer["offset"], answer["leader_epoch"] = (
             found.timestamp,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.coordinator.topics_view import ImageTopics
 from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup
 from yak.groups.classic.member import Member
 from yak.groups.classic.records import StoredGroup, group_record
@@ -151,6 +152,7 @@ class ConsumerGroups:
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
+    @changes_state
     def _carry_out(self, held: Led, group: Group, consumer: ConsumerGroup, decision: Decision, then: Then) -> None:
         """Write a decision's records and replay them; with none of them, `then` only waits for what there is."""
         now_ms = self._broker.now_ms

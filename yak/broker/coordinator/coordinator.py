@@ -18,6 +18,7 @@ from yak.broker.coordinator.expiry import OffsetExpiry
 from yak.broker.coordinator.loading import Loading
 from yak.broker.coordinator.writing import Then
 from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup, ClassicSettings
 from yak.groups.classic.records import group_record
 from yak.groups.classic.states import ClassicState
@@ -175,11 +176,13 @@ class Coordinator:
         """Whether some groups of ours are not known yet."""
         return bool(self._loading)
 
+    @changes_state
     def deleted(self, held: Led, group: Group, error_code: ErrorCode) -> None:
         """A group's records are gone: so is the group."""
         held.shard.drop(group)
         self._forget(group, error_code)
 
+    @changes_state
     def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
         """Begin a group as another classic one, an empty one where none is given; who waits is told the error."""
         self._forget(group, error_code)
@@ -188,6 +191,7 @@ class Coordinator:
 
     # ------------------------------------------------------------------------------------------------- their records
 
+    @changes_state
     def append(
         self, held: Led, group: Group, records: Sequence[Record], replay: Callable[[], None], then: Then
     ) -> None:

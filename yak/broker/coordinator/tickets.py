@@ -89,8 +89,13 @@ class MemberWaiting(GroupWaiting):
         self.shape = shape
 
     def reply(self, fields: Fields) -> None:
-        """The group's answer, put as this version of the request has it."""
-        self.complete(self.shape(fields))
+        """The group's answer."""
+        self.complete(fields)
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """It, put as this version of the request has it: here, since what fails here costs the group nothing."""
+        assert self.fields is not None
+        return Now(self.shape(self.fields))
 
     def leave(self, broker: Broker) -> None:
         """The request is over; one that was not answered has lost its connection, or its patience."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from yak.errors import ErrorCode
+from yak.fail_stop import changes_state
 from yak.groups.classic.answers import joined, refused_join, refused_sync, synced
 from yak.groups.classic.member import Member, Protocols, Ticket
 from yak.groups.classic.records import StoredGroup
@@ -291,6 +292,7 @@ class ClassicGroup(Roster):
             self.remove(member)
         self.prepare_rebalance(f"{len(late)} members did not ask for their assignment", now_ms)
 
+    @changes_state
     def ticket_lost(self, member: Member, ticket: Ticket, now_ms: int) -> None:
         """The connection of a waiting request is gone: its member is waited for as any that is silent.
 

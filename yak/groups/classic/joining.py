@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
 from yak.groups.classic.answers import joined, refused_join
 from yak.groups.classic.group import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroup
 from yak.groups.classic.member import Member, Protocols, Ticket
@@ -49,6 +50,7 @@ def check_timeouts(group_min_ms: int, group_max_ms: int, session_timeout_ms: int
         )
 
 
+@changes_state
 def join(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> None:
     """Take a join: the ticket is answered at once, or at the end of the rebalance that it is part of."""
     try:

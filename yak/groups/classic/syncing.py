@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
 from yak.groups.classic.answers import refused_sync, synced
 from yak.groups.classic.group import ClassicGroup
 from yak.groups.classic.joining import known_member
@@ -25,6 +26,7 @@ class Sync:
     assignments: dict[str, bytes] = field(default_factory=dict)
 
 
+@changes_state
 def sync(group: ClassicGroup, request: Sync, ticket: Ticket, now_ms: int) -> None:
     """Take a sync: the ticket is answered with the assignment, when there is one."""
     try:
@@ -103,6 +105,7 @@ def leave(group: ClassicGroup, member_id: str, instance_id: str | None, reason: 
     return ErrorCode.none
 
 
+@changes_state
 def leave_all(
     group: ClassicGroup, leaving: list[tuple[str, str | None, str | None]], now_ms: int
 ) -> list[dict[str, Any]]:

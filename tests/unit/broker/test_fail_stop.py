@@ -1,0 +1,227 @@
+"""An unexpected exception in the core: it ends one connection, or the broker, by what was under way (`yak.fail_stop`)."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from tests.unit.broker.groups_rig import GroupsRig
+from yak.broker import events
+from yak.broker.apis.fetch import Fetch
+from yak.errors import ErrorCode, FailStop, PeerError
+from yak.fail_stop import changes_state
+from yak.groups.classic.group import ClassicGroup
+from yak.groups.offsets import Offsets
+from yak.sim.rig import Rig, fetch_fields, produce_fields
+from yak.sim.wire import record_batch
+from yak.storage.log import Log
+
+PRODUCE, FETCH, METADATA, OFFSET_COMMIT = 0, 1, 3, 8
+
+
+class Bug(Exception):
+    """What no code expects."""
+
+
+class Watched:
+    """What the bugs of a rig's broker led to."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.stops: list[FailStop] = []
+        self.failed: list[events.Notice] = []
+        self.broker = rig.node.broker
+        self._node = rig.node
+        rig.node.on_fail_stop = self._stop
+        rig.node.on_request_failed = self.failed.append
+
+    def _stop(self, failure: FailStop) -> None:
+        self.stops.append(failure)
+        self._node.kill()
+
+
+def fail(*_arguments: object, **_named: object) -> NoReturn:
+    raise Bug
+
+
+def breaks_after(owner: object, name: str) -> None:
+    """Have this method do its work, and raise then."""
+    method = getattr(owner, name)
+
+    def broken(*arguments: object, **named: object) -> NoReturn:
+        method(*arguments, **named)
+        raise Bug
+
+    setattr(owner, name, broken)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders")
+    return rig
+
+
+def begin_fetch(rig: Rig, max_wait_ms: int):
+    return rig.begin(FETCH, 12, client=rig.new_client(), **fetch_fields("orders", 0, max_wait_ms=max_wait_ms))
+
+
+# ------------------------------------------------------------------------------------------------------ one request
+
+
+def test_handler_that_raises_ends_its_connection_and_no_other(rig: Rig) -> None:
+    seen = Watched(rig)
+    other = begin_fetch(rig, 1_000)
+    broker = rig.node.broker
+    broker._table = broker._table | {(METADATA, 4): fail}
+    lost = rig.begin(METADATA, 4, client=rig.new_client(), topics=None, allow_auto_topic_creation=False)
+    rig.run_for(10)
+    assert lost.is_lost
+    (notice,) = seen.failed
+    assert (notice.fields["api"], type(notice.error), notice.is_provoked) == ("Metadata", Bug, True)
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
+    rig.run_for(10)
+    assert other.answer is not None
+    assert not seen.stops
+
+
+def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_answered(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Watched(rig)
+    fetches = [begin_fetch(rig, 500) for _ in range(3)]
+    expire, calls = Fetch.on_expiry, []
+
+    def first_fails(self, broker):
+        calls.append(self)
+        if len(calls) == 1:
+            raise Bug
+        return expire(self, broker)
+
+    monkeypatch.setattr(Fetch, "on_expiry", first_fails)
+    rig.run_for(600)
+    assert sum(fetch.is_lost for fetch in fetches) == 1
+    assert all(fetch.is_done for fetch in fetches)
+    assert len(seen.failed) == 1
+    assert not seen.stops
+
+
+def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Watched(rig)
+    fetches = [begin_fetch(rig, 60_000) for _ in range(3)]
+    look, calls = Fetch.look, []
+
+    def first_fails(self, broker):
+        calls.append(self)
+        if len(calls) == 1:
+            raise Bug
+        look(self, broker)
+
+    monkeypatch.setattr(Fetch, "look", first_fails)
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
+    rig.run_for(10)
+    assert sum(fetch.is_lost for fetch in fetches) == 1
+    assert all(fetch.is_done for fetch in fetches)
+    assert len(seen.failed) == 1
+
+
+def test_read_job_that_raises_ends_the_connection_that_asked(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Watched(rig)
+    for value in (b"a", b"the newest batch is at hand"):
+        rig.produce("orders", [value])
+    rig.node.disk.cached_bytes = 0
+    monkeypatch.setattr("yak.storage.reader.PendingRead.run", fail)
+    fetch = begin_fetch(rig, 0)
+    rig.run_for(1_000)
+    assert fetch.is_lost
+    assert len(seen.failed) == 1
+    assert not seen.stops
+
+
+# ------------------------------------------------------------------------------------------------- replicated state
+
+
+def stops(rig: Rig, seen: Watched, what: str) -> None:
+    """The broker stops for `what`, and for good: no event is stepped any more."""
+    rig.run_for(1_000)
+    (failure,) = seen.stops
+    assert failure.what == what
+    assert type(failure.__cause__) is Bug
+    with pytest.raises(FailStop):
+        seen.broker.step(events.TurnEnd(), rig.node.now_ms)
+    assert not seen.failed
+
+
+def test_append_that_raises_after_its_write_stops_the_broker_and_acknowledges_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Watched(rig)
+    append = Log.append
+
+    def append_and_fail(*arguments: object) -> NoReturn:
+        append(*arguments)
+        raise Bug
+
+    monkeypatch.setattr(Log, "append", append_and_fail)
+    fields = produce_fields("orders", record_batch([b"a"], rig.world.now_ms))
+    pending = rig.begin(PRODUCE, 9, **fields)
+    stops(rig, seen, "place")
+    assert not pending.is_done
+
+
+@pytest.mark.parametrize("name", ["flusher", "isr_changes", "maintenance", "metadata", "replication", "coordinator"])
+def test_timer_that_raises_stops_the_broker(rig: Rig, name: str) -> None:
+    seen = Watched(rig)
+    breaks_after(getattr(rig.node.broker, name), "on_timer")
+    rig.node.post(events.TimerDue())
+    stops(rig, seen, "TimerDue")
+
+
+@pytest.mark.parametrize("kind", ["flush", "checkpoint", "image", "cut"])
+def test_state_job_that_raises_stops_the_broker(rig: Rig, kind: events.JobKind) -> None:
+    seen = Watched(rig)
+    done: list[object] = []
+    rig.node.broker.jobs.run(kind, fail, lambda result, error: done.append((result, error)))
+    rig.node.post(events.TurnEnd())
+    stops(rig, seen, f"a job: {kind}")
+    assert not done
+
+
+def test_job_whose_completion_raises_stops_the_broker(rig: Rig) -> None:
+    seen = Watched(rig)
+    rig.node.broker.jobs.run("cut", lambda: None, fail)
+    rig.node.post(events.TurnEnd())
+    stops(rig, seen, "JobDone")
+
+
+def test_join_that_raises_in_the_groups_state_stops_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = GroupsRig()
+    seen = Watched(rig)
+    monkeypatch.setattr(ClassicGroup, "prepare_rebalance", fail)
+    rig.begin_join(version=3)
+    stops(rig, seen, "join")
+
+
+def test_offset_commit_that_raises_after_its_record_was_written_stops_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = GroupsRig()
+    seen = Watched(rig)
+    monkeypatch.setattr(Offsets, "put", fail)
+    offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": 0}
+    topics = [{"name": "orders", "partitions": [offset]}]
+    who = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    pending = rig.begin(OFFSET_COMMIT, 8, client=rig.new_client(), topics=topics, **who)
+    stops(rig, seen, "Coordinator.append")
+    assert not pending.is_done
+
+
+def test_refusal_of_a_state_change_is_no_bug() -> None:
+    @changes_state
+    def refuse() -> None:
+        raise PeerError(ErrorCode.not_enough_replicas)
+
+    with pytest.raises(PeerError):
+        refuse()
