@@ -38,6 +38,17 @@ REQUEST_MEMORY_SHARE_MAX: Final = 0.25
 REQUEST_MEMORY_BYTES_MIN: Final = REQUEST_BYTES_MAX
 """And never less than one request of the largest size, or no such request could ever be read."""
 
+LARGE_FRAME_READ_BYTES_MAX: Final = 512 * KIB
+"""Bytes of a large frame in one read: with the page faults of new memory they take about a millisecond."""
+TURN_SLICE_NS: Final = 1_000_000
+"""A turn steps no further request after this time: what the read brought besides waits for the connection's next turn."""
+LONG_STEP_NS: Final = 8 * TURN_SLICE_NS
+"""One request that takes so much longer than a slice counts as a full slice; a large fetch of a follower does not."""
+HEAVY_SLICES: Final = 8
+"""A connection that used up so many slices without a pause is heavy; a client that catches up after a stall needs fewer."""
+HEAVY_MS: Final = 5_000
+"""So long a heavy connection stays heavy after its last full slice: one that sends in bursts is heavy between them."""
+
 # --------------------------------------------------------------------------------------------------- between brokers
 
 PEERS_RESERVED: Final = 32

@@ -13,9 +13,11 @@ _STEADY_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock:
-    """`now_ms()` for the core, `steady_ns()` for measuring."""
+    """`now_ms()` for the core, `steady_ns()` for measuring: the cheapest clock that never goes back, from any beginning."""
 
     __slots__ = ("_offset_ns",)
+
+    steady_ns = staticmethod(time.perf_counter_ns)
 
     def __init__(self, wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._offset_ns = wall_ns() - time.clock_gettime_ns(_STEADY_CLOCK)

@@ -1,5 +1,6 @@
 """One client connection on a raw non-blocking socket: whole frames to the core, gathered replies to the peer."""
 
+import mmap
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
@@ -8,6 +9,7 @@ import trio
 
 from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
+from yak.limits import HEAVY_MS, HEAVY_SLICES, LONG_STEP_NS, TURN_SLICE_NS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from yak.server.peer_reserve import PeerReserve
     from yak.server.shell import Shell
 
+_NEW: Final = 2**63
+"""A connection is heavy until its first turn ends within a slice: 200 new connections that send a burst each would otherwise hold
+the loop for 200 slices."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
@@ -31,10 +36,12 @@ class Connection(Outgoing):
     __slots__ = (
         "_drained",
         "_draining",
+        "_heavy_until_ms",
         "_held_bytes",
         "_low_water",
         "_scope",
         "_shell",
+        "_slices",
         "close_reason",
         "closing",
         "connection_id",
@@ -72,6 +79,9 @@ class Connection(Outgoing):
         self._drained: trio.Event | None = None
         self._draining = False
         self._held_bytes = 0
+        self._slices = 0
+        """Full slices in a row."""
+        self._heavy_until_ms: int = _NEW
 
     # ------------------------------------------------------------------------------------------------- the task
 
@@ -102,32 +112,49 @@ class Connection(Outgoing):
     async def _read_until_end(self) -> None:
         shell = self._shell
         sock = self.sock
-        frames_in = self.input
         shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock)))
         while not self.closing:
             if self._must_pause():
                 await self._pause()
-                continue
-            if frames_in.has_whole_frames:
-                frames_in.step_kept(self._step_frames)
+            elif (turns := self._turns()) is not None:
+                async with turns:
+                    is_more = self._read_once()
+                if not is_more:
+                    await trio.lowlevel.wait_readable(sock)
+            elif self._read_once():
+                await trio.lowlevel.checkpoint()
             else:
-                try:
-                    received = frames_in.receive(sock, self._step_frames)
-                except BlockingIOError:
-                    await trio.lowlevel.wait_readable(sock)
-                    continue
-                if received <= 0:
-                    self._because("peer closed")
-                    return
-                self._note_received(received)
-                if self._low_water.mark(sock, frames_in.missing_bytes):
-                    await trio.lowlevel.wait_readable(sock)
-                    continue
-                if received < _LIKELY_ALL_BYTES and not frames_in.has_whole_frames:
-                    # Probably all there was: wait at once, which is a checkpoint too, rather than read in vain.
-                    await trio.lowlevel.wait_readable(sock)
-                    continue
-            await trio.lowlevel.checkpoint()
+                await trio.lowlevel.wait_readable(sock)
+
+    def _turns(self) -> trio.Lock | None:
+        """What the next turn waits for its place in; None: it need not wait."""
+        shell = self._shell
+        if shell.turn_ms < self._heavy_until_ms or self.input.is_in_large_frame:
+            return shell.heavy_turns
+        return shell.further_turns if self._slices else None
+
+    def _read_once(self) -> bool:
+        """One turn at the most: step what an earlier turn left, or what one `recv` brings; False when to wait for more.
+
+        Raises OSError.
+        """
+        frames_in = self.input
+        if frames_in.has_whole_frames:
+            frames_in.step_kept(self._step_frames)
+            return True
+        try:
+            received = frames_in.receive(self.sock, self._step_frames)
+        except BlockingIOError:
+            return False
+        if received <= 0:
+            self._because("peer closed")
+            self.closing = True
+            return True
+        self._note_received(received)
+        if self._low_water.mark(self.sock, frames_in.missing_bytes):
+            return False
+        # A short read was probably all there was: wait at once, which is a checkpoint too, rather than read in vain.
+        return received >= _LIKELY_ALL_BYTES or frames_in.has_whole_frames
 
     def _note_received(self, received: int) -> None:
         shell = self._shell
@@ -141,10 +168,13 @@ class Connection(Outgoing):
         elif not self.frame_since_ms:
             self.frame_since_ms = now_ms
 
-    def _step_frames(self, buffer: bytearray, view: memoryview, end: int) -> int:
+    def _step_frames(self, buffer: bytearray | mmap.mmap, view: memoryview, end: int) -> int:
         """A turn: step the whole frames in `buffer[:end]`; returns where it stopped."""
         shell = self._shell
         now_ms = shell.begin_turn()
+        steady_ns = shell.clock.steady_ns
+        passed_ns = steady_ns()
+        slice_end_ns = passed_ns + TURN_SLICE_NS
         step = shell.step
         carry_out = shell.carry_out
         unpack_length = FRAME_LENGTH.unpack_from
@@ -172,6 +202,9 @@ class Connection(Outgoing):
                     carry_out(effects)
                     if self.closing or self.unsent_bytes > unsent_max:
                         break
+                passed_ns = steady_ns()
+                if passed_ns > slice_end_ns:
+                    break
                 if frames % _CHECK_BACKLOG_EVERY == 0 and shell.core.backlog(connection_id) >= limits.in_flight_max:
                     break
         except Exception as error:  # noqa: BLE001 - a bug in cutting one connection's frames must not end the others
@@ -179,8 +212,20 @@ class Connection(Outgoing):
         if frames:
             self.frame_since_ms = 0
             shell.counters.frames += frames
+            self._note_slice(passed_ns - slice_end_ns > (0 if end - start >= 4 else LONG_STEP_NS))
         shell.end_turn()
         return end if self.closing else start
+
+    def _note_slice(self, is_full: bool) -> None:
+        """A turn that stepped frames used up its slice, or did not."""
+        if is_full:
+            self._slices += 1
+            if self._slices >= HEAVY_SLICES:
+                self._heavy_until_ms = self._shell.turn_ms + HEAVY_MS
+        else:
+            self._slices = 0
+            if self._heavy_until_ms == _NEW:
+                self._heavy_until_ms = 0
 
     def _refuse_length(self, length: int, head: bytes) -> None:
         shell = self._shell
@@ -197,7 +242,9 @@ class Connection(Outgoing):
         return (
             self.unsent_bytes > limits.unsent_reply_bytes_max
             or shell.core.backlog(self.connection_id) >= limits.in_flight_max
-            or not shell.memory.may_read(self, in_frame=self.input.frame_bytes > 0)
+            or not shell.memory.may_read(
+                self, in_frame=self.input.frame_bytes > 0, in_large_frame=self.input.is_in_large_frame
+            )
         )
 
     async def _pause(self) -> None:
@@ -205,7 +252,7 @@ class Connection(Outgoing):
         shell = self._shell
         self.relief = relief = trio.Event()
         shell.memory.no_longer_exempt(self)
-        if shell.memory.is_full:
+        if shell.memory.is_full or shell.memory.is_full_of_frames:
             shell.memory.wait_in(relief)
         shell.counters.pauses += 1
         await relief.wait()

@@ -2,10 +2,12 @@
 
 What a read brings is stepped before anything else runs, so nothing of it outlives the turn, and an idle connection
 holds no buffer at all. Only the unfinished end of a read is kept: as bytes put in front of the next read, or, for a
-frame larger than the shared buffer, in a buffer of its own. That one grows with the bytes received, never with the
-length announced (a peer that says 50 MiB and sends five bytes costs five bytes).
+frame larger than the shared buffer, in pages of its own, which the kernel fills in as bytes are received: memory grows with
+the bytes received, never with the length announced (a peer that says 50 MiB and sends five bytes costs five bytes), and
+nothing is copied to make room. One read takes at most `LARGE_FRAME_READ_BYTES_MAX`, so that it never holds up the others for long.
 """
 
+import mmap
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -14,12 +16,15 @@ from typing import Final, TypeAlias
 
 import trio
 
+from yak.limits import LARGE_FRAME_READ_BYTES_MAX
+
 FRAME_LENGTH: Final = Struct(">i")
 _OWN_FROM_BYTES: Final = 128 * 1024
-_GROWTH: Final = 4
+_SPARE_RATIO_MAX: Final = 8
+"""A spare buffer this many times too large stays for another frame."""
 _SPARES_MAX_BYTES: Final = 8 * 1024 * 1024
 
-StepFrames: TypeAlias = Callable[[bytearray, memoryview, int], int]
+StepFrames: TypeAlias = Callable[[bytearray | mmap.mmap, memoryview, int], int]
 """Steps the whole frames of `buffer[:end]`, given with a read-only view of it; returns where it stopped."""
 
 
@@ -27,29 +32,42 @@ class Memory:
     """Bytes held for peers, all connections together: partly received frames and unsent replies.
 
     Past the bound connections wait before they read on. One of them at a time may read all the same, or connections
-    that each hold half a frame would wait for each other for ever.
+    that each hold half a frame would wait for each other for ever. Partly received large frames take at most half: past
+    that the connections that send them wait, and those with small requests do not.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.held_bytes = 0
+        self.frame_bytes = 0
+        """Of partly received large frames; part of `held_bytes`."""
         self.exempt: object | None = None
         self._waiting: deque[trio.Event] = deque()
 
     def change(self, by_bytes: int) -> None:
         """Count bytes taken or, negative, given back."""
         self.held_bytes += by_bytes
-        if by_bytes < 0 and self._waiting and self.held_bytes <= self.bytes_max:
+        if by_bytes < 0 and self._waiting and not self.is_full and not self.is_full_of_frames:
             self._wake_all()
+
+    def change_frames(self, by_bytes: int) -> None:
+        """Count bytes of large frames, likewise."""
+        self.frame_bytes += by_bytes
+        self.change(by_bytes)
 
     @property
     def is_full(self) -> bool:
         """Whether more is held than the bound."""
         return self.held_bytes > self.bytes_max
 
-    def may_read(self, who: object, *, in_frame: bool) -> bool:
+    @property
+    def is_full_of_frames(self) -> bool:
+        """Whether large frames hold more than their half."""
+        return self.frame_bytes > self.bytes_max // 2
+
+    def may_read(self, who: object, *, in_frame: bool, in_large_frame: bool) -> bool:
         """Whether a connection may take more memory now; makes one that is in the middle of a frame the exempt one."""
-        if self.held_bytes <= self.bytes_max or self.exempt is who:
+        if self.exempt is who or not (self.is_full or (in_large_frame and self.is_full_of_frames)):
             return True
         if self.exempt is None and in_frame:
             self.exempt = who
@@ -80,24 +98,20 @@ class SharedBuffer:
         self.view = memoryview(self.buffer)
         self.readonly = self.view.toreadonly()
         self.memory = memory
-        self._spares: list[bytearray] = []
+        self._spares: list[mmap.mmap] = []
         self._spare_bytes = 0
 
-    def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, counted as held memory until `give_back`."""
+    def take(self, size: int) -> mmap.mmap:
+        """A buffer of at least `size` bytes, whose pages take memory as they are written. Raises OSError."""
         for index, spare in enumerate(self._spares):
-            if size <= len(spare) <= size * 2 * _GROWTH:
+            if size <= len(spare) <= size * _SPARE_RATIO_MAX:
                 del self._spares[index]
                 self._spare_bytes -= len(spare)
-                break
-        else:
-            spare = bytearray(size)
-        self.memory.change(len(spare))
-        return spare
+                return spare
+        return mmap.mmap(-1, 1 << (size - 1).bit_length())
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: mmap.mmap) -> None:
         """Done with a buffer that `take` gave."""
-        self.memory.change(-len(buffer))
         if self._spare_bytes + len(buffer) <= _SPARES_MAX_BYTES:
             self._spares.append(buffer)
             self._spare_bytes += len(buffer)
@@ -120,8 +134,13 @@ class ReceiveBuffer:
         """Stepping was stopped early: `step_kept` goes on, without reading."""
         self._shared = shared
         self._rest = b""
-        self._own: bytearray | None = None
+        self._own: mmap.mmap | None = None
         self._own_end = 0
+
+    @property
+    def is_in_large_frame(self) -> bool:
+        """Whether a frame that has a buffer of its own is only partly here."""
+        return self._own is not None
 
     @property
     def missing_bytes(self) -> int:
@@ -157,8 +176,7 @@ class ReceiveBuffer:
     def release(self) -> None:
         """The connection is over."""
         if self._own is not None:
-            self._shared.give_back(self._own)
-            self._own = None
+            self._give_back(self._own)
         self._rest = b""
 
     def _step(self, end: int, step_frames: StepFrames) -> None:
@@ -177,27 +195,28 @@ class ReceiveBuffer:
             self._rest = shared.view[start:end].tobytes()
             return
         self._rest = b""
-        self._own = shared.take(min(need, _GROWTH * left))
+        self._own = shared.take(need)
         self._own[:left] = shared.view[start:end]
         self._own_end = left
+        shared.memory.change_frames(left)
 
-    def _receive_own(self, sock: socket.socket, own: bytearray, step_frames: StepFrames) -> int:
+    def _receive_own(self, sock: socket.socket, own: mmap.mmap, step_frames: StepFrames) -> int:
         end = self._own_end
         need = self.frame_bytes
-        if end == len(own):
-            larger = self._shared.take(min(need, _GROWTH * end))
-            larger[:end] = own
-            self._shared.give_back(own)
-            self._own = own = larger
-        received = sock.recv_into(memoryview(own)[end : min(len(own), need)])
+        received = sock.recv_into(memoryview(own)[end : min(need, end + LARGE_FRAME_READ_BYTES_MAX)])
         if received <= 0:
             return received
         self._own_end = end = end + received
+        self._shared.memory.change_frames(received)
         if end == need:
             self.frame_bytes = 0
-            self._own = None
             try:
-                step_frames(own, memoryview(own).toreadonly(), end)
+                step_frames(own, memoryview(own)[:end].toreadonly(), end)
             finally:
-                self._shared.give_back(own)
+                self._give_back(own)
         return received
+
+    def _give_back(self, own: mmap.mmap) -> None:
+        self._own = None
+        self._shared.memory.change_frames(-self._own_end)
+        self._shared.give_back(own)

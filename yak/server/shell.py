@@ -1,8 +1,8 @@
 """The shell around the core: one thread, one turn at a time.
 
 Sockets, threads, the clock and the metadata store bring events; `Shell` steps the core with them and carries out the
-effects it returns, in order. A turn is all frames of one read, or one other event; `TurnEnd` follows it, and then
-every connection that got replies is flushed once. Nothing here awaits within a turn.
+effects it returns, in order. A turn is the frames of one read, as many as fit into a slice of time, or one other event;
+`TurnEnd` follows it, and then every connection that got replies is flushed once. Nothing here awaits within a turn.
 
 An exception out of the core, or in carrying out its effects, leaves state that nothing may act on: the process ends at once
 (`halt`, `yak.fail_stop`), and nothing of that turn is sent.
@@ -161,6 +161,10 @@ class Shell:
         self.connections: dict[ConnectionId, Connection] = {}
         self.in_process = InProcess(self)
         self.peers = Peers(self)
+        self.further_turns, self.heavy_turns = trio.Lock(), trio.Lock()
+        """Each is held for one turn of a connection that has more to do than a slice, or much more: one such turn of either kind
+        in each pass of the event loop, in order of arrival (trio.Lock is fair and gives up the processor), so that other
+        connections come between them."""
         self.touched: dict[Outgoing, None] = {}
         """Connections that got something to send in this turn, in that order."""
         self.turn_ms = self.clock.now_ms()

@@ -1,0 +1,119 @@
+"""Turns end after a slice of time: one connection's pipelined requests or large frames do not hold up the others."""
+
+from collections.abc import Callable
+
+import trio
+
+from tests.unit.server.frames import frame
+from tests.unit.server.shell_rig import Running, ask, receive, running
+from yak.limits import LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_NS
+from yak.server.clock import Clock
+from yak.server.receive_buffer import Memory
+from yak.server.shell import ConnectionLimits
+
+FRAMES_PER_SLICE = 5
+
+
+class FrameClock(Clock):
+    """Its steady clock stands still but for what each frame takes: a fifth of a slice."""
+
+    def __init__(self, frames: Callable[[], int]) -> None:
+        super().__init__()
+        self.steady_ns = lambda: frames() * (TURN_SLICE_NS // FRAMES_PER_SLICE + 1)  # type: ignore[method-assign]
+
+
+def time_frames(broker: Running) -> None:
+    broker.shell.clock = FrameClock(lambda: sum(map(len, broker.core.turns)))
+
+
+def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            time_frames(broker)
+            stream = await broker.connect()
+            data = b"".join(frame(b"frame %03d" % number) for number in range(100))
+            await stream.send_all(data)
+            assert await receive(stream, len(data)) == data
+            assert max(map(len, broker.core.turns)) == FRAMES_PER_SLICE
+            await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            time_frames(broker)
+            healthy = await broker.connect()
+            await ask(healthy, b"healthy 0")
+            greedy = [await broker.connect() for _ in range(20)]
+            frames = 100
+            data = b"".join(frame(b"greedy %03d" % number) for number in range(frames))
+            for stream in greedy:
+                await stream.send_all(data)
+            await broker.until(lambda: len(broker.core.turns) > 20)
+            seen = sum(map(len, broker.core.turns))
+            assert await ask(healthy, b"healthy 1") == b"healthy 1"
+            waited = sum(map(len, broker.core.turns)) - seen
+            assert waited <= 10 * FRAMES_PER_SLICE, "in a few passes, not behind 2,000 frames"
+            for stream in greedy:
+                assert await receive(stream, len(data)) == data
+                await stream.aclose()
+            await healthy.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_large_frame_is_received_in_bounded_reads() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(unsent_reply_bytes_max=100 << 20)) as broker:
+            stream = await broker.connect()
+            data = frame(b"large..." * (1 << 20))
+            received: list[int] = []
+            note = broker.shell.memory.change_frames
+            broker.shell.memory.change_frames = lambda by: (received.append(by), note(by))[1]  # type: ignore[method-assign,assignment]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stream.send_all, data)
+                assert await receive(stream, len(data)) == data
+            assert len(received) > len(data) // LARGE_FRAME_READ_BYTES_MAX
+            assert max(received) <= LARGE_FRAME_READ_BYTES_MAX
+            await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_large_frames_fill_half_of_the_memory_and_small_requests_go_on() -> None:
+    memory = Memory(100)
+    memory.change_frames(60)
+    assert memory.may_read("first", in_frame=True, in_large_frame=True), "one at a time may always read on"
+    assert not memory.may_read("second", in_frame=True, in_large_frame=True)
+    assert memory.may_read("small", in_frame=False, in_large_frame=False)
+    memory.change(50)
+    assert not memory.may_read("small", in_frame=False, in_large_frame=False), "memory as a whole is full"
+    memory.change(-50)
+    waiting = trio.Event()
+    memory.wait_in(waiting)
+    memory.change_frames(-5)
+    assert not waiting.is_set()
+    memory.change_frames(-5)
+    assert waiting.is_set()
+
+
+def test_connection_that_used_many_slices_stays_heavy_for_a_while() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            time_frames(broker)
+            stream = await broker.connect()
+            await ask(stream, b"small one")
+            (connection,) = broker.shell.connections.values()
+            assert connection._turns() is None
+            data = b"".join(frame(b"frame %03d" % number) for number in range(100))
+            await stream.send_all(data)
+            await receive(stream, len(data))
+            assert connection._turns() is broker.shell.heavy_turns
+            await stream.aclose()
+
+    trio.run(main)
