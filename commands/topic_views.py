@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands.units import group_digits, parse_time_ms
 from yak.errors import UsageError, YakError
-from yak.ids import Offset, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -105,6 +105,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     marks = admin.watermarks(partitions)
     latest = admin.offsets(dict.fromkeys(partitions, "latest"))
     configs = admin.configs("topic", name)
+    damaged = admin.damaged_offsets(name)
     least = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
     rows = []
     for each in topic.partitions:
@@ -120,7 +121,8 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
                 "offline_replicas": [node for node in each.replicas if node not in metadata.brokers],
                 "log_start_offset": low,
                 "high_watermark": high,
-                "state": _state(each, least),
+                "damaged_replicas": sorted(damaged.get(each.number, {})),
+                "state": _state(each, least, damaged.get(each.number, {})),
             }
         )
     return {
@@ -135,8 +137,10 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     }
 
 
-def _state(partition: "Partition", least: int) -> str:
-    """Its health, and `below min ISR` when acks=all is refused."""
+def _state(partition: "Partition", least: int, damaged: dict[NodeId, Offset]) -> str:
+    """Its health; `below min ISR` when acks=all is refused; which replicas hold a damaged batch, and at which offset."""
+    if damaged:
+        return "damaged: " + ", ".join(f"node {node} at offset {offset}" for node, offset in sorted(damaged.items()))
     is_below = len(partition.isr) < min(least, len(partition.replicas))
     return "below min ISR" if is_below and partition.leader >= 0 else partition.health
 

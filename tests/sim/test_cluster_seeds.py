@@ -93,7 +93,7 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
         "rot",
         "misread",
         "misdirected",
-        "damage found at a start",
+        "damage found by brokers",
         "damage refused by followers",
         "damage noticed by consumers",
         "torn: holes",

@@ -19,6 +19,7 @@ from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator.coordinator import Coordinator
 from yak.broker.counters import Counters
+from yak.broker.damaged_replicas import DamagedReplicas
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
@@ -74,16 +75,14 @@ class Broker:
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
         self.identity, self.node_id = parts.identity, parts.identity.node_id
-        self.dice = parts.dice
-        self.log_store = parts.log_store
+        self.dice, self.log_store = parts.dice, parts.log_store
         self.now_ms = now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self.timeouts = Timeouts()
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
-        self.jobs = Jobs(self)
-        self.flusher = Flusher(self)
+        self.jobs, self.flusher = Jobs(self), Flusher(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
@@ -94,6 +93,7 @@ class Broker:
         self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
         self.absent_replicas = AbsentReplicas(self)
+        self.damaged_replicas = DamagedReplicas(self)
         self.suspects = Suspects(self)
         self.departed = Departed(self)
         self.failure_watch = FailureWatch(self)
@@ -111,6 +111,7 @@ class Broker:
             self.metadata,
             self.isr_changes,
             self.absent_replicas,
+            self.damaged_replicas,
             self.replication,
             self.failure_watch,
             self.coordinator,

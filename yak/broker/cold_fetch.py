@@ -55,7 +55,7 @@ class ColdFetch(Waiting):
 
     def answer(self, broker: Broker) -> Outcome:
         """The answer, now whole. Raises what the job raised, if it was no failure of the disk."""
-        self._reading.take(self._result, self._error)
+        self._reading.take(broker, self._result, self._error)
         return self._fetch.build(broker, self._reading)
 
     def on_expiry(self, broker: Broker) -> Outcome:

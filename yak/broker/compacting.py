@@ -223,7 +223,8 @@ class Compacting:
             broker.notice("warning", "compaction-put-off", partition=name, reason=f"the disk is full: {error}")
         elif isinstance(error, Unreadable):
             self._wait(partition, round_.log, broker.now_ms + UNREADABLE_PAUSE_MS)
-            broker.notice("error", "log-damaged", partition=name, reason=f"not compacted: {error}", served=True)
+            if partition.log is round_.log:
+                broker.damaged_replicas.found(partition, error.offset, error.batch)
         elif isinstance(error, Uncleanable):
             self._uncleanable[round_.log] = None
             broker.notice("error", "log-not-compacted", partition=name, reason=str(error))

@@ -31,6 +31,7 @@ class Counters:
 
     __slots__ = (
         "answered",
+        "damaged_reads",
         "elections",
         "errors",
         "isr_expands",
@@ -57,6 +58,8 @@ class Counters:
         """Of records given to followers."""
         self.errors: dict[tuple[int, int], int] = {}
         """By API key and error code: once for each partition, topic, group or whole answer that is answered with it."""
+        self.damaged_reads = 0
+        """Reads of clients, followers and coordinators that met a damaged batch."""
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.isr_refused = 0

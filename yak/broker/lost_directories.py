@@ -78,10 +78,15 @@ def take_offline(broker: Broker, failure: LogDirectoryFailure) -> None:
 
 def take_damaged(broker: Broker, partition: Partition, damaged: DamagedLog) -> None:
     """A log cannot be gone on with: it is as one that a start finds damaged, and all others of its directory go on."""
+    broker.notice("error", "log-damaged", partition=str(partition.topic_partition), reason=str(damaged), served=False)
+    give_up_log(broker, partition, str(damaged))
+
+
+def give_up_log(broker: Broker, partition: Partition, reason: str) -> None:
+    """Serve a damaged log no longer: the partition is offline, and is copied anew once this broker has left its ISR."""
     log = partition.log
     assert log is not None
-    broker.log_store.make_unavailable(log, str(damaged))
-    broker.notice("error", "log-damaged", partition=str(partition.topic_partition), reason=str(damaged), served=False)
+    broker.log_store.make_unavailable(log, reason)
     _close(broker, partition)
     broker.absent_replicas.is_lost(partition)
 

@@ -48,7 +48,7 @@ class Reading:
         self.to_count: list[tuple[FetchItem, FetchPartitionAnswer]] = []
         """The answers with records or an error: of a fetch of many partitions, few."""
 
-    def take(self, result: list[Any] | None, error: BaseException | None) -> None:
+    def take(self, broker: Broker, result: list[Any] | None, error: BaseException | None) -> None:
         """Put what the job read into the answers; a failed read is the partition's storage error. Raises any other error."""
         if error is not None and not isinstance(error, LogDirectoryFailure):
             raise error
@@ -59,6 +59,9 @@ class Reading:
             else:
                 answer.records = result[position]
                 answer.next_offset = plan.next_offset
+                error_code = broker.damaged_replicas.read(plan)
+                if not len(answer.records):
+                    answer.error_code = error_code
         self.pending = []
 
 

@@ -57,6 +57,8 @@ class ReplicaFetcher:
         """What the session at the leader has: in which epoch we named it, in which request, and what we asked for, last."""
         self._delayed: dict[Key, int] = {}
         self._tries: dict[Key, int] = {}
+        self._stuck_at: dict[Key, Offset] = {}
+        """Where the leader's log is damaged, so that the log line about it is written once."""
         """Errors in a row."""
         self._unflushed: dict[Key, None] = {}
         self._in_flight: deque[int] = deque()
@@ -93,6 +95,7 @@ class ReplicaFetcher:
             self._unflushed.pop(key, None)
             self._delayed.pop(key, None)
             self._tries.pop(key, None)
+            self._stuck_at.pop(key, None)
             if key in self._told:
                 self._to_forget[key] = None
 
@@ -326,6 +329,7 @@ class ReplicaFetcher:
             else:
                 self._append(key, partition, log, fetched, asked)
                 self._tries.pop(key, None)
+                self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
         except ProtocolViolation as violation:
@@ -386,6 +390,15 @@ class ReplicaFetcher:
             start_anew(self._broker, partition, log, fetched.log_start_offset)
             self._tell(key, partition, log)
             return
+        if fetched.error_code == ErrorCode.corrupt_message and self._stuck_at.get(key) != log.log_end_offset:
+            self._stuck_at[key] = log.log_end_offset
+            self._broker.notice(
+                "error",
+                "replica-fetch-damaged",
+                partition=str(partition.topic_partition),
+                leader=self.node_id,
+                offset=log.log_end_offset,
+            )
         self._delay(key)
 
     def _delay(self, key: Key) -> None:

@@ -122,7 +122,12 @@ class ReplicaReader:
                     return None
                 size = min(size, self.throttle.room(now_ms))
             try:
-                found = self._find(partition, log, offset, size, end, at_least_one=not reading.bytes_count)
+                if item.asks_again:
+                    found: Buffer | PendingRead = log.checked_read(
+                        offset, size, end, at_least_one=not reading.bytes_count
+                    )
+                else:
+                    found = self._find(partition, log, offset, size, end, at_least_one=not reading.bytes_count)
             except OffsetOutOfRange as error:
                 return FetchPartitionAnswer(
                     item.index, ErrorCode.offset_out_of_range, high_watermark, -1, error.log_start_offset, b""
@@ -131,6 +136,8 @@ class ReplicaReader:
             reading.bytes_count += taken
             if is_held_back:
                 self.throttle.took(taken, self._broker.now_ms)
+            if taken:
+                item.given_offset = offset
             if isinstance(found, PendingRead):
                 reading.pending.append((len(reading.answers), found))
                 return answer

@@ -20,8 +20,10 @@ class ReplicaItem:
     """One partition of one follower's session."""
 
     __slots__ = (
+        "asks_again",
         "current_leader_epoch",
         "fetch_offset",
+        "given_offset",
         "index",
         "is_fresh",
         "last_fetched_epoch",
@@ -52,6 +54,10 @@ class ReplicaItem:
         """Named by the follower since it was last looked at: what it says was not taken yet."""
         self.waits_for_follower = False
         """It was given something to act on; nothing more for it until it is named again."""
+        self.given_offset = -1
+        """Where the records began that it was given last."""
+        self.asks_again = False
+        """It asks for the records that it was given last: it may have refused them as damaged."""
 
     def ask(
         self,
@@ -62,6 +68,7 @@ class ReplicaItem:
         max_bytes: int,
     ) -> None:
         """The follower names it: what it has, and wants."""
+        self.asks_again = fetch_offset == self.given_offset
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
         self.current_leader_epoch = current_leader_epoch

@@ -9,7 +9,7 @@ from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.errors import YakError
-from yak.ids import Offset, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition
 
 LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that pass by themselves when a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
@@ -260,6 +260,12 @@ class Admin:
         low = self.offsets(dict.fromkeys(partitions, EARLIEST))
         high = self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
         return {each: (low[each].offset, high[each].offset) for each in partitions}
+
+    def damaged_offsets(self, name: str) -> dict[int, dict[NodeId, Offset]]:
+        """The first damaged offset of each replica of a topic that is known to be damaged, by partition and broker."""
+        from yak.client.replica_offsets import damaged_offsets
+
+        return damaged_offsets(self.metadata().brokers, name, timeout_s=self.timeout_s)
 
     def topic_id(self, name: str) -> str:
         """The topic's id as Kafka prints it (base64)."""

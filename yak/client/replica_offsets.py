@@ -24,6 +24,8 @@ DEBUGGING_CONSUMER: Final = -2
 MIN_ISR: Final = "min.insync.replicas"
 PARTITION_EPOCHS: Final = "yak.partition.epochs"
 """What a YAK broker says of a topic as a config, since no API of Kafka has it: `0:5,1:7`."""
+DAMAGED_OFFSETS: Final = "yak.damaged.offsets"
+"""Likewise, what a YAK broker says of its own replicas: `1:4711` for a damaged batch of partition 1 at offset 4711."""
 ASK_AT_ONCE: Final = 16
 ANSWER_SECONDS: Final = 3.0
 _TOPIC_RESOURCE: Final = 2
@@ -141,6 +143,26 @@ def topic_configs(connection: RawConnection, topics: Sequence[str], names: Seque
         )
     )
     return {each.resource_name: {config.name: config.value or "" for config in each.configs} for each in answer.results}
+
+
+def damaged_offsets(
+    brokers: Mapping[NodeId, Broker], topic: str, *, timeout_s: float
+) -> dict[int, dict[NodeId, Offset]]:
+    """Where each broker knows its replica to be damaged, by partition; nothing of a broker that does not answer."""
+    found: dict[int, dict[NodeId, Offset]] = {}
+
+    def ask(node: NodeId) -> str:
+        try:
+            with RawConnection(brokers[node].address, timeout_s=min(ANSWER_SECONDS, timeout_s)) as connection:
+                return topic_configs(connection, [topic], (DAMAGED_OFFSETS,))[topic].get(DAMAGED_OFFSETS, "")
+        except OSError:
+            return ""
+
+    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(brokers)))) as pool:
+        for node, text in zip(brokers, pool.map(ask, brokers), strict=True):
+            for partition, offset in parse_epochs(text).items():
+                found.setdefault(partition, {})[node] = offset
+    return found
 
 
 def parse_min_isr(configs: Mapping[str, str]) -> int:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _NOTICED = {
     "replica-append-refused": "damage refused by followers",
-    "log-damaged": "damage found at a start",
+    "log-damaged": "damage found by brokers",
+    "damaged-replica-resigned": "damaged replicas resigned",
     "replica-begun-anew": "replicas begun anew",
     "group-log-unreadable": "damage noticed by coordinators",
 }

@@ -54,6 +54,10 @@ class Uncleanable(Exception):
 class Unreadable(Exception):
     """A batch is not what was appended, at least as the disk gives it now: to write that down might make it so for good."""
 
+    def __init__(self, offset: Offset, batch: DamagedBatch) -> None:
+        super().__init__(f"{batch}, offset {offset}")
+        self.offset, self.batch = offset, batch
+
 
 class Replacement(NamedTuple):
     """A cleaned segment that is on the device, and what it stands for."""
@@ -302,7 +306,7 @@ class Compaction:
         if len(again) == header.size_bytes and not self._damage(found := read_header(again), again):
             return found, again
         reason = self._damage(header, batch)
-        raise Unreadable(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
+        raise Unreadable(header.base_offset, DamagedBatch(file.path, position, reason))
 
     def _damage(self, header: BatchHeader, batch: Buffer) -> str:
         """What shows that a batch is not what was appended; the checksum does not cover its leader epoch."""

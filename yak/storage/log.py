@@ -371,6 +371,10 @@ class Log:
             self.remember(offset, next_offset, segment, position)
         return data
 
+    def checked_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> PendingRead:
+        """Like `read`, for a reader that refused what `read` gave: a job reads the file and checks each batch."""
+        return PendingRead(self, self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one))
+
     def slice(self, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
         """What `read` would give, for the kernel to send by itself; None when it cannot. Raises LogDirectoryFailure."""
         return slicing.slice_of(self, offset, max_bytes, up_to)

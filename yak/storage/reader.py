@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import BATCH_LENGTH_MIN, LENGTH_OVERHEAD
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD, compute_crc, read_header
 from yak.seams.disk import Buffer, File, FileSlice
 from yak.storage import offset_index
-from yak.storage.names import OFFSET_INDEX_SUFFIX
+from yak.storage.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX
 from yak.storage.segment import IndexUnreadable, Segment
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ SCAN_BYTES = 8192
 SLICE_BYTES_MIN = 64 * 1024
 """Less than this is not worth a slice: two system calls more, against one copy."""
 EMPTY = b""
+_TRIES = 2
 
 
 class OffsetOutOfRange(Exception):
@@ -57,7 +58,18 @@ class DamagedBatch(Exception):
 class Read:
     """One read: which segments, from which offset, how much. `start` and `end` are positions in the first, -1 unknown."""
 
-    __slots__ = ("at_least_one", "end", "has_gaps", "max_bytes", "offset", "segment_end", "segments", "start", "up_to")
+    __slots__ = (
+        "at_least_one",
+        "end",
+        "has_gaps",
+        "max_bytes",
+        "offset",
+        "place",
+        "segment_end",
+        "segments",
+        "start",
+        "up_to",
+    )
 
     def __init__(
         self,
@@ -81,6 +93,8 @@ class Read:
         self.end = end
         self.segment_end = up_to
         """The offset that follows the range that was found."""
+        self.place: tuple[str, FilePosition] = segments[0].path(LOG_SUFFIX), max(start, 0)
+        """The file and position of the first byte of what was found, or where it was looked for."""
 
     def perform(self, *, cached: bool) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         """(batches, offset that follows, its position, its segment); the last three -1, -1, None when not known.
@@ -136,6 +150,7 @@ class Read:
         self, segment: Segment, start: FilePosition, end: FilePosition, *, cached: bool
     ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         file = segment.open()
+        self.place = file.path, start
         wanted = end - start
         data: Buffer
         if wanted <= self.max_bytes:
@@ -198,48 +213,89 @@ def ends_with_segment(log: Log, offset: Offset, up_to: Offset) -> bool:
 class PendingRead:
     """A read that needs the device: `run` does it, in a thread, at any later time."""
 
-    __slots__ = ("_generation", "_log", "_read", "next_offset")
+    __slots__ = ("_generation", "_read", "_swaps", "damage", "log", "next_offset")
 
     def __init__(self, log: Log, read: Read) -> None:
-        self._log = log
-        self._generation = log.generation
+        self.log = log
+        self._generation, self._swaps = log.generation, log.swaps
         self._read = read
         self.next_offset: Offset = -1
-        """Where what `run` gave takes a reader; -1 when it gave nothing."""
+        """The offset that follows what `run` gave; -1 when it gave nothing."""
+        self.damage: DamagedBatch | None = None
+        """The batch that ended the read, or was to begin it, and is not what was written; two reads gave the same."""
+
+    @property
+    def offset(self) -> Offset:
+        """Where the read begins."""
+        return self._read.offset
 
     def run(self) -> Buffer:
-        """The batches; none when they were removed or cut off meanwhile. Raises LogDirectoryFailure."""
-        read = self._read
-        try:
-            data, _, _, _ = read.perform(cached=False)
-        except (NotCached, DamagedBatch, FileNotFoundError):
-            return EMPTY
-        except OSError as error:
-            raise LogDirectoryFailure(self._log.directory, error) from error
-        if self._log.generation != self._generation:
-            return EMPTY
-        data, self.next_offset = _still_wanted(data, read.offset, read.up_to, has_gaps=read.has_gaps)
+        """The batches, each checked against its CRC and its neighbours, up to the first that is damaged.
+
+        None when they were removed or cut off meanwhile. What is damaged is read once more: a disk may give wrong bytes once.
+        Raises LogDirectoryFailure.
+        """
+        data: Buffer = EMPTY
+        for _ in range(_TRIES):
+            data, self.damage = self._try()
+            if self.damage is None:
+                break
+            if not self._is_current():
+                # the bytes were replaced while they were read, by a truncation, retention or compaction
+                self.damage = None
+                break
         return data
 
+    def _try(self) -> tuple[Buffer, DamagedBatch | None]:
+        read = self._read
+        self.next_offset = -1
+        try:
+            data, _, _, _ = read.perform(cached=False)
+        except DamagedBatch as damaged:
+            return EMPTY, damaged
+        except (NotCached, FileNotFoundError):
+            return EMPTY, DamagedBatch(*read.place, "the file ends before it, or is gone")
+        except OSError as error:
+            raise LogDirectoryFailure(self.log.directory, error) from error
+        if self.log.generation != self._generation:
+            return EMPTY, None
+        whole_bytes, self.next_offset, reason = _check(data, read)
+        damage = None
+        if reason:
+            file, position = read.place
+            damage = DamagedBatch(file, position + whole_bytes, reason)
+        return (data if whole_bytes == len(data) else memoryview(data)[:whole_bytes]), damage
 
-def _still_wanted(data: Buffer, offset: Offset, up_to: Offset, *, has_gaps: bool) -> tuple[Buffer, Offset]:
-    """The batches from the one with `offset` to below `up_to`, as far as they follow each other, and the offset after them.
+    def _is_current(self) -> bool:
+        log = self.log
+        return (
+            (log.generation, log.swaps) == (self._generation, self._swaps)
+            and self._read.offset >= log.log_start_offset
+            and self._read.segments[0] in log.segments
+        )
 
-    The file may have been cut and written anew while it was read, or hold what was to be written elsewhere.
+
+def _check(data: Buffer, read: Read) -> tuple[int, Offset, str]:
+    """(bytes of the batches that are whole and in their places, the offset after them, what is wrong with the next one).
+
+    The first holds the read's offset, they follow each other, and end before `up_to`.
     """
     position, expected = 0, -1
-    while position + _BATCH.size <= len(data):
-        base_offset, batch_length, last_offset_delta = _unpack_batch(data, position)
-        size = LENGTH_OVERHEAD + batch_length
-        if batch_length < BATCH_LENGTH_MIN or base_offset >= up_to or position + size > len(data):
-            break
-        if base_offset < expected or (expected < 0 and base_offset + last_offset_delta < offset):
-            break
-        if not has_gaps and base_offset > (offset if expected < 0 else expected):
-            break
-        expected = base_offset + last_offset_delta + 1
-        position += size
-    return (data if position == len(data) else memoryview(data)[:position]), expected
+    while position < len(data):
+        left = len(data) - position
+        header = read_header(data, position) if left >= HEADER_BYTES else None
+        if header is None or not HEADER_BYTES <= header.size_bytes <= left:
+            return position, expected, "no batch that could be there"
+        base_offset = header.base_offset
+        is_behind = header.last_offset < read.offset if expected < 0 else base_offset < expected
+        is_ahead = base_offset > max(expected, read.offset) and not read.has_gaps
+        if is_behind or is_ahead or base_offset >= read.up_to or header.last_offset < base_offset:
+            return position, expected, f"offset {base_offset} where {max(expected, read.offset)} is"
+        if compute_crc(data, position, header.size_bytes) != header.crc:
+            return position, expected, f"the CRC-32C of the batch at offset {base_offset} does not fit its bytes"
+        expected = header.next_offset
+        position += header.size_bytes
+    return position, expected, ""
 
 
 def fetch(file: File, size: int, position: FilePosition, *, cached: bool) -> bytes:

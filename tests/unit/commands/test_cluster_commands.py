@@ -64,6 +64,9 @@ class FakeAdmin:
             ]
         return said
 
+    def damaged_offsets(self, name):
+        return {0: {1: 640}} if name == "orders" else {}
+
     def topic_id(self, name):
         return "AAAAAAAAAAAAAAAAAAAAAQ"
 

@@ -60,7 +60,7 @@ def test_misdirected_writes_strike_and_are_noticed_by_all_who_read():
     for name in (
         "misdirected",
         "rot",
-        "damage found at a start",
+        "damage found by brokers",
         "damage refused by followers",
         "damage mended by hand",
     ):

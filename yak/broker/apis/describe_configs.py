@@ -2,7 +2,8 @@
 
 v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows, read-only, where it stands with
 the metadata store (`yak.metadata.state` and its kin), so that any admin client can see it. A topic shows its partition
-epochs, which no API of Kafka has, to who asks for them by name: `yak.partition.epochs` is "0:5,1:7".
+epochs, which no API of Kafka has, to who asks for them by name: `yak.partition.epochs` is "0:5,1:7". Likewise
+`yak.damaged.offsets`, "1:4711": the first offset that this broker's own replica of a partition is known not to have whole.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _DOCUMENTATION_VERSION = 3
 _LONG_STRINGS_VERSION = 4
 """Before, a string ends at 32,767 bytes, which the epochs of a few thousand partitions would not fit in."""
 _PARTITION_EPOCHS = "yak.partition.epochs"
+_DAMAGED_OFFSETS = "yak.damaged.offsets"
 _VIEWS = {
     "yak.broker.epoch": ("broker_epoch", "The metadata offset of this broker's registration: one boot of it."),
     "yak.broker.role": ("role", "What this broker prefers to be: leader or follower."),
@@ -60,6 +62,8 @@ def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
             rows = describe_topic(resource.overrides, own, image.default_broker_configs, broker.config.static, names)
             if names is not None and _PARTITION_EPOCHS in names and call.version >= _LONG_STRINGS_VERSION:
                 views.append(_partition_epochs(broker, resource.name))
+            if names is not None and _DAMAGED_OFFSETS in names:
+                views.append(_damaged_offsets(broker, resource.name))
         elif resource.is_default:
             rows = describe_default_broker(image.default_broker_configs, names)
         else:
@@ -95,6 +99,11 @@ def _partition_epochs(broker: Broker, topic: str) -> Fields:
     partitions = enumerate(broker.image.topics[topic].partitions)
     text = ",".join(f"{number}:{info.partition_epoch}" for number, info in partitions)
     return _view(_PARTITION_EPOCHS, text, ConfigSource.DYNAMIC_TOPIC, None)
+
+
+def _damaged_offsets(broker: Broker, topic: str) -> Fields:
+    text = ",".join(f"{number}:{offset}" for number, offset in broker.damaged_replicas.offsets(topic))
+    return _view(_DAMAGED_OFFSETS, text, ConfigSource.DYNAMIC_TOPIC, None)
 
 
 def _view(name: str, value: str, source: ConfigSource, documentation: str | None) -> Fields:

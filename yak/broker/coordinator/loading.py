@@ -15,7 +15,7 @@ from yak.ids import Offset
 from yak.protocol.record_batch import Buffer, compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
-from yak.storage.reader import DamagedBatch, NotCached
+from yak.storage.reader import DamagedBatch, NotCached, Read
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -39,6 +39,9 @@ class Loading:
         self._offset = log.log_start_offset
         self._end = log.log_end_offset
         self._restoring: Iterator[None] | None = None
+        self._read_last: Read | None = None
+        self._failures = 0
+        """Reads in a row that gave no whole batches at `_offset`."""
         self._is_over = False
         self.due_ms: int | None = None
         self.records = 0
@@ -63,7 +66,7 @@ class Loading:
 
     def _read(self) -> None:
         log = self._log
-        read = log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
+        read = self._read_last = log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
 
         def work() -> tuple[Buffer, Offset]:
             try:
@@ -88,6 +91,16 @@ class Loading:
                 raise error
             self._gather(*data)
         except ProtocolViolation as failure:
+            self._failed(failure)
+            return
+        self._failures = 0
+        self.go_on()
+
+    def _failed(self, failure: ProtocolViolation) -> None:
+        """Read again in a moment; what two reads say is damage."""
+        self._failures += 1
+        self.due_ms = self._broker.now_ms + RETRY_MS
+        if self._failures == 1:
             self._broker.notice(
                 "error",
                 "group-log-unreadable",
@@ -95,9 +108,9 @@ class Loading:
                 offset=self._offset,
                 error=str(failure),
             )
-            self.due_ms = self._broker.now_ms + RETRY_MS
-            return
-        self.go_on()
+        elif self._read_last is not None and self._partition.log is self._log:
+            batch = DamagedBatch(*self._read_last.place, str(failure))
+            self._broker.damaged_replicas.found(self._partition, self._offset, batch)
 
     def _gather(self, data: Buffer, end: Offset) -> None:
         if not len(data):

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.broker.apis import APIS
 from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import read_answer
+from yak.storage.reader import DamagedBatch
 
 TOPIC, BROKER = 2, 4
 
@@ -81,6 +82,16 @@ def test_partition_epochs_are_told_to_who_asks_for_them_by_name(rig):
     assert row.read_only
     assert describe(rig, TOPIC, "orders", [name], version=3).configs == ()  # a string of v3 ends at 32,767 bytes
     assert describe(rig, BROKER, "1", [name]).configs == ()
+
+
+def test_damaged_offsets_are_told_to_who_asks_for_them_by_name(rig):
+    name = "yak.damaged.offsets"
+    assert name not in {row.name for row in describe(rig, TOPIC, "orders").configs}
+    assert [row.value for row in describe(rig, TOPIC, "orders", [name]).configs] == [""]
+    partition = rig.node.broker.partitions["orders", 0]
+    rig.node.broker.damaged_replicas.found(partition, 17, DamagedBatch("/data/orders-0/x.log", 4096))
+    (row,) = describe(rig, TOPIC, "orders", [name]).configs
+    assert (row.value, row.read_only) == ("0:17", True)
 
 
 def test_a_broker_shows_where_it_stands_with_the_metadata_store(rig):

@@ -27,6 +27,8 @@ TOPIC_OUT_BYTES: Final = Family("yak_topic_out_bytes", "counter", f"Bytes of rec
 TOPIC_OUT_MESSAGES: Final = Family("yak_topic_out_messages", "counter", f"Records {_READ}, by topic; {_BY_OFFSET}")
 REPLICATION_IN: Final = Family("yak_replication_in_bytes", "counter", "Bytes of records fetched from leaders")
 REPLICATION_OUT: Final = Family("yak_replication_out_bytes", "counter", "Bytes of records given to followers")
+DAMAGED_READS: Final = Family("yak_damaged_reads", "counter", "Reads that met a damaged batch in a log of this broker")
+DAMAGED: Final = Family("yak_damaged_partitions", "gauge", "Replicas of this broker that hold a damaged batch")
 
 ISR_SHRINKS: Final = Family("yak_isr_shrinks", "counter", "Changes that let a follower out of an in-sync set led here")
 ISR_EXPANDS: Final = Family("yak_isr_expands", "counter", "Changes that let a follower into an in-sync set led here")
@@ -54,6 +56,8 @@ def gather(broker: Broker, samples: Samples, topics_max: int) -> Iterator[int]:
     topics = list(counters.topics.items())
     samples.add(REPLICATION_IN, counters.replication_bytes_in)
     samples.add(REPLICATION_OUT, counters.replication_bytes_out)
+    samples.add(DAMAGED_READS, counters.damaged_reads)
+    samples.add(DAMAGED, len(broker.damaged_replicas))
     samples.add(ISR_SHRINKS, counters.isr_shrinks)
     samples.add(ISR_EXPANDS, counters.isr_expands)
     samples.add(ISR_REFUSED, counters.isr_refused)

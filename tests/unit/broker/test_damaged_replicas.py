@@ -1,0 +1,158 @@
+"""A batch that is not what was written: told to readers, logged once, shown, and replaced by a copy where there is one."""
+
+import struct
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import iterate_headers
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.dice import SeededDice
+from yak.sim.node import SimNode
+from yak.sim.rig import Rig
+
+FIRST = "/data/orders-0/00000000000000000000.log"
+ORDERS = TopicPartition("orders", 0)
+
+
+def damage(node: SimNode, number: int, *, at: int = 70, wrong: bytes = b"\xff") -> int:
+    """Put wrong bytes into a batch of `orders-0`, into its records unless told otherwise; returns where the batch begins.
+
+    From here on nothing is in the page cache, nor in the memory of the log.
+    """
+    content = node.disk.contents()[FIRST]
+    position = list(iterate_headers(bytes(content.sound())))[number][0]
+    assert content.damage(position + at, wrong)
+    node.disk.cached_bytes = 0
+    assert node.broker is not None
+    log = node.broker.partitions[ORDERS].log
+    assert log is not None
+    log.newest = (0, 0, 0, b"")
+    return position
+
+
+def told(node: SimNode, event: str) -> list[dict[str, object]]:
+    return [notice.fields for notice in node.notices if notice.event == event]
+
+
+@pytest.fixture
+def alone() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders")
+    for number in range(4):
+        rig.produce("orders", [b"%d" % number * 50])
+    return rig
+
+
+@pytest.fixture
+def rig() -> ClusterRig:
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", min_insync_replicas="2")
+    for number in range(4):
+        assert rig.produce("orders", [b"%d" % number * 50]).error_code == 0
+    rig.run_until(lambda: all(rig.replica(node, "orders").high_watermark == 4 for node in (1, 2, 3)))
+    return rig
+
+
+@pytest.mark.parametrize(
+    ("at", "wrong"),
+    [
+        pytest.param(70, b"\xff", id="records"),
+        pytest.param(0, struct.pack(">q", 77), id="offset"),
+        pytest.param(8, struct.pack(">i", 5), id="length too small"),
+        pytest.param(8, struct.pack(">i", 2**30), id="length past the end"),
+        pytest.param(0, bytes(61), id="zeros"),
+    ],
+)
+def test_fetch_at_a_damaged_batch_of_the_only_replica_returns_corrupt_message_and_the_rest_is_served(alone, at, wrong):
+    position = damage(alone.node, 2, at=at, wrong=wrong)
+    before = alone.fetch("orders", 0)
+    assert before.error_code == 0
+    assert [header.base_offset for _, header in iterate_headers(before.records)] == [0, 1]
+    for _ in range(3):
+        answer = alone.fetch("orders", 2)
+        assert (answer.error_code, bytes(answer.records or b"")) == (ErrorCode.corrupt_message, b"")
+    assert [header.base_offset for _, header in iterate_headers(alone.fetch("orders", 3).records)] == [3]
+    assert alone.produce("orders", [b"next"]).error_code == 0
+    (line,) = told(alone.node, "log-damaged")
+    assert (line["partition"], line["file"], line["position"], line["offset"]) == ("orders-0", FIRST, position, 2)
+    assert alone.node.broker.counters.damaged_reads >= 3
+    assert len(alone.node.broker.damaged_replicas) == 1
+
+
+def test_fetch_of_a_batch_that_is_whole_again_ends_the_damaged_state(alone):
+    damage(alone.node, 2)
+    assert alone.fetch("orders", 2).error_code == ErrorCode.corrupt_message
+    content = alone.node.disk.contents()[FIRST]
+    content.data[:], content.wounds = content.sound(), []
+    assert alone.fetch("orders", 2).error_code == 0
+    assert len(alone.node.broker.damaged_replicas) == 0
+
+
+def test_fetch_that_the_disk_answers_wrong_once_returns_the_batch(rig):
+    leader = rig.leader("orders")
+    node = rig.nodes[leader - 1]
+    node.disk.cached_bytes = 0
+    node.broker.partitions[ORDERS].log.newest = (0, 0, 0, b"")
+    node.disk.garble_next(SeededDice(3), path_contains="/orders-0/")
+    assert rig.fetch("orders", 1).error_code == 0
+    rig.run_for(5_000)
+    assert rig.leader("orders") == leader
+    assert not told(node, "log-damaged")
+
+
+def test_leader_with_a_damaged_batch_resigns_and_leads_again_with_a_whole_copy(rig):
+    leader = rig.leader("orders")
+    node = rig.nodes[leader - 1]
+    damage(node, 2)
+    assert rig.fetch("orders", 2).error_code == ErrorCode.kafka_storage_error
+    rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
+    assert rig.fetch("orders", 2).error_code == 0
+    rig.run_until(lambda: rig.is_in_sync("orders") and rig.leader("orders") == leader)
+    answer = rig.fetch("orders", 0)
+    assert answer.error_code == 0
+    assert [header.base_offset for _, header in iterate_headers(answer.records)] == [0, 1, 2, 3]
+    assert len(told(node, "log-damaged")) == 1
+    assert [rig.events(leader).count(each) for each in ("damaged-replica-resigned", "replica-begun-anew")] == [1, 1]
+    rig.run_for(10_000)
+    assert rig.events(leader).count("damaged-replica-resigned") == 1
+
+
+def test_leader_whose_follower_refuses_a_batch_looks_at_its_own_and_resigns(rig):
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    node = rig.nodes[leader - 1]
+    rig.nodes[behind - 1].kill()
+    rig.run_until(lambda: behind not in rig.info("orders").isr)
+    assert rig.produce("orders", [b"x" * 50]).error_code == 0
+    assert rig.produce("orders", [b"y" * 50]).error_code == 0
+    damage(node, 4)
+    node.disk.cached_bytes = None  # what is in the page cache is given without a check
+    rig.nodes[behind - 1].start()
+    rig.run_until(lambda: "damaged-replica-resigned" in rig.events(leader))
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.events(behind).count("replica-append-refused") == 1
+    assert told(node, "log-damaged")[0]["offset"] == 4
+
+
+def test_two_damaged_replicas_one_leads_on_and_leadership_does_not_go_back_and_forth():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", replication_factor=2)
+    for number in range(4):
+        assert rig.produce("orders", [b"%d" % number * 50]).error_code == 0
+    first, second = rig.leader("orders"), rig.followers("orders")[0]
+    rig.run_until(lambda: rig.replica(second, "orders").high_watermark == 4)
+    damage(rig.nodes[first - 1], 2)
+    damage(rig.nodes[second - 1], 1)
+    assert rig.fetch("orders", 2).error_code == ErrorCode.kafka_storage_error
+    rig.run_until(lambda: rig.leader("orders") == second)
+    rig.run_for(20_000)
+    assert rig.fetch("orders", 1).error_code == ErrorCode.corrupt_message
+    assert rig.fetch("orders", 2).error_code == 0
+    assert rig.leader("orders") == second
+    assert rig.produce("orders", [b"next"], acks=1).error_code == 0
+    elections = rig.info("orders").leader_epoch
+    rig.run_for(20_000)
+    assert (rig.leader("orders"), rig.info("orders").leader_epoch) == (second, elections)
+    assert [rig.events(node).count("log-damaged") for node in (first, second)] == [1, 1]
+    assert rig.events(first).count("replica-fetch-damaged") == 1
