@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker import events
 from yak.broker.hosting import Created, Hosting, NewLog
 from yak.cluster import outputs as out
-from yak.cluster.image import ChainBroken, Delta, Image, TopicInfo
+from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.member_state import MemberState
 from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
@@ -155,6 +155,14 @@ class Metadata:
         return self.store_lost_ms <= since_ms and all(
             heard_ms.get(node_id, 0) <= since_ms for node_id in partition.replica_states
         )
+
+    def is_isolated_leader(self, topic: str, info: PartitionInfo) -> bool:
+        """Whether this broker leads that partition by its image and is isolated from it: it refuses to write there, so
+        clients must not be sent here for the leader."""
+        if self.store_lost_ms is None or info.leader != self._broker.node_id:
+            return False
+        partition = self._broker.partitions.get(TopicPartition(topic, info.partition))
+        return partition is not None and self.is_isolated(partition)
 
     def may_be_fenced(self, partition: Partition) -> bool:
         """Whether another may lead by now, with records that we lack: for a session the store took no heartbeat of ours.

@@ -130,11 +130,19 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
                 _refuse(broker, pending, error)
                 _start(broker, partition)
                 return
-            if not isinstance(error, ProtocolViolation):
+            if isinstance(error, ProtocolViolation):
+                _refuse(broker, pending, PeerError(ErrorCode.corrupt_message, str(error)))
+            else:
+                # Our own fault says nothing about the batch (Kafka's Errors.forException). Nothing was written.
+                name = type(error).__name__
                 broker.notice(
-                    "error", "recompression-failed", partition=str(partition.topic_partition), error=str(error)
+                    "error",
+                    "recompression-failed",
+                    partition=str(partition.topic_partition),
+                    error=f"{name}: {error}",
                 )
-            _refuse(broker, pending, PeerError(ErrorCode.corrupt_message, str(error)))
+                words = f"the batch could not be recompressed ({name}); nothing was written"
+                _refuse(broker, pending, PeerError(ErrorCode.unknown_server_error, words))
         else:
             pending.records = result
             pending.keys_checked = pending.keys_checked or needs_keys

@@ -141,7 +141,8 @@ def _parse(kind: ConfigType, text: str) -> Value:
             raise ValueError(f"{text!r} is not a number")
         return float(text)
     if kind is ConfigType.LIST:
-        return split_list(text)
+        # An item that is named again counts once (KAFKA-19875).
+        return list(dict.fromkeys(split_list(text)))
     return text
 
 
@@ -182,12 +183,12 @@ def one_of(*choices: str) -> Check:
     return check
 
 
-def subset_of(*choices: str) -> Check:
-    """A list, not empty, of these strings."""
+def subset_of(*choices: str, may_be_empty: bool = False) -> Check:
+    """A list of these strings."""
 
     def check(_name: str, value: Value) -> None:
         assert isinstance(value, list)
-        if not value:
+        if not value and not may_be_empty:
             raise ValueError(f"the list is empty; it takes {', '.join(choices)}")
         for item in value:
             if item not in choices:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from yak.config.broker_config_table import BROKER_CONFIGS
-from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update
+from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, split_list
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
 
@@ -126,6 +126,9 @@ def _behind(
 
 def _row(definition: ConfigDef, found: list[tuple[str | None, SynonymRow]], read_only: bool) -> ConfigRow:
     value, source = (found[0][0], found[0][1].source) if found else (definition.default, ConfigSource.DEFAULT)
+    if value is not None and definition.type is ConfigType.LIST:
+        # As it counts (Kafka's ConfigDef.convertToString): without blanks, and each item once.
+        value = ",".join(dict.fromkeys(split_list(value)))
     synonyms = tuple(row for _, row in found)
     if definition.is_sensitive:
         value = None

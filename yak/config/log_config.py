@@ -10,7 +10,7 @@ class LogConfig:
     """Resolved topic configs (dots as underscores); defaults are Kafka 4's."""
 
     cleanup_policy: str = "delete"
-    """`delete`, `compact`, or both with a comma between."""
+    """`delete`, `compact`, both with a comma between, or empty: all segments are kept (KIP-1161)."""
     compression_type: str = "producer"
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000

@@ -30,7 +30,8 @@ def _from(*names: str) -> tuple[Synonym, ...]:
 
 
 def _only_delete(_name: str, value: Value) -> None:
-    if value != ["delete"]:
+    assert isinstance(value, list)
+    if "compact" in value:
         raise ValueError(
             "compaction of other topics than the internal ones is not served by this version; only delete is"
         )
@@ -57,8 +58,8 @@ _WITH_EFFECT: Final = (
         _LIST,
         "delete",
         "What happens to old segments: `delete` drops them by age and size. `compact`, which keeps the last record of each key, "
-        "is for internal topics only, so far.",
-        subset_of("delete", "compact"),
+        "is for internal topics only, so far. An empty list keeps all segments.",
+        subset_of("delete", "compact", may_be_empty=True),
         _from("log.cleanup.policy"),
         served=_only_delete,
     ),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
+from yak.broker import events, recompression
 from yak.broker.topic_creation import plan_auto_creation
 from yak.cluster.controller import plan_delete_topic
 from yak.ids import TopicPartition
@@ -208,6 +208,20 @@ def test_a_batch_that_cannot_be_recompressed_closes_its_connection_with_acks_0()
     pending = rig.begin(0, 9, **produce_fields("packed", bytes(batch), acks=0))
     rig.run_for(200)
     assert pending.is_lost
+
+
+def test_a_batch_whose_recompression_fails_by_our_fault_is_not_called_corrupt(monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(recompression, "recompress", fail)
+    rig = Rig()
+    rig.create_topic("packed", compression_type="gzip")
+    answer = rig.produce_raw("packed", one_batch(rig, b"a"))
+    assert answer.error_code == ErrorCode.unknown_server_error
+    assert "MemoryError" in answer.error_message
+    monkeypatch.undo()
+    assert rig.produce_raw("packed", one_batch(rig, b"b")).base_offset == 0
 
 
 def test_a_fetch_session_that_was_closed_while_its_fetch_waited_is_forgotten():

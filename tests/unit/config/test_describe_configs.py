@@ -83,3 +83,8 @@ def test_rows_fit_every_version_of_the_answer():
     assert all(config.documentation for config in found)
     bare = rows[0].as_fields(include_synonyms=False, include_documentation=False)
     assert (bare["synonyms"], bare["documentation"]) == ([], None)
+
+
+def test_a_list_is_described_as_it_counts():
+    [row] = describe_topic({"cleanup.policy": " delete , delete"}, {}, {}, {}, ["cleanup.policy"])
+    assert (row.value, row.source) == ("delete", ConfigSource.DYNAMIC_TOPIC)

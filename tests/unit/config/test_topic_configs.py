@@ -104,6 +104,21 @@ def test_a_wrong_value_is_refused_with_words(name, value, words):
         validate_topic_configs({"segment.ms": "5", name: value})
 
 
+@pytest.mark.parametrize(("value", "policy"), [("", ""), ("delete,delete", "delete"), (" delete , delete", "delete")])
+def test_cleanup_policy_empty_or_with_duplicates_is_accepted_as_in_kafka(value, policy):
+    """KIP-1161: an empty list keeps all segments; KAFKA-19875: duplicates are ignored."""
+    validate_topic_config("cleanup.policy", value)
+    validate_broker_config("log.cleanup.policy", value, per_broker=False)
+    assert resolve_log_config({"cleanup.policy": value}, {}, {}, {}).cleanup_policy == policy
+    assert resolve_log_config({}, {}, {"log.cleanup.policy": value}, {}).cleanup_policy == policy
+
+
+@pytest.mark.parametrize("value", ["compact,compact", "delete,", ",", "delete,compact,delete"])
+def test_cleanup_policy_that_asks_for_compaction_or_names_nothing_is_refused(value):
+    with pytest.raises(PeerError):
+        validate_topic_config("cleanup.policy", value)
+
+
 @pytest.mark.parametrize("value", ["", "*", "0:1", "0:1, 12:3"])
 def test_throttled_replicas_are_all_or_a_list(value):
     for side in ("leader", "follower"):

@@ -1,5 +1,7 @@
 """Which segments go, and what a log start offset does."""
 
+import pytest
+
 DAY = 86_400_000
 
 
@@ -60,8 +62,9 @@ def test_size_retention_keeps_at_least_the_bytes_asked_for(make_bench):
     assert 700 <= bench.log.size_bytes < 1000
 
 
-def test_a_compacted_log_is_not_cut_by_age(make_bench):
-    bench = make_bench(segment_bytes=300, retention_ms=0, cleanup_policy="compact")
+@pytest.mark.parametrize("policy", ["compact", ""])
+def test_a_log_whose_policy_does_not_delete_is_not_cut_by_age(make_bench, policy):
+    bench = make_bench(segment_bytes=300, retention_ms=0, cleanup_policy=policy)
     fill(bench)
     assert bench.log.expired_segments(DAY, 20) == []
 

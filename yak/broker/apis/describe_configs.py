@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 32, "DescribeConfigs", range(1, 5)
-ABSENT = ("broker loggers, client metrics and groups as resources",)
+ABSENT = (
+    "broker loggers, client metrics and groups as resources",
+    "min.insync.replicas as DYNAMIC_DEFAULT_BROKER_CONFIG, which Kafka 4.1 stores; a broker's static value counts here",
+)
 
 _DOCUMENTATION_VERSION = 3
 _LONG_STRINGS_VERSION = 4

@@ -121,9 +121,14 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
     topic = image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         return _refused(ErrorCode.coordinator_not_available, "the topic of committed offsets is not there yet")
-    leader_id = topic.partitions[partition_of(key, len(topic.partitions))].leader
-    info = image.brokers.get(leader_id)
-    if info is None or not is_serving(info) or broker.suspects.has(leader_id):
+    partition = topic.partitions[partition_of(key, len(topic.partitions))]
+    info = image.brokers.get(partition.leader)
+    if (
+        info is None
+        or not is_serving(info)
+        or broker.suspects.has(info.node_id)
+        or broker.metadata.is_isolated_leader(OFFSETS_TOPIC, partition)
+    ):
         return _refused(ErrorCode.coordinator_not_available, "the group's partition has no leader now")
     return {
         "node_id": info.node_id,

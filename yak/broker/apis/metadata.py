@@ -175,7 +175,12 @@ def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
         offline = [node for node in info.replicas if node not in alive]
         if broker.node_id in info.replicas and broker.is_offline(topic.name, info.partition):
             offline.append(broker.node_id)
-        has_leader = info.leader in alive and info.leader not in offline and not broker.suspects.has(info.leader)
+        has_leader = (
+            info.leader in alive
+            and info.leader not in offline
+            and not broker.suspects.has(info.leader)
+            and not broker.metadata.is_isolated_leader(topic.name, info)
+        )
         answers.append(
             {
                 "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
