@@ -7,8 +7,8 @@ kernel, and a write would land in another file.
 
 Two rules keep that true. Every operation but `append` pins the descriptor under the pool's lock. `append` is the hot
 path and takes no lock: it raises `appending` *before* it reads `fd`, and the evictor clears `fd` *before* it looks at
-`appending`, so at least one of the two sees the other (the interpreter executes attribute accesses in order). It
-follows that one file is appended to by one thread at a time, which is the storage layer's rule anyway.
+`appending`, so at least one of the two sees the other (under its global lock, which the pool asserts, the interpreter
+executes attribute accesses in order). It follows that one file is appended to by one thread at a time, which is the storage layer's rule anyway.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from yak.seams.disk import Buffer
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
@@ -166,6 +166,11 @@ class DescriptorPool:
     """At most `limit` open descriptors (more only while more than that are in use at once)."""
 
     def __init__(self, limit: int) -> None:
+        # Named by getattr: Python has it from 3.13 on, the first version that can run without the lock.
+        has_gil: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+        assert has_gil is None or has_gil(), (
+            "YAK's files need Python's global interpreter lock: take a usual build of Python, or run with PYTHON_GIL=1"
+        )
         self.limit = limit
         self.cache_stat = CacheStat()
         """Used by the loop's thread only."""

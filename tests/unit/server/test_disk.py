@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from yak.seams.disk import Disk
 from yak.server import cached_reads, descriptors
-from yak.server.descriptors import PooledFile
+from yak.server.descriptors import DescriptorPool, PooledFile
 from yak.server.disk import RealDisk
 
 
@@ -330,3 +330,11 @@ def test_files_behave_like_byte_strings(
         assert files[number].read(1000, 0) == model[number]
         assert files[number].size() == len(model[number])
     disk.close()
+
+
+def test_the_descriptor_pool_without_the_interpreter_lock_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(AssertionError, match="PYTHON_GIL=1"):
+        DescriptorPool(10)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True)
+    DescriptorPool(10)
