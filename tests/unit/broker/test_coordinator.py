@@ -69,13 +69,6 @@ def test_all_who_ask_while_the_topic_is_made_are_told_when_it_is_there() -> None
     assert [each.answer.coordinators[0].error_code for each in asked] == [NONE] * 5
 
 
-@pytest.mark.parametrize("key_type", [1, 2])
-def test_transactions_and_share_groups_are_refused_in_words(rig: Rig, key_type: int) -> None:
-    answer = ask.find(rig, "t", key_type=key_type, version=6)
-    assert answer.error_code == ErrorCode.coordinator_not_available
-    assert "not served" in answer.error_message
-
-
 @pytest.mark.parametrize("version", range(10))
 def test_a_group_is_joined_in_every_version(rig: Rig, version: int) -> None:
     joined = ask.join(rig, version)
