@@ -120,6 +120,9 @@ FETCH_SLICED_BYTES_MAX: Final = 16 * MIB
 """Past it the client has to hold too much of an answer before it can look at any of it, and gets slower."""
 FETCH_SESSION_PARTITIONS_MAX: Final = 100_000
 """Partitions that one fetch session remembers; a session of more is refused and the client sends full fetches."""
+FETCH_PARTITIONS_REMEMBERED_MAX: Final = 250_000
+"""Partitions of all fetch sessions together, and again of all delayed fetches: some 350 bytes each. Past it sessions of closed
+connections and idle ones are evicted, new sessions are refused, and fetches of more than a fair share are not delayed."""
 FETCH_SESSIONS_MAX: Final = 1000
 """Kafka's `max.incremental.fetch.session.cache.slots`."""
 FETCH_SESSION_KEPT_MS_MIN: Final = 120_000
@@ -157,6 +160,7 @@ assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent;
 assert FETCH_ANSWER_AIM_BYTES <= FETCH_BYTES_MAX <= REQUEST_BYTES_MAX, "who takes such requests takes such answers"
 assert REQUEST_BYTES_MAX + 64 * FETCH_SESSION_PARTITIONS_MAX < PEER_ANSWER_BYTES_MAX <= 2**31 - 1
 assert FETCH_SESSION_PARTITIONS_MAX <= REQUEST_ELEMENTS_MAX
+assert FETCH_SESSION_PARTITIONS_MAX <= FETCH_PARTITIONS_REMEMBERED_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"
 assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= REQUEST_ELEMENTS_MAX

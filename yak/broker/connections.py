@@ -25,6 +25,7 @@ class Connection:
         "calls",
         "client_software",
         "connection_id",
+        "delayed_partitions",
         "fetch_aim_bytes",
         "fetch_rotation",
         "is_in_process",
@@ -42,6 +43,8 @@ class Connection:
         self.is_in_process = is_in_process
         self.calls: deque[Call] = deque()
         self.client_software = ""
+        self.delayed_partitions = 0
+        """Partitions that its delayed fetches name."""
         self.fetch_aim_bytes = max(
             FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
         )

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.limits import FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
-from yak.seams.dice import Dice
+from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.connections import Connection
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -58,10 +58,12 @@ class FetchItem:
 class FetchSession:
     """The partitions of one client, and those of them that may have something new."""
 
-    __slots__ = ("dirty", "epoch", "items", "last_used_ms", "parked", "session_id", "uses_topic_ids")
+    __slots__ = ("connection", "dirty", "epoch", "items", "last_used_ms", "parked", "session_id", "uses_topic_ids")
 
-    def __init__(self, session_id: int, now_ms: int, *, uses_topic_ids: bool) -> None:
+    def __init__(self, session_id: int, connection: Connection, now_ms: int, *, uses_topic_ids: bool) -> None:
         self.session_id = session_id
+        self.connection = connection
+        """The connection of its last fetch."""
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         self.last_used_ms = now_ms
@@ -80,36 +82,81 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions by id, least recently used first; bounded."""
+    """All sessions by id, least recently used first; bounded in number, and in partitions together.
+
+    A session has only partitions that exist. A client that names another one gets no session, so that it names it again with
+    each fetch, and is refused each time (Kafka remembers such partitions).
+    """
 
     def __init__(self, slots_max: int) -> None:
         self._slots_max = slots_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.partitions_count = 0
+        """Partitions of all sessions."""
+        self.delayed_count = 0
+        """Partitions of all delayed fetches that name them themselves."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(
-        self, broker: Broker, items: list[FetchItem], dice: Dice, now_ms: int, *, uses_topic_ids: bool
+        self, broker: Broker, items: list[FetchItem], connection: Connection, now_ms: int, *, uses_topic_ids: bool
     ) -> FetchSession | None:
-        """A new session over `items`, or None when the cache is full of sessions in use: then the fetch has none."""
+        """A new session over `items`; None when one of them does not exist, or there is no room: then the fetch has none."""
         if self._slots_max <= 0 or not items or len(items) > FETCH_SESSION_PARTITIONS_MAX:
             return None
-        if len(self._sessions) >= self._slots_max:
-            oldest = next(iter(self._sessions.values()))
-            if now_ms - oldest.last_used_ms < FETCH_SESSION_KEPT_MS_MIN:
-                return None
-            self.close(broker, oldest.session_id)
+        if not all(_exists(broker, item) for item in items):
+            return None
+        named = {(item.topic_key, item.index): item for item in items}
+        if not self._make_room(broker, connection, 1, len(named), now_ms):
+            return None
+        dice = broker.dice
         session_id = 1 + dice.below(EPOCH_MAX - 1)
         while session_id in self._sessions:
             session_id = 1 + dice.below(EPOCH_MAX - 1)
-        session = FetchSession(session_id, now_ms, uses_topic_ids=uses_topic_ids)
+        session = FetchSession(session_id, connection, now_ms, uses_topic_ids=uses_topic_ids)
         self._sessions[session_id] = session
-        for item in items:
+        for item in named.values():
             self._add(broker, session, item)
         return session
 
-    def resume(self, session_id: int, epoch: int, now_ms: int, *, uses_topic_ids: bool) -> FetchSession:
+    def _make_room(self, broker: Broker, connection: Connection, slots: int, partitions: int, now_ms: int) -> bool:
+        """Evict the least recently used sessions that may go until so many more fit; whether they do.
+
+        A session may go when its connection is closed or asks for this one, or when it is idle. None may in Kafka before it is
+        idle, but Kafka's sessions have owners that are authenticated and under quotas.
+        """
+        while (
+            len(self._sessions) + slots > self._slots_max
+            or self.partitions_count + partitions > FETCH_PARTITIONS_REMEMBERED_MAX
+        ):
+            for session in self._sessions.values():
+                if (
+                    not session.connection.is_open
+                    or session.connection is connection
+                    or now_ms - session.last_used_ms >= FETCH_SESSION_KEPT_MS_MIN
+                ):
+                    self.close(broker, session.session_id)
+                    break
+            else:
+                return False
+        return True
+
+    def may_delay(self, broker: Broker, connection: Connection, partitions: int) -> bool:
+        """Whether a fetch that names so many partitions may wait: there is room, or the connection is within its fair share."""
+        if self.delayed_count + partitions <= FETCH_PARTITIONS_REMEMBERED_MAX:
+            return True
+        share = FETCH_PARTITIONS_REMEMBERED_MAX // max(1, len(broker.connections))
+        return connection.delayed_partitions + partitions <= share
+
+    def delay(self, connection: Connection, partitions: int) -> None:
+        """Count the partitions of a fetch that waits; negative when it does no more."""
+        self.delayed_count += partitions
+        connection.delayed_partitions += partitions
+
+    def resume(
+        self, session_id: int, epoch: int, connection: Connection, now_ms: int, *, uses_topic_ids: bool
+    ) -> FetchSession:
         """The session of an incremental fetch.
 
         Raises PeerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -125,19 +172,29 @@ class FetchSessions:
             raise PeerError(ErrorCode.fetch_session_topic_id_error, "the session's topics are named the other way")
         session.epoch = session.next_epoch()
         session.last_used_ms = now_ms
+        session.connection = connection
         self._sessions.move_to_end(session_id)
         return session
 
     def update(
         self, broker: Broker, session: FetchSession, requested: list[FetchItem], forgotten: list[tuple[Any, int]]
     ) -> None:
-        """Add, move and forget partitions as an incremental fetch says; PeerError when the session grows past its bound."""
+        """Add, move and forget partitions as an incremental fetch says.
+
+        Raises PeerError(FETCH_SESSION_ID_NOT_FOUND) when one of them does not exist, or there is no room: the session is
+        closed, and the client goes on with a full fetch.
+        """
         for item in requested:
             key = (item.topic_key, item.index)
             held = session.items.get(key)
             if held is None:
-                if len(session.items) >= FETCH_SESSION_PARTITIONS_MAX:
-                    raise PeerError(ErrorCode.invalid_request, "too many partitions in a fetch session")
+                if (
+                    len(session.items) >= FETCH_SESSION_PARTITIONS_MAX
+                    or self.partitions_count >= FETCH_PARTITIONS_REMEMBERED_MAX
+                    or not _exists(broker, item)
+                ):
+                    self.close(broker, session.session_id)
+                    raise PeerError(ErrorCode.fetch_session_id_not_found, "the session cannot have this partition")
                 self._add(broker, session, item)
             else:
                 held.fetch_offset = item.fetch_offset
@@ -148,6 +205,7 @@ class FetchSessions:
         for key in forgotten:
             item_gone = session.items.pop(key, None)
             if item_gone is not None:
+                self.partitions_count -= 1
                 session.dirty.pop(item_gone, None)
                 self._detach(broker, session, item_gone)
 
@@ -155,6 +213,7 @@ class FetchSessions:
         """Forget a session; nothing happens when it is not known."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self.partitions_count -= len(session.items)
             for item in session.items.values():
                 self._detach(broker, session, item)
 
@@ -173,6 +232,7 @@ class FetchSessions:
             partition.sessions[session] = item
 
     def _add(self, broker: Broker, session: FetchSession, item: FetchItem) -> None:
+        self.partitions_count += 1
         session.items[item.topic_key, item.index] = item
         session.mark_dirty(item)
         self.attach(broker, session, item)
@@ -182,3 +242,11 @@ class FetchSessions:
         partition = None if topic_partition is None else broker.partitions.get(topic_partition)
         if partition is not None and partition.sessions:
             partition.sessions.pop(session, None)
+
+
+def _exists(broker: Broker, item: FetchItem) -> bool:
+    """Whether it is a partition of the cluster, or still is one of this broker."""
+    topic = None if item.name is None else broker.image.topics.get(item.name)
+    if topic is not None and 0 <= item.index < len(topic.partitions):
+        return True
+    return item.topic_partition in broker.partitions

@@ -65,7 +65,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error.error_code, 0, []))
     fetch = Fetch(broker, call, items, session, is_incremental)
     reading = fetch.read(broker)
-    if fetch.is_enough(broker, reading):
+    if fetch.is_enough(broker, reading) or not fetch.may_wait(broker):
         return fetch.reply(broker, reading)
     fetch.park(broker, reading)
     return Later(fetch)
@@ -85,8 +85,8 @@ def _session_of(broker: Broker, call: Call, items: list[FetchItem], by_id: bool)
             broker.sessions.close(broker, session_id)
         if epoch == FINAL_EPOCH:
             return None, False
-        return broker.sessions.open(broker, items, broker.dice, call.now_ms, uses_topic_ids=by_id), False
-    session = broker.sessions.resume(session_id, epoch, call.now_ms, uses_topic_ids=by_id)
+        return broker.sessions.open(broker, items, call.connection, call.now_ms, uses_topic_ids=by_id), False
+    session = broker.sessions.resume(session_id, epoch, call.connection, call.now_ms, uses_topic_ids=by_id)
     forgotten = [
         (topic.topic_id if by_id else topic.topic, index)
         for topic in request.forgotten_topics_data
@@ -165,6 +165,7 @@ class Fetch(Waiting):
             if request.rack_id and chooses_by_rack(broker, request.rack_id):
                 self._reader = Reader(request.rack_id, takes_follower=True)
         self._bytes_seen = 0
+        call.request = None  # what is needed of it is in the items
 
     def _partitions_count(self) -> int:
         return len(self._session.items) if self._is_incremental and self._session is not None else len(self._items)
@@ -197,6 +198,10 @@ class Fetch(Waiting):
             or (not self._items and not self._is_incremental)
             or (reading.bytes_count > 0 and self._ends_with_segment(broker))
         )
+
+    def may_wait(self, broker: Broker) -> bool:
+        """Whether there is room to remember it; an incremental fetch is in its session."""
+        return self._is_incremental or broker.sessions.may_delay(broker, self.call.connection, len(self._items))
 
     def _ends_with_segment(self, broker: Broker) -> bool:
         """Whether one of its partitions goes on, committed, in a later segment than that in which the client is."""
@@ -273,6 +278,7 @@ class Fetch(Waiting):
                 for item in self._session.dirty:
                     broker.sessions.attach(broker, self._session, item)
                 return
+        broker.sessions.delay(self.call.connection, len(self._items))
         for item in self._items:
             partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
             if partition is not None:
@@ -285,6 +291,7 @@ class Fetch(Waiting):
         if self._session is not None and self._session.parked is self:
             self._session.parked = None
         if not self._is_incremental:
+            broker.sessions.delay(self.call.connection, -len(self._items))
             for item in self._items:
                 partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
                 if partition is not None and partition.waiting_fetches:

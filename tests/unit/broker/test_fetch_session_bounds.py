@@ -1,0 +1,135 @@
+"""What fetch sessions and delayed fetches may remember, all clients together."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.broker import sessions as fetch_sessions
+from yak.broker.sessions import FetchSessions
+from yak.sim.clients import Channel
+from yak.sim.rig import Pending, Rig, fetch_fields
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """Room for two sessions of all partitions."""
+    monkeypatch.setattr(fetch_sessions, "FETCH_PARTITIONS_REMEMBERED_MAX", 2 * PARTITIONS)
+    rig = Rig()
+    rig.create_topic("orders", partitions=PARTITIONS)
+    return rig
+
+
+def held(rig: Rig) -> FetchSessions:
+    assert rig.node.broker is not None
+    return rig.node.broker.sessions
+
+
+def fields_of(session_id: int, epoch: int, indexes: list[int], topic: str = "orders", **named: Any) -> dict[str, Any]:
+    fields = fetch_fields(topic, 0, **named) | {"session_id": session_id, "session_epoch": epoch}
+    (asked,) = fields["topics"]
+    (partition,) = asked["partitions"]
+    rows = [{**partition, "partition": index} for index in indexes]
+    return fields | {"topics": [{**asked, "partitions": rows}] if rows else []}
+
+
+def opened(rig: Rig, client: Channel, indexes: list[int] | None = None) -> int:
+    """The id of the session that a full fetch gets, 0 for none."""
+    indexes = list(range(PARTITIONS)) if indexes is None else indexes
+    return int(rig.ask(1, 12, client=client, **fields_of(0, 0, indexes)).session_id)
+
+
+def waiting(rig: Rig, client: Channel, indexes: list[int]) -> Pending:
+    """A fetch without a session that waits 10 s, or is answered at once."""
+    pending = rig.begin(1, 12, client=client, **fields_of(0, -1, indexes, max_wait_ms=10_000))
+    rig.run_for(100)
+    return pending
+
+
+@pytest.mark.parametrize(("topic", "index"), [("nosuch", 0), ("orders", PARTITIONS), ("orders", -1)])
+def test_full_fetch_of_a_partition_that_does_not_exist_gets_no_session(rig: Rig, topic: str, index: int) -> None:
+    answer = rig.ask(1, 12, **fields_of(0, 0, [index], topic))
+    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+    assert (len(held(rig)), held(rig).partitions_count) == (0, 0)
+
+
+def test_incremental_fetch_of_a_partition_that_does_not_exist_ends_its_session(rig: Rig) -> None:
+    session_id = opened(rig, rig.client, [0])
+    answer = rig.ask(1, 12, **fields_of(session_id, 1, [PARTITIONS]))
+    assert (answer.error_code, answer.responses) == (ErrorCode.fetch_session_id_not_found, ())
+    assert (len(held(rig)), held(rig).partitions_count) == (0, 0)
+
+
+def test_session_that_is_full_ends_when_partitions_are_added(rig: Rig) -> None:
+    others = [opened(rig, rig.new_client()), opened(rig, rig.new_client(), [0, 1, 2])]
+    session_id = opened(rig, rig.client, [0])
+    answer = rig.ask(1, 12, **fields_of(session_id, 1, [1]))
+    assert answer.error_code == ErrorCode.fetch_session_id_not_found
+    assert (list(held(rig)._sessions), held(rig).partitions_count) == (others, 7)
+
+
+def test_partitions_named_twice_or_forgotten_are_not_counted(rig: Rig) -> None:
+    session_id = opened(rig, rig.client, [0, 1, 1, 1, 0])
+    assert held(rig).partitions_count == 2
+    forget = {"forgotten_topics_data": [{"topic": "orders", "partitions": [0, 0, 3]}]}
+    rig.ask(1, 12, **(fields_of(session_id, 1, []) | forget))
+    assert held(rig).partitions_count == 1
+    rig.ask(1, 12, **fields_of(session_id, -1, []))
+    assert held(rig).partitions_count == 0
+
+
+def test_connection_that_opens_many_sessions_evicts_its_own(rig: Rig) -> None:
+    healthy = opened(rig, rig.new_client())
+    ids = [opened(rig, rig.client) for _ in range(25)]
+    assert all(ids)
+    assert list(held(rig)._sessions) == [healthy, ids[-1]]
+    assert held(rig).partitions_count == 2 * PARTITIONS
+
+
+def test_session_of_a_closed_connection_is_evicted_and_one_in_use_is_not(rig: Rig) -> None:
+    gone = rig.new_client()
+    first, second = opened(rig, gone), opened(rig, rig.new_client())
+    assert opened(rig, rig.client) == 0, "both are in use"
+    assert gone.connection_id is not None
+    rig.node.disconnect(gone.connection_id)
+    third = opened(rig, rig.client)
+    assert list(held(rig)._sessions) == [second, third]
+    assert first not in held(rig)._sessions
+
+
+def test_session_in_use_is_evicted_once_it_is_idle(rig: Rig) -> None:
+    first, second = opened(rig, rig.new_client()), opened(rig, rig.new_client())
+    rig.run_for(119_000)
+    assert opened(rig, rig.client) == 0
+    rig.run_for(2_000)
+    third = opened(rig, rig.client)
+    assert list(held(rig)._sessions) == [second, third]
+    assert first != third
+
+
+def test_fetch_is_answered_at_once_when_too_many_partitions_are_delayed(rig: Rig) -> None:
+    greedy, healthy = rig.new_client(), rig.new_client()
+    # the share of each of the connections is two partitions or more
+    delayed = [waiting(rig, greedy, [0, 1, 2, 3]) for _ in range(2)]
+    assert [each.is_done for each in delayed] == [False, False]
+    assert held(rig).delayed_count == 2 * PARTITIONS
+    assert waiting(rig, rig.new_client(), [0, 1, 2, 3]).is_done
+    small = waiting(rig, healthy, [3])
+    assert not small.is_done
+    rig.produce("orders", [b"a"], partition=3)
+    rig.run_for(100)
+    assert small.is_done
+    assert all(each.is_done for each in delayed)
+    assert held(rig).delayed_count == 0
+
+
+def test_delayed_fetches_of_a_closed_connection_are_not_counted(rig: Rig) -> None:
+    greedy = rig.new_client()
+    waiting(rig, greedy, [0, 1, 2, 3])
+    assert greedy.connection_id is not None
+    rig.node.disconnect(greedy.connection_id)
+    rig.run_for(100)
+    assert held(rig).delayed_count == 0
