@@ -86,10 +86,11 @@ class Joining:
             broker = outcome.value.get("broker")
             if not link.broker_epoch or not isinstance(broker, dict):
                 self.register()
-            elif not self.registration.is_ours(broker):
+            elif self.registration.is_newer(broker):
                 standing.refuse(refusals.replaced(link.node_id, broker))
-            elif broker.get("broker_epoch") != link.broker_epoch:
-                # The answer to a renewal was lost: the same boot is told its epoch again.
+            elif broker.get("broker_epoch") != link.broker_epoch or not self.registration.is_ours(broker):
+                # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back behind our
+                # registration and holds the one before: it is replaced like that of any earlier boot.
                 self.register()
             else:
                 self._on_joined(outcome, now_ms)

@@ -24,7 +24,7 @@ class Registration:
         self._observed_heartbeat: int | None = None
 
     def arguments(self, *, renew: bool) -> dict[str, object]:
-        """For the script `register`. What a boot lost is said once: a renewal loses nothing more."""
+        """For the script `register`. A renewal loses nothing more; a registration that the store lost is repeated whole."""
         identity = self._identity
         arguments: dict[str, object] = {
             "boot_id": identity.boot_id,
@@ -34,7 +34,7 @@ class Registration:
             "rack": identity.rack,
             "role": identity.role,
             "http_port": identity.http_port,
-            "lossy": identity.lossy and not self._link.broker_epoch,
+            "lossy": identity.lossy and not renew,
             "last_epoch": self._link.broker_epoch or self._last_epoch,
             "renew": renew,
             "min_isr": identity.min_isr,
@@ -59,6 +59,14 @@ class Registration:
             return True
         self._observed_heartbeat = counter if isinstance(counter, int) else 0
         return False
+
+    def is_newer(self, broker: Mapping[str, object]) -> bool:
+        """Whether a registration in the store is of a boot that registered after this one.
+
+        Broker epochs are offsets of the metadata log, so an earlier boot never has a higher one.
+        """
+        epoch = broker.get("broker_epoch")
+        return not self.is_ours(broker) and isinstance(epoch, int) and epoch > self._link.broker_epoch
 
     def is_ours(self, broker: Mapping[str, object]) -> bool:
         """Whether a registration in the store is of this boot, be it in another epoch: a renewal unanswered."""

@@ -206,6 +206,23 @@ def test_a_broker_whose_node_id_was_taken_over_stops(store, make_driver, make_id
     assert first.refused.code == "broker-replaced"
 
 
+@pytest.mark.parametrize("lossy", [False, True])
+def test_restarted_broker_whose_registration_was_rolled_back_registers_again(store, make_driver, make_identity, lossy):
+    """The store still holds the boot before; the registration after it was on nobody's disk yet."""
+    first = make_driver(store, make_identity()).connect().run()
+    again = make_driver(store, make_identity(boot="boot-2", lossy=lossy), first.image).connect()
+    while "register" not in again.scripts:
+        again.answer_one()
+    store.lose_last(1)
+    again.lose()
+    again.connect().run()
+    assert again.refused is None
+    again.pass_time(12_000)
+    assert again.member.state is MemberState.ACTIVE
+    assert store.state.brokers[1]["boot_id"] == "boot-2"
+    assert store.state.brokers[1]["lossy"] is lossy
+
+
 def test_a_second_broker_is_unfenced_by_the_controller_once_its_heartbeats_move(store, make_driver, make_identity):
     first = make_driver(store, make_identity(1)).connect().run()
     second = make_driver(store, make_identity(2)).connect().run()
