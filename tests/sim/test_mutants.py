@@ -32,6 +32,8 @@ def test_the_rules_that_any_kafka_must_have_are_among_them():
         "ack-before-replication",
         "broker-epoch-ignored-on-return",
         "session-expired-by-an-outage",
+        "earlier-batches-forgotten",
+        "producer-snapshots-ignored",
         "producers-lost-in-recovery",
         "torn-tail-kept",
         "store-believed-after-a-wipe",

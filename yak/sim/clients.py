@@ -60,6 +60,8 @@ class Channel:
         self.node = node
         self.dice = dice
         self.connection_id: int | None = None
+        self.loses_answers = False
+        """Requests arrive and their answers do not, until the connection ends."""
         self._correlation = 0
         self._arrives_us = 0
         self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
@@ -91,7 +93,7 @@ class Channel:
         connection_id = self.connection_id
 
         def arrive() -> None:
-            if self.connection_id != connection_id:
+            if self.connection_id != connection_id or self.loses_answers:
                 return
             correlation = int.from_bytes(frame[4:8], "big")
             held = self._pending.pop(correlation, None)
@@ -104,6 +106,7 @@ class Channel:
     def lose(self) -> None:
         """The connection is gone: what was asked stays unanswered."""
         self.connection_id = None
+        self.loses_answers = False
         pending, self._pending = self._pending, {}
         for _api_key, _version, done in pending.values():
             done(None)

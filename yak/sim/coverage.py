@@ -10,7 +10,7 @@ TORN = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: na
 """What power losses left of what was not synced."""
 _FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
-    "process": ("power losses", "kills", "orderly stops", "connections cut"),
+    "process": ("power losses", "kills", "orderly stops", "last answers lost", "connections cut"),
     "disk": (
         "disk failures: append",
         "disk failures: sync",

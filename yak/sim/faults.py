@@ -28,7 +28,8 @@ SLOW_JOB_US = 3_000_000
 class Faults:
     """Draws faults one after the other until their number is reached. `victims` are what the names of topics' folders begin with.
 
-    `cut_connections` loses about so many percent of the clients' connections. `spec` may name the only classes that strike, and
+    `cut_connections` loses about so many percent of the clients' connections; after `lose_answers` no answer arrives on the
+    connections that there are. `spec` may name the only classes that strike, and
     single faults by their number; each has dice of its own, so that leaving one out changes the others little.
     """
 
@@ -41,6 +42,7 @@ class Faults:
         *,
         victims: tuple[str, ...],
         cut_connections: Callable[[int], None],
+        lose_answers: Callable[[], None],
         spec: Spec,
     ) -> None:
         self._world = world
@@ -51,6 +53,7 @@ class Faults:
         self.struck_count = 0
         self._victims = victims
         self._cut_connections = cut_connections
+        self._lose_answers = lose_answers
         self._left = dice.between(0, FAULTS_MAX)
         self._is_busy = False
         self.counts: dict[str, int] = {}
@@ -104,16 +107,35 @@ class Faults:
 
     def _power_loss(self) -> None:
         self._count("power losses")
-        self._node.crash()
-        self._restart_later()
+        self._end_by(self._crash)
 
     def _kill(self) -> None:
         self._count("kills")
-        self._node.kill()
-        self._restart_later()
+        self._end_by(self._kill_now)
 
     def _orderly_stop(self) -> None:
         self._count("orderly stops")
+        self._end_by(self._stop_now)
+
+    def _end_by(self, end: Callable[[], None]) -> None:
+        """End this life. In half the cases all that a producer has under way is stored before, and not one answer arrives:
+        the next life must know each of these batches."""
+        if self._dice.chance(50):
+            self._count("last answers lost")
+            self._lose_answers()
+            self._world.after(self._dice.between(2_000, 40_000), end)
+        else:
+            end()
+
+    def _crash(self) -> None:
+        self._node.crash()
+        self._restart_later()
+
+    def _kill_now(self) -> None:
+        self._node.kill()
+        self._restart_later()
+
+    def _stop_now(self) -> None:
         self._node.on_stopped = self._restart_later
         self._node.stop()
 
@@ -173,14 +195,11 @@ class Faults:
             if self._node.broker is None:
                 return
             if self._dice.chance(25):
-                self._node.on_stopped = self._restart_later
-                self._node.stop()
-                return
-            if self._dice.chance(50):
-                self._node.kill()
+                self._stop_now()
+            elif self._dice.chance(50):
+                self._kill_now()
             else:
-                self._node.crash()
-            self._restart_later()
+                self._crash()
 
         self._world.after(self._dice.between(50_000, 600_000), end)
 

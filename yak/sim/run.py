@@ -71,6 +71,7 @@ class Run:
             dice.fork("faults"),
             victims=tuple(TOPICS),
             cut_connections=self._cut_connections,
+            lose_answers=self._lose_answers,
             spec=spec,
         )
         self.producers: list[SimProducer] = []
@@ -171,6 +172,10 @@ class Run:
             if channel.connection_id is not None and self._dice.chance(percent):
                 self.node.disconnect(channel.connection_id)
                 channel.lose()
+
+    def _lose_answers(self) -> None:
+        for channel in self.channels:
+            channel.loses_answers = channel.connection_id is not None
 
     def _channel_of(self, connection_id: int) -> Channel | None:
         return next((channel for channel in self.channels if channel.connection_id == connection_id), None)

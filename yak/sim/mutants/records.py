@@ -7,7 +7,7 @@ from typing import Any
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.sessions import FetchSession
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import producers_restore, retention
+from yak.storage import log_loader, producers_restore, retention
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 from yak.storage.producer_state import ProducerState
@@ -35,6 +35,23 @@ def _follower_learns_no_producers(swaps: Swaps) -> None:
 
 def _check_no_sequence(swaps: Swaps) -> None:
     swaps.put(ProducerState, "check", lambda _self, _header: None)
+
+
+def _recovery_learns_no_producers(swaps: Swaps) -> None:
+    real = vars(Recovery)["_take"]
+
+    def take(self: Recovery, *arguments: Any) -> None:
+        known, self._producers = self._producers, ProducerState()
+        try:
+            real(self, *arguments)
+        finally:
+            self._producers = known
+
+    swaps.put(Recovery, "_take", take)
+
+
+def _restore_no_producers(swaps: Swaps) -> None:
+    swaps.put(log_loader, "restore_producers", lambda producers, *_arguments, **_named: producers.clear())
 
 
 def _look_at_no_earlier_batches(swaps: Swaps) -> None:
@@ -80,16 +97,34 @@ def _tell_sessions_nothing(swaps: Swaps) -> None:
 
 
 MUTANTS = (
-    Mutant("follower-acks-unflushed", "with flush.messages=1 a follower syncs first", _follower_acks_unflushed, 100),
+    Mutant(
+        "follower-acks-unflushed",
+        "with flush.messages=1 a follower syncs first",
+        _follower_acks_unflushed,
+        60,
+        3,
+        ("power",),
+    ),
     Mutant("producers-not-copied", "a follower learns the producers' sequences", _follower_learns_no_producers, 40),
     Mutant("sequences-not-checked", "an idempotent batch is stored once", _check_no_sequence, 50, 1),
     Mutant(
-        "producers-lost-in-recovery",
-        "a start restores producers' sequences",
-        _look_at_no_earlier_batches,
-        800,
+        "producers-lost-in-recovery", "recovery learns the producers' sequences", _recovery_learns_no_producers, 40, 1
+    ),
+    Mutant(
+        "producer-snapshots-ignored",
+        "a clean start restores producers' sequences",
+        _restore_no_producers,
+        40,
         1,
-        is_slow=True,
+        ("stop",),
+    ),
+    Mutant(
+        "earlier-batches-forgotten",
+        "a start knows more than a producer's last batch",
+        _look_at_no_earlier_batches,
+        40,
+        1,
+        ("stop",),
     ),
     Mutant("torn-tail-kept", "recovery cuts what a crash tore", _keep_the_torn_tail, 100, 1),
     Mutant("deleted-records-return", "a topic made anew is empty", _records_come_back, 50, 1),
