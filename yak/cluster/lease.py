@@ -71,7 +71,7 @@ class Candidacy:
     """One broker's wish for the office, while it does not hold it.
 
     `on_taken(outcome, deposed, now_ms)` is called when the office is ours, `on_held` when the store says that it is
-    another's, `on_refused` for any other refusal.
+    another's, `on_refused` for any other refusal, before which `on_takeover_failed` is called.
     """
 
     def __init__(
@@ -83,8 +83,10 @@ class Candidacy:
         on_taken: Callable[[StoreOutcome, Deposed | None, int], None],
         on_held: Callable[[], None],
         on_refused: Callable[[StoreOutcome, int], None],
+        on_takeover_failed: Callable[[], None],
     ) -> None:
         self._link = link
+        self._on_takeover_failed = on_takeover_failed
         self._role = role
         self._patience_ms = settings.patience_ms
         self._on_taken = on_taken
@@ -228,6 +230,7 @@ class Candidacy:
                     self._link.say("warning", "controller-takeover-put-off", controller_epoch=epoch)
             else:
                 self._not_before_ms = now_ms + RETRY_MS
+                self._on_takeover_failed()
                 self._on_refused(outcome, now_ms)
 
         self._link.send("acquire_lease", claim, on_reply)

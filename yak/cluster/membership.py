@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from yak.cluster import refusals
 from yak.cluster.changes import STORE_AWAY, Changes
+from yak.cluster.fast_fences import FastFences
 from yak.cluster.heart import Heart, HeartbeatAnswer
 from yak.cluster.high_watermarks import HighWatermarks
 from yak.cluster.image import Image
@@ -35,9 +36,6 @@ from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 __all__ = ["Identity", "MemberState", "Membership", "MembershipSettings"]
-
-DEAD_AGAIN_MS = 30_000
-"""A broker epoch is taken for dead the fast way once in this time."""
 
 
 class Membership:
@@ -70,7 +68,14 @@ class Membership:
             on_refused=self._on_refusal,
         )
         self.heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
-        self._office = Office(link, settings, beat_by=self.heart.hasten, on_refused=self._on_refusal)
+        self._fast_fences = FastFences()
+        self._office = Office(
+            link,
+            settings,
+            beat_by=self.heart.hasten,
+            on_refused=self._on_refusal,
+            on_fast_fence_failed=self._fast_fences.pause,
+        )
         self._candidacy = Candidacy(
             link,
             identity.role,
@@ -78,16 +83,23 @@ class Membership:
             on_taken=self._office.taken,
             on_held=self._office.lost,
             on_refused=self._on_refusal,
+            on_takeover_failed=self._fast_fences.pause,
         )
         self._changes = Changes(link, standing.freeze)
         self._high_watermarks = HighWatermarks(link, settings.high_watermark_interval_ms)
-        standing.parts = (self.heart, self._candidacy, self._office, self._high_watermarks, self._joining.restoring)
+        standing.parts = (
+            self.heart,
+            self._candidacy,
+            self._office,
+            self._fast_fences,
+            self._high_watermarks,
+            self._joining.restoring,
+        )
         self._target: MetadataOffset = 0
         """The log's end when we joined: an image that is older is not complete."""
         self._told_epoch: BrokerEpoch = 0
         """The newest of our epochs of which the controller was told that it is on our disk."""
         self._is_stopping = False
-        self._dead: dict[tuple[NodeId, BrokerEpoch], int] = {}
         self._process_id = ""
         self._unsafe: tuple[str, ...] = ()
 
@@ -252,13 +264,13 @@ class Membership:
 
         The controller fences it and elects; when it is the controller itself, the others go for its office.
         """
-        self._dead = {each: until_ms for each, until_ms in self._dead.items() if until_ms > now_ms}
-        key = (node_id, broker_epoch)
-        if self.state is not MemberState.ACTIVE or self._is_stopping or key in self._dead:
+        if self.state is not MemberState.ACTIVE or self._is_stopping:
+            return []
+        if self._fast_fences.is_recent(node_id, broker_epoch, now_ms):
             return []
         whose = self._office if self._office.held else self._candidacy
         if whose.on_dead(node_id, broker_epoch, now_ms):
-            self._dead[key] = now_ms + DEAD_AGAIN_MS
+            self._fast_fences.begin(node_id, broker_epoch, now_ms)
         return self._link.take_outputs()
 
     def begin_stopping(self, now_ms: int) -> list[Output]:

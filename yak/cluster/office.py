@@ -53,7 +53,8 @@ class Office:
     """What a controller does.
 
     `beat_by(due_ms)` has our next heartbeat sent by then; its answer brings everybody's counters. `on_refused` gets what
-    says that the store, or our registration, is not ours.
+    says that the store, or our registration, is not ours. `on_fast_fence_failed` is called when the store did not take a
+    call that fences a broker on suspicion.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Office:
         *,
         beat_by: Callable[[int], None],
         on_refused: Callable[[StoreOutcome, int], None],
+        on_fast_fence_failed: Callable[[], None],
     ) -> None:
         self._link = link
+        self._on_fast_fence_failed = on_fast_fence_failed
         self._beat_by = beat_by
         self._settings = settings
         self._on_refused = on_refused
@@ -341,6 +344,8 @@ class Office:
             elif outcome.code == "TOO_MANY_FENCED":
                 link.say("warning", "broker-not-fenced", **named, reason="too many were fenced the fast way just now")
             elif outcome.code != "STALE_EPOCH":
+                if fast:
+                    self._on_fast_fence_failed()
                 self._failed(outcome, now_ms)
 
         arguments: dict[str, object] = {"target_id": broker.node_id, "target_epoch": broker.broker_epoch, "fast": fast}

@@ -8,7 +8,7 @@ import pytest
 from yak.cluster.controller import NewTopic, plan_create_partitions, plan_create_topic
 from yak.cluster.membership import MemberState
 from yak.cluster.records import BrokerState
-from yak.seams.metadata_store import StoreRequest
+from yak.seams.metadata_store import StoreOutcome, StoreRequest
 
 ALL = ["leader", "leader", "leader"]
 
@@ -315,6 +315,33 @@ def test_one_boot_is_taken_for_dead_only_once_in_a_while(make_fleet):
     first = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
     assert [o.request.script for o in first if hasattr(o, "request")] == ["fence"]
     assert holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
+
+
+def test_fast_fence_whose_call_was_lost_is_sent_again_when_the_store_is_back(make_fleet):
+    fleet = make_fleet(ALL, 6).start()
+    holder = fleet.holder()
+    node = others(fleet, holder.node_id)[0]
+    epoch = node.member.broker_epoch
+    holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    holder.lose()
+    holder.connect()
+    fleet.run(2_000)
+    assert holder.member.state is MemberState.ACTIVE
+    again = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    assert [o.request.script for o in again if hasattr(o, "request")] == ["fence"]
+
+
+def test_fast_fence_that_the_store_failed_is_sent_again(make_fleet):
+    fleet = make_fleet(ALL, 6).start()
+    holder = fleet.holder()
+    node = others(fleet, holder.node_id)[0]
+    epoch = node.member.broker_epoch
+    for _ in range(2):
+        outputs = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+        calls = [o for o in outputs if hasattr(o, "request")]
+        assert [call.request.script for call in calls] == ["fence"]
+        failed = StoreOutcome("BAD_REQUEST", value={"message": "simulated"})
+        holder.member.on_replied(calls[0].nonce, failed, fleet.now_ms)
 
 
 def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing(make_fleet):
