@@ -205,14 +205,19 @@ class Hosting:
             if partition.log is not None
         }
 
-    def drop_removed(self, before: Image, image: Image, delta: Delta) -> None:
-        """Let topics go that are in the image no more. Files are removed only of those that are known to be deleted.
+    def drop_removed(self, before: Image, image: Image, delta: Delta) -> list[str]:
+        """Drop the topics that the image lacks, and give the names of those that were deleted: only their files are removed.
 
-        A restored image may lack a topic that no broker that answered knew of: its logs are kept aside.
+        A restored image may lack a topic that no broker knew of that answered: its logs are kept aside.
         """
         is_restored = image.incarnation_id != before.incarnation_id and bool(before.offset)
+        deleted = []
         for name, topic_id in delta.topics_removed:
-            self._drop(name, topic_id, keep=is_restored and topic_id not in image.removed_topics)
+            is_kept = is_restored and topic_id not in image.removed_topics
+            self._drop(name, topic_id, keep=is_kept)
+            if not is_kept or name in image.topics:
+                deleted.append(name)
+        return deleted
 
     def _drop(self, name: str, topic_id: uuid.UUID, *, keep: bool) -> None:
         broker = self._broker

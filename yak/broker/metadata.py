@@ -343,7 +343,7 @@ class Metadata:
     def _act(self, image: Image, delta: Delta, created: Created) -> None:
         broker = self._broker
         before, self.image = self.image, image
-        self.hosting.drop_removed(before, image, delta)
+        deleted = self.hosting.drop_removed(before, image, delta)
         if delta.configs_changed:
             # first: what the partitions become may have been decided by the new configs
             self.hosting.apply_configs(delta)
@@ -364,8 +364,7 @@ class Metadata:
                 elif held is not None and held.topic_id == topic.topic_id:
                     self.hosting.release(topic_partition)
         broker.coordinator.topics_changed(delta.topics_changed)
-        if delta.topics_removed:
-            broker.coordinator.expiry.topics_removed(name for name, _topic_id in delta.topics_removed)
+        broker.coordinator.expiry.topics_deleted(deleted)
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()

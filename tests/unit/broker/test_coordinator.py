@@ -1,10 +1,13 @@
 """The coordinator of groups in one broker: every version of its APIs, its records, its clock, and its comings and goings."""
 
+import dataclasses
+
 import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.replicated import add_broker, set_partition
+from yak.cluster.image import Delta
 from yak.groups.offsets import read_offset_key
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
 from yak.ids import TopicPartition
@@ -336,6 +339,19 @@ def test_a_client_may_say_itself_how_long_an_offset_is_kept() -> None:
     rig.run_for(100)
     rig.run_for(3_000)
     assert ask.list_groups(rig).groups == ()
+
+
+def test_offsets_of_a_topic_that_a_restored_image_lacks_are_kept() -> None:
+    rig = make_rig(offsets_retention_check_interval_ms="1000")
+    ask.commit(rig, {0: 1, 2: 2})
+    broker = rig.node.broker
+    image, topic = broker.image, broker.image.topics["orders"]
+    others = {name: each for name, each in image.topics.items() if name != "orders"}
+    restored = dataclasses.replace(image, topics=others, incarnation_id="restored")
+    broker.metadata._act(restored, Delta(topics_removed=(("orders", topic.topic_id),)), {})
+    rig.run_for(3_000)
+    assert "orders" not in broker.image.topics
+    assert ask.committed(rig, [0, 2]) == [1, 2]
 
 
 def test_the_offsets_of_a_topic_go_with_it(rig: Rig) -> None:

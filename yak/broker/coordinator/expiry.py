@@ -2,7 +2,8 @@
 
 The rules are those of KIP-211 (ClassicGroup.offsetExpirationCondition): the time of a group without members counts from when the last one
 left; that of one which never had any, or of a topic that no member consumes, from the commit. What was committed of a topic that is gone
-is forgotten at once, or with the next round.
+is forgotten at once, or with the next round. A topic that a restored image lacks may come back, as its logs are kept: its
+offsets expire like any others.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class OffsetExpiry:
                 self._expire(held, group)
         self.due_ms = self._broker.now_ms + (_SLICE_GAP_MS if self._round else self._interval_ms)
 
-    def topics_removed(self, names: Iterable[str]) -> None:
+    def topics_deleted(self, names: Iterable[str]) -> None:
         """These topics were deleted, and what was committed of them means nothing for a new one of the name."""
         for name in names:
             for held in self._coordinator.led.values():
@@ -64,10 +65,11 @@ class OffsetExpiry:
             self._remove(held, group, expired)
 
     def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
-        if topic not in self._broker.image.topics:
+        image = self._broker.image
+        if topic not in image.topics and any(removed.name == topic for removed in image.removed_topics.values()):
             # deleted while its tombstones could not be written, or while the group was being read
             return True
-        return group.is_expired(topic, committed, self._broker.now_ms, self._retention_ms)
+        return group.is_expired(topic, committed, self._broker.wall_ms, self._retention_ms)
 
     def _remove(self, held: Led, group: Group, places: list[tuple[str, int]]) -> None:
         for start in range(0, len(places), RECORDS_AT_ONCE):
