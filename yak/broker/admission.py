@@ -69,7 +69,8 @@ def append_batch(
         check_order(partition, header, now_ms)
     is_append_time = config.message_timestamp_type == "LogAppendTime"
     if not is_append_time:
-        _check_timestamps(header, config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms, now_ms)
+        before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+        _check_timestamps(header, before_max_ms, after_max_ms, broker.wall_ms)
     if (
         partition.pending_appends is not None
         or (config.compression_type != "producer" and needs_recompression(header, config))
@@ -143,16 +144,16 @@ def _check_header(header: BatchHeader, version: int, size: int) -> None:
         raise PeerError(ErrorCode.invalid_record, f"producer id {header.producer_id} is not one")
 
 
-def _check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, now_ms: int) -> None:
+def _check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, wall_ms: int) -> None:
     first, newest = header.base_timestamp, header.max_timestamp
     if first < NO_TIMESTAMP or newest < NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, f"timestamp {min(first, newest)} is before the epoch")
-    if max(first, newest) - now_ms > after_max_ms:
+    if max(first, newest) - wall_ms > after_max_ms:
         raise PeerError(
             ErrorCode.invalid_timestamp,
             f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker",
         )
-    if first != NO_TIMESTAMP and now_ms - first > before_max_ms:
+    if first != NO_TIMESTAMP and wall_ms - first > before_max_ms:
         raise PeerError(
             ErrorCode.invalid_timestamp,
             f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker",

@@ -98,9 +98,9 @@ def place(
             return appended
     append_time_ms = -1
     if config.message_timestamp_type == "LogAppendTime":
-        records = with_append_time(records, now_ms)
+        records = with_append_time(records, broker.wall_ms)
         header = read_header(records)
-        append_time_ms = now_ms
+        append_time_ms = broker.wall_ms
     try:
         base_offset = log.append(header, records, partition.leader_epoch, now_ms)
     except LogDirectoryFailure as failure:

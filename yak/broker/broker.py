@@ -77,6 +77,7 @@ class Broker:
         self.identity, self.node_id = parts.identity, parts.identity.node_id
         self.dice, self.log_store = parts.dice, parts.log_store
         self.now_ms = now_ms
+        self._wall_ahead_ms = 0
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self.timeouts = Timeouts()
@@ -118,7 +119,11 @@ class Broker:
         )
         """What runs by the clock, in the order in which it runs."""
         self._table = apis.DISPATCH
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers = self._handlers_by_event()
+
+    def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
+        """What is called with each kind of event but frames."""
+        return {
             events.ConnectionOpened: self._on_opened,
             events.ConnectionClosed: self._on_closed,
             events.TurnEnd: self._on_turn_end,
@@ -131,6 +136,7 @@ class Broker:
             events.PeerConnected: self.peers.on_connected,
             events.PeerAnswered: self.peers.on_answered,
             events.PeerLost: self.peers.on_lost,
+            events.WallClockMoved: self._on_wall_clock_moved,
             events.StopRequested: self.maintenance.on_stop_requested,
         }
 
@@ -174,6 +180,11 @@ class Broker:
         return 0 if connection is None else len(connection.calls)
 
     # ----------------------------------------------------------------------------------------- what handlers call
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock in ms since the epoch: for timestamps, and what is compared with them. It may go back."""
+        return self.now_ms + self._wall_ahead_ms
 
     @property
     def image(self) -> Image:
@@ -421,6 +432,10 @@ class Broker:
                 self.serve(connection, waiting, self._leave)
         connection.calls.clear()
         self.replication.serving.forget_connection(connection)
+
+    def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:
+        moved_ms, self._wall_ahead_ms = event.ahead_ms - self._wall_ahead_ms, event.ahead_ms
+        self.notice("warning", "wall-clock-moved", by_ms=moved_ms)
 
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
         if self._advanced:

@@ -102,7 +102,7 @@ class Compacting:
         del self._due[partition]
         log = partition.log
         assert log is not None
-        compaction = Compaction(log, scope, self._broker.config.log_cleaner_dedupe_buffer_size, now_ms)
+        compaction = Compaction(log, scope, self._broker.config.log_cleaner_dedupe_buffer_size, self._broker.wall_ms)
         self._round = _Round(partition, compaction, now_ms)
         self._run_piece(self._round)
 
@@ -116,7 +116,7 @@ class Compacting:
             self._wait(partition, log, put_off_ms)
             return None
         try:
-            scope = cleanable(log, partition.high_watermark, now_ms)
+            scope = cleanable(log, partition.high_watermark, self._broker.wall_ms)
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
             return None

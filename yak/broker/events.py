@@ -124,6 +124,14 @@ class PeerLost:
 
 
 @dataclass(slots=True)
+class WallClockMoved:
+    """The wall clock is `ahead_ms` ahead of the time of the steps (behind it when negative): it was set, or the machine
+    is a virtual one that was suspended. What waits follows the steps, what is written for others the wall clock."""
+
+    ahead_ms: int
+
+
+@dataclass(slots=True)
 class StopRequested:
     """Leave in order: finish, flush, write the clean-shutdown mark; `Stopped` follows when done."""
 
@@ -142,6 +150,7 @@ Event: TypeAlias = (
     | PeerConnected
     | PeerAnswered
     | PeerLost
+    | WallClockMoved
     | StopRequested
 )
 

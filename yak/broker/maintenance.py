@@ -95,7 +95,7 @@ class Maintenance:
         now_ms = self._broker.now_ms
         start = log.log_start_offset
         try:
-            segments = log.expired_segments(now_ms, partition.high_watermark)
+            segments = log.expired_segments(self._broker.wall_ms, partition.high_watermark)
             if segments:
                 self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
         except OSError as error:

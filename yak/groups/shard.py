@@ -76,12 +76,12 @@ class Shard:
         else:
             self.gathered[key] = value
 
-    def restore(self, now_ms: int) -> Iterator[None]:
+    def restore(self) -> Iterator[None]:
         """Read what was gathered, one record a step; sessions begin when all is read (`ClassicGroup.arm`)."""
         gathered, self.gathered = self.gathered, {}
         for key, value in gathered.items():
             try:
-                self._restore(key, value, now_ms)
+                self._restore(key, value)
             except (BadGroupRecord, UnreadableRecord) as error:
                 self._refuse(f"{error} (key {key[:_KEY_BYTES_SHOWN]!r})")
             yield
@@ -90,7 +90,7 @@ class Shard:
         self.unreadable += 1
         self.first_refusal = self.first_refusal or why
 
-    def _restore(self, key: bytes, value: bytes, now_ms: int) -> None:
+    def _restore(self, key: bytes, value: bytes) -> None:
         version = Reader(key).int16()
         if version in _OFFSET_KEYS:
             group_id, topic, partition = read_offset_key(key)
@@ -102,7 +102,7 @@ class Shard:
             group = self.ensure(group_id)
             if group.consumer is not None:
                 raise BadGroupRecord("a classic group and a consumer group of one name")
-            group.members.restore(stored, now_ms)
+            group.members.restore(stored)
         elif version in KINDS:
             change = decode(Record(key, value))
             group = self.ensure(change.group_id)

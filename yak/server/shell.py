@@ -38,6 +38,7 @@ from yak.broker.events import (
     TailStore,
     TimerDue,
     TurnEnd,
+    WallClockMoved,
 )
 from yak.errors import FailStop, StartRefused
 from yak.ids import ConnectionId, Nonce
@@ -213,6 +214,10 @@ class Shell:
         self._turn_started_ns = now_ns = self.clock.now_ns()
         self._core_counters.turn_ns = now_ns
         self.turn_ms = now_ms = now_ns // 1_000_000
+        ahead_ms = self.clock.wall_moved(now_ns)
+        if ahead_ms is not None:
+            # before any frame of this turn: its timestamps are compared with the wall clock
+            self._step(WallClockMoved(ahead_ms))
         return now_ms
 
     def end_turn(self) -> None:

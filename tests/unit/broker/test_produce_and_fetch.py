@@ -5,6 +5,7 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker import events
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig, fetch_fields, produce_fields
@@ -215,6 +216,25 @@ def test_a_batch_over_max_message_bytes_is_refused():
     rig.create_topic("small", max_message_bytes="200")
     assert rig.produce("small", [b"x" * 300]).error_code == ErrorCode.message_too_large
     assert rig.produce("small", [b"x" * 10]).error_code == 0
+
+
+def test_batch_after_the_wall_clock_moved_ahead_is_checked_against_it(rig):
+    """A virtual machine that was suspended for five hours: the time of the steps stood still, the clients' did not."""
+    later_ms = rig.world.now_ms + 5 * 3_600_000
+    assert rig.produce("orders", [b"a"], timestamp_ms=later_ms).error_code == ErrorCode.invalid_timestamp
+    rig.node.post(events.WallClockMoved(5 * 3_600_000))
+    assert rig.produce("orders", [b"a"], timestamp_ms=later_ms).error_code == ErrorCode.none
+    rig.node.post(events.WallClockMoved(0))
+    assert rig.produce("orders", [b"a"], timestamp_ms=later_ms).error_code == ErrorCode.invalid_timestamp
+
+
+def test_log_append_time_after_the_wall_clock_moved_follows_it(rig):
+    rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
+    rig.node.post(events.WallClockMoved(5 * 3_600_000))
+    before_ms = rig.world.now_ms
+    rig.produce("stamped", [b"a"])
+    _place, header = next(iterate_headers(bytes(rig.fetch("stamped", 0).records)))
+    assert 0 <= header.max_timestamp - 5 * 3_600_000 - before_ms < 1_000
 
 
 def test_log_append_time_stamps_the_batch():

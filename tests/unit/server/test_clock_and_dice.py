@@ -1,3 +1,5 @@
+import time
+
 from yak.server.clock import Clock
 from yak.server.dice import SystemDice
 
@@ -9,6 +11,23 @@ def test_the_clock_starts_at_the_wall_and_never_goes_back() -> None:
     assert abs(first - 1_700_000_000_000) < 1000
     wall[0] -= 3_600_000_000_000
     assert clock.now_ms() >= first
+
+
+def test_wall_clock_that_was_set_is_told_once_with_its_distance() -> None:
+    moved_ns = 0
+    clock = Clock(lambda: time.time_ns() + moved_ns)
+    assert clock.wall_moved(clock.now_ns()) is None
+    moved_ns = 3_600_000_000_000
+    assert clock.wall_moved(clock.now_ns()) in range(3_599_950, 3_600_050)
+    assert clock.wall_moved(clock.now_ns()) is None
+    assert clock.wall_ms() - clock.now_ms() in range(3_599_950, 3_600_050)
+    moved_ns = 0
+    assert clock.wall_moved(clock.now_ns()) in range(-50, 50)
+
+
+def test_wall_clock_that_was_read_much_later_than_the_steady_one_did_not_move() -> None:
+    clock = Clock()
+    assert clock.wall_moved(clock.now_ns() - 500_000_000) is None
 
 
 def test_ids_are_fresh_and_none_that_kafka_reserves() -> None:

@@ -2,14 +2,26 @@
 
 import errno
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 import trio
 
 from tests.unit.server.shell_rig import ScriptedCore, ask, running
-from yak.broker.events import CallStore, Effect, Event, JobDone, Ready, RunJob, StoreReplied, TimerDue
+from yak.broker.events import (
+    CallStore,
+    Effect,
+    Event,
+    JobDone,
+    Ready,
+    RunJob,
+    StoreReplied,
+    TimerDue,
+    WallClockMoved,
+)
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.server.clock import Clock
 from yak.server.latencies import Histogram
 from yak.server.shell import Shell, keep_store_running
 
@@ -27,6 +39,31 @@ def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes() -> None:
             await broker.until(lambda: len(broker.core.of(TimerDue)) == 1)
             await trio.sleep(0.05)
             assert len(broker.core.of(TimerDue)) == 1
+
+    trio.run(main)
+
+
+def test_core_after_the_wall_clock_was_set_is_told_before_the_next_frame() -> None:
+    async def main() -> None:
+        frames_before: list[list[bytes]] = []
+
+        def on_event(event: Event) -> list[Effect]:
+            if isinstance(event, WallClockMoved):
+                frames_before.append([data for turn in broker.core.turns for data in turn])
+            return []
+
+        async with running(core=ScriptedCore(on_event=on_event)) as broker:
+            moved_ns = 0
+            broker.shell.clock = Clock(lambda: time.time_ns() + moved_ns)
+            stream = await broker.connect()
+            await ask(stream, b"the first")
+            assert not frames_before
+            moved_ns = 3_600_000_000_000
+            await ask(stream, b"the second")
+            assert frames_before == [[b"the first"]]
+            [moved] = broker.core.of(WallClockMoved)
+            assert isinstance(moved, WallClockMoved)
+            assert abs(moved.ahead_ms - 3_600_000) < 100
 
     trio.run(main)
 

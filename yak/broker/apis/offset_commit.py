@@ -94,7 +94,7 @@ def _checked(broker: Broker, call: Call, topic: Any, places: list[_Place]) -> Fi
     expire_ms = NO_EXPIRY
     if call.version <= _LAST_RETENTION_VERSION:
         retention_ms = call.request.retention_time // _MS
-        expire_ms = broker.now_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
+        expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
     answers = []
     for asked in topic.partitions:
         metadata = asked.committed_metadata or ""
@@ -107,7 +107,7 @@ def _checked(broker: Broker, call: Call, topic: Any, places: list[_Place]) -> Fi
             code = ErrorCode.offset_metadata_too_large
         else:
             epoch = getattr(asked, "committed_leader_epoch", -1)
-            committed = Committed(asked.committed_offset, epoch, metadata, broker.now_ms, expire_ms)
+            committed = Committed(asked.committed_offset, epoch, metadata, broker.wall_ms, expire_ms)
             places.append((name, asked.partition_index, committed))
         answers.append({"partition_index": asked.partition_index, "error_code": code})
     return _topic(topic, answers)

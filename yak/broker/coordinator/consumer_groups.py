@@ -167,7 +167,7 @@ class ConsumerGroups:
         classic = None
         if decision.downgrade is not None:
             classic = self._classic_of(decision.downgrade)
-            records.append(group_record(classic, None, now_ms))
+            records.append(group_record(classic, None, self._broker.wall_ms))
 
         def replay() -> None:
             if group.consumer is not consumer:
@@ -284,9 +284,9 @@ class ConsumerGroups:
             for each in plan.members
         )
         leader = members[0].member_id
-        now_ms = self._broker.now_ms
-        stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, now_ms, members)
-        classic.restore(stored, now_ms)
+        wall_ms = self._broker.wall_ms
+        stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, wall_ms, members)
+        classic.restore(stored)
         return classic
 
     def make_room(self, held: Led, group: Group) -> None:

@@ -142,13 +142,13 @@ class Coordinator:
 
     def _forget(self, group: Group, error_code: ErrorCode) -> None:
         self._due.pop(group.members, None)
-        group.members.die(error_code, self._broker.now_ms)
+        group.members.die(error_code)
         if group.consumer is not None:
             self._due.pop(group.consumer, None)
 
     def make_group(self, group_id: str) -> ClassicGroup:
         """A classic group without members."""
-        return ClassicGroup(group_id, self, self._settings, self._broker.now_ms)
+        return ClassicGroup(group_id, self, self._settings)
 
     def of(self, group_id: str, *, may_be_empty: bool = False) -> Led:
         """Where a client's group belongs. Raises PeerError: INVALID_GROUP_ID, and what `find` does."""
@@ -232,7 +232,7 @@ class Coordinator:
         if entry is None or entry.members is not group:
             then(ErrorCode.not_coordinator)
             return
-        record = group_record(group, assignments, self._broker.now_ms)
+        record = group_record(group, assignments, self._broker.wall_ms)
         self.append(held, entry, (record,), _nothing, then)
 
     def schedule(self, group: ClassicGroup | ConsumerGroup, due_ms: int) -> None:
@@ -256,6 +256,11 @@ class Coordinator:
     def now_ms(self) -> int:
         """The time of the step under way."""
         return self._broker.now_ms
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock in the step under way."""
+        return self._broker.wall_ms
 
     def say(self, event: str, **fields: object) -> None:
         """A line for the log."""

@@ -56,7 +56,7 @@ class Loading:
         elif self._offset < self._end:
             self._read()
         else:
-            self._restoring = self._shard.restore(self._broker.now_ms)
+            self._restoring = self._shard.restore()
             self._restore()
 
     def stop(self) -> None:

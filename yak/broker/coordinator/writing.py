@@ -49,7 +49,7 @@ def append(broker: Broker, partition: Partition, records: Sequence[Record]) -> a
         raise PeerError(ErrorCode.not_leader_or_follower, "neither the metadata store nor a follower is heard")
     if partition.is_under_min_isr:
         raise PeerError(ErrorCode.not_enough_replicas)
-    batch = build_batch(records, broker.now_ms)
+    batch = build_batch(records, broker.wall_ms)
     if len(batch) > log.config.max_message_bytes:
         raise PeerError(
             ErrorCode.message_too_large, f"{len(batch)} bytes, max.message.bytes={log.config.max_message_bytes}"

@@ -58,6 +58,10 @@ class Port(Protocol):
     def now_ms(self) -> int:
         """The time of the step under way."""
 
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock, for what the log keeps."""
+
     def say(self, event: str, **fields: object) -> None:
         """A line for the log."""
 
@@ -84,13 +88,13 @@ class ClassicGroup(Roster):
         "unsynced",
     )
 
-    def __init__(self, group_id: str, port: Port, settings: ClassicSettings, now_ms: int) -> None:
+    def __init__(self, group_id: str, port: Port, settings: ClassicSettings) -> None:
         super().__init__()
         self.group_id = group_id
         self.port = port
         self.settings = settings
         self.state = ClassicState.EMPTY
-        self.state_ms = now_ms
+        self.state_ms = port.wall_ms
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
@@ -139,11 +143,11 @@ class ClassicGroup(Roster):
 
     # ---------------------------------------------------------------------------------------------------- states
 
-    def move(self, state: ClassicState, now_ms: int) -> None:
+    def move(self, state: ClassicState) -> None:
         """Take another state; one that the table does not allow is our bug."""
         assert state in MOVES[self.state], f"group {self.group_id!r} from {self.state} to {state}"
         self.state = state
-        self.state_ms = now_ms
+        self.state_ms = self.port.wall_ms
 
     def prepare_rebalance(self, reason: str, now_ms: int) -> None:
         """Ask all members to join anew."""
@@ -154,7 +158,7 @@ class ClassicGroup(Roster):
         self.unsynced.clear()
         self.sync_due_ms = None
         self.is_initial = self.state is ClassicState.EMPTY
-        self.move(ClassicState.PREPARING_REBALANCE, now_ms)
+        self.move(ClassicState.PREPARING_REBALANCE)
         self.port.say("group-rebalancing", group=self.group_id, generation=self.generation, reason=reason)
         if self.is_initial:
             delay_ms = self.settings.initial_rebalance_delay_ms
@@ -201,13 +205,13 @@ class ClassicGroup(Roster):
         if not self.members:
             self.protocol = self.leader_id = None
             self.topics = frozenset() if self.protocol_type == CONSUMER_PROTOCOL else None
-            self.move(ClassicState.EMPTY, now_ms)
+            self.move(ClassicState.EMPTY)
             self.port.say("group-empty", group=self.group_id, generation=self.generation)
             self.port.write(self, None, _ignore)
             return
         self.protocol = self.select_protocol()
         self.topics = self._subscribed_topics()
-        self.move(ClassicState.COMPLETING_REBALANCE, now_ms)
+        self.move(ClassicState.COMPLETING_REBALANCE)
         self.sync_due_ms = now_ms + self.rebalance_timeout_ms
         self.port.schedule(self, self.sync_due_ms)
         for member in self.members.values():
@@ -233,7 +237,7 @@ class ClassicGroup(Roster):
 
     def assigned(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
         """The leader's assignment is committed: tell every member that asked."""
-        self.move(ClassicState.STABLE, now_ms)
+        self.move(ClassicState.STABLE)
         self.port.say("group-stable", group=self.group_id, generation=self.generation, members=len(self.members))
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
@@ -312,14 +316,14 @@ class ClassicGroup(Roster):
 
     # --------------------------------------------------------------------------------------------- come and gone
 
-    def restore(self, stored: StoredGroup, now_ms: int) -> None:
+    def restore(self, stored: StoredGroup) -> None:
         """Take what the log says of it; every member's session begins now."""
         self.protocol_type = stored.protocol_type or None
         for member in stored.members:
             self.add(member)
         self.generation, self.protocol, self.leader_id = stored.generation, stored.protocol, stored.leader
         self.state = ClassicState.STABLE if stored.members else ClassicState.EMPTY
-        self.state_ms = stored.state_ms if stored.state_ms >= 0 else now_ms
+        self.state_ms = stored.state_ms if stored.state_ms >= 0 else self.port.wall_ms
         if stored.members:
             self.topics = self._subscribed_topics()
         elif self.protocol_type == CONSUMER_PROTOCOL:
@@ -330,13 +334,13 @@ class ClassicGroup(Roster):
         for member in self.members.values():
             self.heard_of(member, now_ms)
 
-    def die(self, error_code: ErrorCode, now_ms: int) -> None:
+    def die(self, error_code: ErrorCode) -> None:
         """It is gone, or coordinated elsewhere: whoever waits is told."""
         for member in self.members.values():
             self.answer_join(member, refused_join(member.member_id, error_code))
             self.answer_sync(member, refused_sync(error_code))
         if self.state is not ClassicState.DEAD:
-            self.move(ClassicState.DEAD, now_ms)
+            self.move(ClassicState.DEAD)
         self.pending.clear()
         self.join_due_ms = self.sync_due_ms = None
 

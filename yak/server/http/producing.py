@@ -170,7 +170,7 @@ class _Writing:
         producer_id, epoch = self._producer
         batch = build_batch(
             lane.records[first:end],
-            self._context.shell.clock.now_ms(),
+            self._context.shell.clock.wall_ms(),
             headers=lane.headers_between(first, end),
             producer_id=producer_id,
             producer_epoch=epoch,

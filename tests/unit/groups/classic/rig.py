@@ -45,9 +45,13 @@ class Rig:
         self.writes: list[tuple[bytes, Callable[[ErrorCode], None]]] = []
         self.stored: bytes | None = None
         self.settings = ClassicSettings(**({"initial_rebalance_delay_ms": 0} | settings))
-        self.group = ClassicGroup("g", self, self.settings, self.now_ms)
+        self.group = ClassicGroup("g", self, self.settings)
 
     # the port
+
+    @property
+    def wall_ms(self) -> int:
+        return self.now_ms
 
     def write(
         self, group: ClassicGroup, assignments: Mapping[str, bytes] | None, then: Callable[[ErrorCode], None]
@@ -158,6 +162,6 @@ class Rig:
         other.settings = other.group.settings = self.settings
         other.now_ms, other.ids, other.stored = self.now_ms, self.ids, self.stored
         if self.stored is not None:
-            other.group.restore(read_group_value(self.stored), self.now_ms)
+            other.group.restore(read_group_value(self.stored))
         other.group.arm(self.now_ms)
         return other

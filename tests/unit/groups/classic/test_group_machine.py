@@ -162,7 +162,7 @@ class Machine(RuleBasedStateMachine):
         """The coordinator dies; the next one knows what was committed."""
         old = self.rig
         self.rig = old.reload()
-        old.group.die(ErrorCode.not_coordinator, old.now_ms)
+        old.group.die(ErrorCode.not_coordinator)
         for client in self.clients:
             # it asks the next coordinator, with the id that it has
             client.joining = client.syncing = None

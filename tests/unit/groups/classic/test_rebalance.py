@@ -376,7 +376,7 @@ def test_a_group_that_is_let_go_answers_everybody() -> None:
     rig = Rig()
     rig.stable()
     newcomer = rig.join()
-    rig.group.die(ErrorCode.not_coordinator, rig.now_ms)
+    rig.group.die(ErrorCode.not_coordinator)
     assert newcomer.error == ErrorCode.not_coordinator
     assert rig.group.next_due() is not None
 
