@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.lost_directories import LostDirectories, find_lost
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 FEW_LOGS = 8
 """More than so many new logs are made durable all at once, with one sync of the file system instead of three for each."""
+RELEASED_A_SLICE = 50
+"""Logs of deleted partitions whose folders one turn moves aside: a rename each, and a job for the removal."""
+RELEASE_GAP_MS = 10
 NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, Any]
 """Partition, topic id and configuration of a log to make."""
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
@@ -37,6 +41,11 @@ class Hosting:
         self._broker = broker
         self._metadata = metadata
         self._log_store = log_store
+        self._hosted: dict[str, int] = {}
+        """Partitions of each topic that are here."""
+        self._released: dict[TopicPartition, tuple[Log, bool]] = {}
+        """Logs that no partition has any more, and whether their files are kept; their folders are still to be moved aside."""
+        self._release_due_ms: int | None = None
 
     def missing_logs(self, image: Image, delta: Delta) -> list[NewLog]:
         """Each log that `image` gives us and that is not held yet."""
@@ -117,6 +126,8 @@ class Hosting:
             if log is not None:
                 known = self._log_store.high_watermarks.get(topic_partition, 0)
                 partition.high_watermark = max(log.log_start_offset, min(known, log.log_end_offset))
+            if topic_partition not in broker.partitions:
+                self._hosted[topic.name] = self._hosted.get(topic.name, 0) + 1
             broker.partitions[topic_partition] = partition
         led = partition.is_leader
         if partition.become(
@@ -214,23 +225,25 @@ class Hosting:
         deleted = []
         for name, topic_id in delta.topics_removed:
             is_kept = is_restored and topic_id not in image.removed_topics
-            self._drop(name, topic_id, keep=is_kept)
+            topic = before.topics.get(name)
+            if topic is not None and topic.topic_id == topic_id:
+                self._drop(topic, keep=is_kept)
             if not is_kept or name in image.topics:
                 deleted.append(name)
         return deleted
 
-    def _drop(self, name: str, topic_id: uuid.UUID, *, keep: bool) -> None:
+    def _drop(self, topic: TopicInfo, *, keep: bool) -> None:
         broker = self._broker
-        for topic_partition in [tp for tp in broker.partitions if tp.topic == name]:
-            partition = broker.partitions[topic_partition]
-            if partition.topic_id != topic_id:
+        for info in topic.partitions:
+            topic_partition = TopicPartition(topic.name, info.partition)
+            partition = broker.partitions.get(topic_partition)
+            if partition is None or partition.topic_id != topic.topic_id:
                 continue
             del broker.partitions[topic_partition]
             self._metadata.moved.pop(partition, None)
             log, partition.log, partition.is_leader = partition.log, None, False
             broker.partition_deleted(partition)
             self._release(partition, log, keep=keep)
-        self._retire(name)
 
     def release(self, topic_partition: TopicPartition) -> None:
         """A partition is no longer ours, by a reassignment: let it go, and have its files removed."""
@@ -240,18 +253,42 @@ class Hosting:
         self._broker.notice("info", "replica-removed", partition=str(topic_partition))
         self._broker.leadership_changed(partition)
         self._release(partition, log)
-        self._retire(topic_partition.topic)
-
-    def _retire(self, name: str) -> None:
-        """Nobody adds to a topic's counts any more, once its last partition here is gone."""
-        if not any(held.topic == name for held in self._broker.partitions):
-            self._broker.counters.retire(name)
 
     def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
+        """A partition is gone from this broker; its log's folder is moved aside in a slice, this turn or soon."""
+        name = partition.topic_partition.topic
+        self._hosted[name] -= 1
+        if not self._hosted[name]:
+            del self._hosted[name]
+            self._broker.counters.retire(name)
+        self._broker.replication.changed(partition)
+        if log is not None:
+            self._released[partition.topic_partition] = (log, keep)
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        return self._release_due_ms
+
+    def on_timer(self) -> None:
+        """Move the next released logs aside."""
+        if self._release_due_ms is not None and self._release_due_ms <= self._broker.now_ms:
+            self.release_slice()
+
+    def release_slice(self, most: int | None = RELEASED_A_SLICE) -> None:
+        """Move so many released logs aside; all of them for None, before a stop, lest the next start finds them as strays."""
+        for topic_partition in list(islice(self._released, most)):
+            self._move_aside(*self._released.pop(topic_partition))
+        self._release_due_ms = self._broker.now_ms + RELEASE_GAP_MS if self._released else None
+
+    def make_room(self, new: Sequence[NewLog]) -> None:
+        """Move logs aside now that stand where new ones of their names are to be made."""
+        for topic_partition, _topic_id, _config in new:
+            released = self._released.pop(topic_partition, None)
+            if released is not None:
+                self._move_aside(*released)
+
+    def _move_aside(self, log: Log, keep: bool) -> None:
         broker = self._broker
-        broker.replication.changed(partition)
-        if log is None:
-            return
         try:
             remove = self._log_store.delete(log, keep=keep)
         except LogDirectoryFailure as failure:

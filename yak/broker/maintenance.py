@@ -191,6 +191,7 @@ class Maintenance:
 
     def _close(self) -> None:
         broker = self._broker
+        broker.metadata.hosting.release_slice(None)
         self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
         plan = broker.log_store.close_plan(broker.metadata.membership.broker_epoch, high_watermarks)

@@ -136,15 +136,15 @@ class Metadata:
             self._carry_out(self.membership.on_time(now_ms))
         if self._report_due_ms is not None and self._report_due_ms <= now_ms:
             self._report()
+        self.hosting.on_timer()
 
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
         due_ms = self.membership.next_due()
         if self.moved and self._report_due_ms is None:
             self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
-        if self._report_due_ms is None:
-            return due_ms
-        return self._report_due_ms if due_ms is None else min(due_ms, self._report_due_ms)
+        dues = (due_ms, self._report_due_ms, self.hosting.next_due())
+        return min((due for due in dues if due is not None), default=None)
 
     def is_isolated(self, partition: Partition) -> bool:
         """Whether neither the store nor any follower was heard of for a session: another may lead by now."""
@@ -273,6 +273,7 @@ class Metadata:
             return
         self._busy = True
         missing = self.hosting.without_lost(records, self.hosting.missing_logs(image, delta))
+        self.hosting.make_room(missing)
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
         if not fresh:
@@ -322,6 +323,7 @@ class Metadata:
                 self._finish(step, step.created | created)
 
         self.hosting.drop_removed(self.image, step.image, step.delta)
+        self.hosting.make_room(step.replacing)
         self._broker.jobs.run("image", lambda: self.hosting.create_all(step.replacing), made)
 
     def _finish(self, step: _Step, created: Created) -> None:
@@ -363,6 +365,7 @@ class Metadata:
                         self._note_absent(topic_partition)
                 elif held is not None and held.topic_id == topic.topic_id:
                     self.hosting.release(topic_partition)
+        self.hosting.release_slice()
         broker.coordinator.topics_changed(delta.topics_changed)
         broker.coordinator.expiry.topics_deleted(deleted)
         if delta.brokers_changed:

@@ -48,11 +48,15 @@ class OffsetExpiry:
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """These topics were deleted, and what was committed of them means nothing for a new one of the name."""
-        for name in names:
-            for held in self._coordinator.led.values():
-                if held.loading is None:
-                    for group in [each for each in held.shard.groups.values() if name in each.offsets.topics]:
-                        self._remove(held, group, [(name, index) for index in group.offsets.topics[name]])
+        removed = frozenset(names)
+        for held in self._coordinator.led.values():
+            if held.loading is not None:
+                continue
+            for group in list(held.shard.groups.values()):
+                topics = group.offsets.topics
+                places = [(name, index) for name in topics if name in removed for index in topics[name]]
+                if places:
+                    self._remove(held, group, places)
 
     def _expire(self, held: Led, group: Group) -> None:
         expired = [

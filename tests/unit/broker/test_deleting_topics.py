@@ -1,0 +1,95 @@
+"""Deleting topics with many partitions: what one turn does is bounded, and does not grow with the other partitions."""
+
+import datetime as dt
+
+import pytest
+
+from yak.broker.hosting import RELEASED_A_SLICE
+from yak.sim.rig import Rig
+from yak.storage.log_store import LogStore
+
+MANY = 3 * RELEASED_A_SLICE + 20
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    """How many folders each step moved aside."""
+    steps: list[int] = []
+    real = LogStore.delete
+
+    def delete(self, log, *, keep=False):
+        steps[-1] += 1
+        return real(self, log, keep=keep)
+
+    monkeypatch.setattr(LogStore, "delete", delete)
+    return steps
+
+
+@pytest.fixture
+def rig(moved) -> Rig:
+    rig = Rig()
+    broker = rig.node.broker
+    step = broker.step
+
+    def counted(event, now_ms):
+        moved.append(0)
+        return step(event, now_ms)
+
+    broker.step = counted
+    return rig
+
+
+def delete_topic(rig: Rig, name: str) -> None:
+    answer = rig.ask(20, 6, topics=[{"name": name, "topic_id": None}], timeout=dt.timedelta(seconds=30))
+    assert answer.responses[0].error_code == 0
+
+
+def folders(rig: Rig, name: str) -> list[str]:
+    return [each for each in rig.node.disk.names("/data") if each.startswith(f"{name}-")]
+
+
+class NeverWalked(dict):
+    def __iter__(self):
+        raise AssertionError("all partitions of the broker are walked")
+
+
+def test_topic_deletion_of_many_partitions_moves_a_bounded_number_of_folders_in_a_step(rig, moved):
+    rig.create_topic("orders", partitions=MANY)
+    delete_topic(rig, "orders")
+    assert not rig.node.broker.partitions
+    assert "orders" not in rig.node.broker.counters.topics
+    rig.run_for(1_000)
+    assert not folders(rig, "orders")
+    assert sum(moved) == MANY
+    assert max(moved) <= RELEASED_A_SLICE
+
+
+def test_topic_deletion_looks_at_the_partitions_of_that_topic_alone(rig):
+    rig.create_topic("kept", partitions=3)
+    rig.create_topic("orders", partitions=3)
+    broker = rig.node.broker
+    image = broker.image
+    broker.partitions = NeverWalked(broker.partitions)
+    broker.metadata.hosting._drop(image.topics["orders"], keep=False)
+    assert len(broker.partitions) == 3
+    assert set(broker.counters.topics) == {"kept"}
+
+
+def test_topic_that_is_made_again_while_its_folders_are_moved_aside_begins_empty(rig):
+    rig.create_topic("orders", partitions=MANY)
+    rig.produce("orders", [b"old"], partition=MANY - 1)
+    delete_topic(rig, "orders")
+    assert folders(rig, "orders")
+    rig.create_topic("orders", partitions=MANY)
+    assert rig.produce("orders", [b"new"], partition=MANY - 1).base_offset == 0
+    rig.run_for(1_000)
+    assert len(rig.node.broker.log_store.logs) == MANY
+
+
+def test_stop_while_folders_are_moved_aside_leaves_no_strays(rig):
+    rig.create_topic("orders", partitions=MANY)
+    delete_topic(rig, "orders")
+    rig.restart(orderly=True)
+    left = [each for each in rig.node.disk.names("/data") if each.startswith("orders")]
+    assert all(each.endswith("-delete") for each in left)  # which a start removes
+    assert not [notice for notice in rig.node.notices if notice.event == "stray-log-kept"]
