@@ -63,9 +63,11 @@ partitions of a full fetch session (37 bytes each)."""
 
 # ---------------------------------------------------------------------------------------------------- what is decoded
 
-REQUEST_ELEMENTS_MAX: Final = 250_000
-"""Array elements and tagged fields of one request, all together. Decoding that many takes about 0.2 s, and no real request has
-them: a fetch of 100,000 partitions fits twice."""
+REQUEST_ELEMENTS_MAX: Final = 20_000
+"""Array elements and tagged fields of one request, all together: the offsets of 10,000 partitions fit twice. To decode, serve and
+answer one takes about 5 us, and nothing else is served meanwhile."""
+DATA_REQUEST_ELEMENTS_MAX: Final = 250_000
+"""Likewise of Produce and Fetch: a fetch of 100,000 partitions fits twice, and followers of so many send it."""
 ANSWER_ELEMENTS_MAX: Final = 4_000_000
 """Likewise in an answer of another broker: the metadata of 100,000 partitions has eight for each."""
 TAGGED_FIELDS_MAX: Final = 1000
@@ -86,7 +88,9 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 """More in one request would stop the broker for seconds while their files are made; Kafka allows about as many."""
 TOPICS_PER_CREATE_MAX: Final = 1_000
-"""Topics in one CreateTopics; the rest can come in the next."""
+"""Topics in one CreateTopics, or made by one Metadata that names them; the rest can come in the next."""
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+"""New partitions that one request makes, over all its topics (Kafka's ReplicationControlManager.MAX_PARTITIONS_PER_BATCH)."""
 GUESTS_MAX: Final = 1_000
 """Brokers that are no YAK brokers in the metadata; past it a new one takes the place of the one that was closed first. Each is in
 every image and snapshot."""
@@ -159,11 +163,11 @@ assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
 assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"
 assert FETCH_ANSWER_AIM_BYTES <= FETCH_BYTES_MAX <= REQUEST_BYTES_MAX, "who takes such requests takes such answers"
 assert REQUEST_BYTES_MAX + 64 * FETCH_SESSION_PARTITIONS_MAX < PEER_ANSWER_BYTES_MAX <= 2**31 - 1
-assert FETCH_SESSION_PARTITIONS_MAX <= REQUEST_ELEMENTS_MAX
+assert FETCH_SESSION_PARTITIONS_MAX <= DATA_REQUEST_ELEMENTS_MAX
 assert FETCH_SESSION_PARTITIONS_MAX <= FETCH_PARTITIONS_REMEMBERED_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"
-assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= REQUEST_ELEMENTS_MAX
+assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= PARTITIONS_PER_REQUEST_MAX <= REQUEST_ELEMENTS_MAX
 assert 0 < REQUEST_MEMORY_SHARE_MAX < 1
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.broker.coordinator.offsets_topic import plan_offsets_topic
 from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
-from yak.errors import PeerError
+from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
+from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
 
@@ -42,6 +44,21 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
+
+
+def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
+    """Raise PeerError (POLICY_VIOLATION) when the topics of one request make too many partitions together.
+
+    Kafka's ReplicationControlManager.validateTotalNumberOfPartitions, with its message.
+    """
+    if sum(new_partitions) > PARTITIONS_PER_REQUEST_MAX:
+        words = f"Excessively large number of partitions per request. At most {PARTITIONS_PER_REQUEST_MAX} are made at once."
+        raise PeerError(ErrorCode.policy_violation, words)
+
+
+def named_twice(names: Iterable[str]) -> frozenset[str]:
+    """The names that a request has more than once."""
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
 def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:

@@ -8,7 +8,7 @@ import uuid
 from typing import Final
 
 from yak.errors import ProtocolViolation
-from yak.limits import REQUEST_ELEMENTS_MAX, TOPIC_IDS_CACHED_MAX
+from yak.limits import DATA_REQUEST_ELEMENTS_MAX, TOPIC_IDS_CACHED_MAX
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint
 from yak.seams.disk import Buffer
@@ -19,18 +19,18 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Budget:
-    """How many array elements and tagged fields one message may still have (`limits.REQUEST_ELEMENTS_MAX`)."""
+    """How many array elements and tagged fields one message may still have (`limits.DATA_REQUEST_ELEMENTS_MAX`)."""
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = REQUEST_ELEMENTS_MAX
+        self.left = DATA_REQUEST_ELEMENTS_MAX
 
     def spend(self, count: int) -> None:
         """Take some; refuse the message when too few are left."""
         self.left -= count
         if self.left < 0:
-            raise ProtocolViolation(f"more than {REQUEST_ELEMENTS_MAX} array elements in one message")
+            raise ProtocolViolation(f"more than {DATA_REQUEST_ELEMENTS_MAX} array elements in one message")
 
     def spend_array(self, count: int, bytes_left: int, element_bytes_min: int) -> None:
         """Take an array's elements; refuse a count that the bytes that are left cannot hold."""

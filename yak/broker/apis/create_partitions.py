@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
+from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.controller import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
@@ -52,9 +54,13 @@ def _grow(broker: Broker, call: Call) -> Outcome:
         return Now({"results": answers})
 
     waiting = ChangesWaiting(call, _timeout_ms(call), build)
+    twice = named_twice(topic.name for topic in asked)
+    refusal = _refusal(broker, asked)
     for topic in asked:
         try:
-            if sum(other.name == topic.name for other in asked) > 1:
+            if refusal is not None:
+                raise refusal
+            if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
             if topic.name == OFFSETS_TOPIC:
                 words = f"The number of partitions of {OFFSETS_TOPIC} says where each group's offsets are; it stays."
@@ -70,3 +76,15 @@ def _grow(broker: Broker, call: Call) -> Outcome:
         if not request.validate_only:
             waiting.change(broker, topic.name, requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
+    """What is wrong with the request as a whole: Kafka bounds CreateTopics only; here both make partitions alike."""
+    present = broker.image.topics
+    try:
+        refuse_many_partitions(
+            max(0, topic.count - len(present[topic.name].partitions)) for topic in asked if topic.name in present
+        )
+    except PeerError as error:
+        return error
+    return None

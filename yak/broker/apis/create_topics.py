@@ -6,12 +6,13 @@ when this broker leads its partitions: a client may produce at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
-from yak.broker.topic_creation import plan_topic, replication_factor
+from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor
 from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
@@ -54,14 +55,14 @@ def _create(broker: Broker, call: Call) -> Outcome:
         return Now({"topics": [_answer(broker, name, plans.get(name), results.get(name)) for name in names]})
 
     waiting = ChangesWaiting(call, _timeout_ms(call), build)
+    twice = named_twice(topic.name for topic in asked)
+    refusal = _refusal(broker, asked)
     for topic in asked:
         try:
-            if sum(other.name == topic.name for other in asked) > 1:
+            if refusal is not None:
+                raise refusal
+            if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
-            if len(asked) > TOPICS_PER_CREATE_MAX:
-                raise PeerError(
-                    ErrorCode.policy_violation, f"{len(asked)} topics in one request, at most {TOPICS_PER_CREATE_MAX}"
-                )
             plan = plan_topic(broker, _new_topic(topic))
         except PeerError as error:
             waiting.refuse(topic.name, error)
@@ -70,6 +71,22 @@ def _create(broker: Broker, call: Call) -> Outcome:
         if not request.validate_only:
             waiting.change(broker, topic.name, plan.requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
+    """What is wrong with the request as a whole."""
+    if len(asked) > TOPICS_PER_CREATE_MAX:
+        words = f"{len(asked)} topics in one request, at most {TOPICS_PER_CREATE_MAX}"
+        return PeerError(ErrorCode.policy_violation, words)
+    default = broker.config.num_partitions
+    try:
+        refuse_many_partitions(
+            len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
+            for topic in asked
+        )
+    except PeerError as error:
+        return error
+    return None
 
 
 def _new_topic(asked: Any) -> NewTopic:

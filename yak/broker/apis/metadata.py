@@ -15,6 +15,7 @@ from yak.broker.liveness import is_serving, serving_brokers
 from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_auto_creation
 from yak.errors import ErrorCode, PeerError
+from yak.limits import TOPICS_PER_CREATE_MAX
 from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
@@ -54,12 +55,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     waiting = ChangesWaiting(call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
-        for name in dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None):
-            if name not in broker.image.topics:
-                try:
-                    waiting.change(broker, name, plan_auto_creation(broker, name))
-                except PeerError as refusal:
-                    waiting.results[name] = refusal
+        named = dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None)
+        absent = [name for name in named if name not in broker.image.topics]
+        for name in absent[:TOPICS_PER_CREATE_MAX]:
+            try:
+                waiting.change(broker, name, plan_auto_creation(broker, name))
+            except PeerError as refusal:
+                waiting.refuse(name, refusal)
+        too_many = PeerError(ErrorCode.policy_violation, f"at most {TOPICS_PER_CREATE_MAX} topics are created at once")
+        for name in absent[TOPICS_PER_CREATE_MAX:]:
+            waiting.refuse(name, too_many)
     if not waiting.is_done():
         return Later(waiting)
 

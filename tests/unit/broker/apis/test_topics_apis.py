@@ -191,3 +191,47 @@ def test_topics_are_described_page_by_page(rig):
             "partition_index": answer.next_cursor.partition_index,
         }
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+
+
+def test_create_topics_with_too_many_partitions_together_returns_policy_violation(rig):
+    def ask(*counts, validate_only=True):
+        topics = [
+            {
+                "name": f"many-{number}",
+                "num_partitions": count,
+                "replication_factor": 1,
+                "assignments": [],
+                "configs": [],
+            }
+            for number, count in enumerate(counts)
+        ]
+        answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=validate_only)
+        return [topic.error_code for topic in answer.topics]
+
+    assert ask(5000, 5000) == [ErrorCode.none, ErrorCode.none]
+    assert ask(5000, 5000, 1) == [ErrorCode.policy_violation] * 3
+    assert ask(9999, -1) == [ErrorCode.policy_violation] * 2
+    assert ask(*[10_000] * 100, validate_only=False) == [ErrorCode.policy_violation] * 100
+
+
+def test_create_partitions_with_too_many_partitions_together_returns_policy_violation(rig):
+    for name in ("grown-1", "grown-2"):
+        rig.create_topic(name)
+
+    def ask(*counts):
+        topics = [
+            {"name": f"grown-{number}", "count": count, "assignments": None} for number, count in enumerate(counts, 1)
+        ]
+        answer = rig.ask(37, 3, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=True)
+        return [topic.error_code for topic in answer.results]
+
+    assert ask(5001, 5001) == [ErrorCode.none, ErrorCode.none]
+    assert ask(5001, 5002) == [ErrorCode.policy_violation] * 2
+
+
+def test_metadata_that_names_many_unknown_topics_creates_a_bounded_number(rig, monkeypatch):
+    monkeypatch.setattr("yak.broker.apis.metadata.TOPICS_PER_CREATE_MAX", 3)
+    topics = [{"topic_id": None, "name": f"auto-{number}"} for number in range(5)]
+    answer = rig.ask(3, 12, topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=False)
+    codes = [topic.error_code for topic in answer.topics]
+    assert codes == [ErrorCode.none] * 3 + [ErrorCode.policy_violation] * 2
