@@ -53,8 +53,11 @@ HEAVY_MS: Final = 5_000
 
 PEERS_RESERVED: Final = 32
 """Connections beyond all bounds, for other brokers: each has two or three here, its fetcher, its watch and a new one of either."""
+PEERS_PROVING_MAX: Final = 128
+"""Connections beyond all bounds that have not proven yet to be brokers. The oldest one makes room for the next: a broker needs
+one round trip, and a flood of 64 connections in one turn must not push it out before its first bytes were read."""
 PEER_PROOF_MS_MAX: Final = 1_000
-"""Who comes in beyond the bounds says by then that it is a broker: they greet as soon as they are connected."""
+"""A connection beyond the bounds has proven by then to be a broker's: a broker begins as soon as it is connected."""
 PEER_CONNECT_MS_MAX: Final = 2_000
 """A handshake with another broker takes a round trip; past this the line is broken, and the core shall know."""
 PEER_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX + 8 * MIB

@@ -38,6 +38,7 @@ from yak.broker.timeouts import Timeouts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
+from yak.cluster.secret_file import SecretFile
 from yak.config.broker_configs import BrokerConfig
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.fail_stop import changes_state
@@ -63,6 +64,7 @@ class Parts:
     log_store: LogStore
     image: Image
     image_log: ImageLog
+    secret_file: SecretFile
     dice: Dice
     expected_followers: tuple[str, ...] = ()
     """host:port of the followers that a leader-role broker waits for before it makes replicated topics."""

@@ -13,9 +13,21 @@ from yak.broker.call import Call
 from yak.broker.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
+from yak.protocol.peer_proof import Exchange, Incarnation
 
 if TYPE_CHECKING:
     from yak.broker.replica_sessions import ReplicaSession
+
+
+class Proving:
+    """The proof of another broker under way on a connection (`yak.broker.apis.sasl_authenticate`)."""
+
+    __slots__ = ("caller", "exchange")
+
+    def __init__(self) -> None:
+        self.exchange: Exchange | None = None
+        """None until the caller's hello came."""
+        self.caller: Incarnation | None = None
 
 
 class Connection:
@@ -31,6 +43,8 @@ class Connection:
         "is_in_process",
         "is_open",
         "peer",
+        "proven",
+        "proving",
         "replica_session",
     )
 
@@ -45,6 +59,9 @@ class Connection:
         self.client_software = ""
         self.delayed_partitions = 0
         """Partitions that its delayed fetches name."""
+        self.proving: Proving | None = None
+        self.proven: Incarnation | None = None
+        """The broker at the other end, once it has proven itself."""
         self.fetch_aim_bytes = max(
             FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
         )

@@ -173,6 +173,13 @@ class CloseConnection:
     reason: str
 
 
+@dataclass(slots=True)
+class PeerProven:
+    """The other end of a connection has proven that it is a broker of this cluster: it may use what is kept for brokers."""
+
+    connection_id: ConnectionId
+
+
 JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut"]
 
 
@@ -260,6 +267,7 @@ class Stopped:
 Effect: TypeAlias = (
     Reply
     | CloseConnection
+    | PeerProven
     | RunJob
     | CallStore
     | TailStore

@@ -127,7 +127,7 @@ class FailureWatch:
 
     def _connect(self, watched: _Watched) -> None:
         watched.due_ms = None
-        watched.peer_id = self._broker.peers.open(watched.info.host, watched.info.port, self)
+        watched.peer_id = self._broker.peers.open(watched.info, self)
 
     def _find(self, peer_id: PeerId) -> _Watched | None:
         return next((each for each in self._watched.values() if each.peer_id == peer_id), None)
@@ -135,13 +135,15 @@ class FailureWatch:
     # ------------------------------------------------------------------------------------------------------ events
 
     def on_connected(self, peer_id: PeerId) -> None:
-        """Something listens: the kernel does for a process that is just being ended, so that is no sign of life yet.
-
-        The question for one is also a greeting: a connection that says nothing is closed after ten seconds.
-        """
+        """Something listens: the kernel does for a process that is just being ended, so that is no sign of life yet."""
         watched = self._find(peer_id)
         if watched is not None:
             watched.state, watched.refusals, watched.since_ms = _State.ESTABLISHED, 0, self._broker.now_ms
+
+    def on_proven(self, peer_id: PeerId) -> None:
+        """The broker may be asked for a sign of life, and is."""
+        watched = self._find(peer_id)
+        if watched is not None:
             watched.pause_ms = RECONNECT_FIRST_MS
             watched.pulse.begin(peer_id)
             watched.pulse.feel(self)

@@ -24,6 +24,7 @@ from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, NodeId, TopicPartition
+from yak.protocol.peer_proof import ClusterSecret
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest, TailedRecord
 
@@ -56,6 +57,8 @@ class Metadata:
         self._nonce = 0
         self.image: Image = parts.image
         self._image_log = parts.image_log
+        self._secret_file = parts.secret_file
+        self._secret_on_disk = parts.secret_file.read()
         self._session_timeout_ms = parts.membership.session_timeout_ms
         self.hosting = Hosting(broker, self, parts.log_store)
         self.membership = Membership(
@@ -64,6 +67,7 @@ class Metadata:
             next_nonce=self._next_nonce,
             dice=parts.dice,
             settings=parts.membership,
+            secret=self._secret_on_disk,
             held=lambda: Held(self.hosting.log_ends(), parts.image_log.trail),
         )
         broker.counters.elections = self.membership.elections
@@ -257,9 +261,25 @@ class Metadata:
                     done = self._changes.pop(change_id, None)
                     if done is not None:
                         done(error, values)
+                case out.SecretAgreed(secret):
+                    self._broker.peers.agree_on(secret)
+                    self._keep_secret(secret)
                 case out.Left():
                     if self.on_left is not None:
                         self.on_left()
+
+    def _keep_secret(self, secret: ClusterSecret) -> None:
+        """Have the secret on this broker's own disk, for a store that loses it."""
+        if secret == self._secret_on_disk:
+            return
+
+        def done(_result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._secret_on_disk = None
+                self._broker.notice("warning", "cluster-secret-not-kept", error=type(error).__name__)
+
+        self._secret_on_disk = secret
+        self._broker.jobs.run("image", lambda: self._secret_file.write(secret), done)
 
     def _persist_next(self) -> None:
         if self._busy or not self._queue:

@@ -1,43 +1,88 @@
-"""Connections to other brokers, by whom they are for: replica fetchers, the watch over the controller, probes."""
+"""Connections to other brokers: opened for an owner (a replica fetcher, the failure watch), proven, then handed to it.
+
+Both ends prove that they hold the cluster's secret before the owner gets any answer (`yak.protocol.peer_proof`). The
+owner may send as soon as this broker's proof is sent: its first request travels with the proof, and no answer to it is
+delivered before the other broker's proof was checked. So the proof costs one round trip.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import struct
+from typing import TYPE_CHECKING, Final, Protocol
 
 from yak.broker import events
-from yak.ids import PeerId
+from yak.cluster.image import BrokerInfo
+from yak.errors import ErrorCode, ProtocolViolation
+from yak.ids import BrokerEpoch, NodeId, PeerId
+from yak.protocol.codec import decode_response, encode_request
+from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, ClusterSecret, Exchange, Hello, Incarnation
+from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from yak.seams.disk import Part
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
+CLIENT_ID: Final = "yak-peer"
+_HANDSHAKE_VERSION: Final = 1
+_AUTHENTICATE_VERSION: Final = 1
+_LENGTH: Final = struct.Struct(">i")
+
 
 class PeerOwner(Protocol):
-    """Who opened a connection, and is told what becomes of it."""
+    """The part of the broker that opened a connection, and is told what becomes of it."""
 
     def on_connected(self, peer_id: PeerId) -> None:
-        """The other broker took the connection."""
+        """The other broker's kernel took the connection; nothing may be sent yet."""
+
+    def on_proven(self, peer_id: PeerId) -> None:
+        """Requests may be sent from now on."""
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
         """One whole answer; the view is valid only during the step."""
 
     def on_lost(self, peer_id: PeerId, how: events.PeerEnd, reason: str) -> None:
-        """It ended, or was never made."""
+        """The connection ended, was never made, or an end of it could not prove itself."""
+
+
+class _Peer:
+    """One connection, and how far its proof is."""
+
+    __slots__ = ("answers", "broker_epoch", "exchange", "hello", "is_held", "node_id", "owner")
+
+    def __init__(self, owner: PeerOwner, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
+        self.owner = owner
+        self.node_id = node_id
+        self.broker_epoch = broker_epoch
+        """The other broker's, as the image had it when the connection was opened."""
+        self.is_held = False
+        """Connected, and waiting for our own registration: there is nothing to prove before."""
+        self.hello = b""
+        self.exchange: Exchange | None = None
+        self.answers = _ANSWERS
+        """Answers of the proof that are still to come."""
+
+
+_ANSWERS: Final = 3
+"""To the handshake, to our hello, and to our proof."""
 
 
 class Peers:
-    """Who owns which connection. Ids are never used twice, so what comes late finds nobody."""
+    """All connections to other brokers. An id is never used twice, so a late event finds no owner."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._owners: dict[PeerId, PeerOwner] = {}
+        self._peers: dict[PeerId, _Peer] = {}
         self._last_id = 0
+        self.secret: ClusterSecret | None = None
+        """None until this broker is registered."""
+        self._failures: dict[NodeId, str] = {}
+        """Why the proof with a broker failed last: each reason is logged once."""
 
-    def open(self, host: str, port: int, owner: PeerOwner) -> PeerId:
-        """Begin to connect; the owner is told how it went."""
+    def open(self, info: BrokerInfo, owner: PeerOwner) -> PeerId:
+        """Begin to connect to this broker; the owner is told how it went."""
         self._last_id += 1
-        self._owners[self._last_id] = owner
-        self._broker.emit(events.ConnectPeer(self._last_id, host, port))
+        self._peers[self._last_id] = _Peer(owner, info.node_id, info.broker_epoch)
+        self._broker.emit(events.ConnectPeer(self._last_id, info.host, info.port))
         return self._last_id
 
     def send(self, peer_id: PeerId, parts: list[Part]) -> None:
@@ -45,24 +90,106 @@ class Peers:
         self._broker.emit(events.SendPeer(peer_id, parts))
 
     def close(self, peer_id: PeerId) -> None:
-        """Let a connection go; its owner hears nothing more of it."""
-        if self._owners.pop(peer_id, None) is not None:
+        """Close a connection; its owner hears nothing more of it."""
+        if self._peers.pop(peer_id, None) is not None:
             self._broker.emit(events.ClosePeer(peer_id))
 
+    def agree_on(self, secret: ClusterSecret) -> None:
+        """This broker is registered, and this is the cluster's secret: prove the connections that waited for it."""
+        self.secret = secret
+        for peer_id, peer in list(self._peers.items()):
+            if peer.is_held:
+                peer.is_held = False
+                self._greet(peer_id, peer)
+
+    def incarnation(self) -> Incarnation:
+        """Who this broker is."""
+        broker = self._broker
+        return Incarnation(broker.node_id, broker.metadata.membership.broker_epoch, broker.identity.boot_id)
+
+    # ---------------------------------------------------------------------------------------------------- events
+
     def on_connected(self, event: events.PeerConnected) -> None:
-        """Tell the owner."""
-        owner = self._owners.get(event.peer_id)
-        if owner is not None:
-            owner.on_connected(event.peer_id)
+        """Tell the owner, and begin the proof."""
+        peer = self._peers.get(event.peer_id)
+        if peer is None:
+            return
+        peer.owner.on_connected(event.peer_id)
+        if self._peers.get(event.peer_id) is not peer:
+            return
+        if self.secret is None:
+            peer.is_held = True
+        else:
+            self._greet(event.peer_id, peer)
 
     def on_answered(self, event: events.PeerAnswered) -> None:
-        """Hand the answer to the owner."""
-        owner = self._owners.get(event.peer_id)
-        if owner is not None:
-            owner.on_answer(event.peer_id, event.frame)
+        """Hand the answer to the owner, once both ends are proven."""
+        peer = self._peers.get(event.peer_id)
+        if peer is None:
+            return
+        if not peer.answers:
+            peer.owner.on_answer(event.peer_id, event.frame)
+            return
+        peer.answers -= 1
+        try:
+            self._take_proof(event.peer_id, peer, event.frame)
+        except ProtocolViolation as violation:
+            self._fail(event.peer_id, peer, str(violation))
 
     def on_lost(self, event: events.PeerLost) -> None:
         """Tell the owner, for the last time."""
-        owner = self._owners.pop(event.peer_id, None)
-        if owner is not None:
-            owner.on_lost(event.peer_id, event.how, event.reason)
+        peer = self._peers.pop(event.peer_id, None)
+        if peer is not None:
+            peer.owner.on_lost(event.peer_id, event.how, event.reason)
+
+    # ------------------------------------------------------------------------------------------------- the proof
+
+    def _greet(self, peer_id: PeerId, peer: _Peer) -> None:
+        peer.hello = Hello(self.incarnation(), self._broker.dice.secret_bytes(NONCE_BYTES)).encode()
+        handshake = _framed(SASL_HANDSHAKE, _HANDSHAKE_VERSION, {"mechanism": MECHANISM})
+        self.send(peer_id, [handshake])
+        self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": peer.hello})])
+
+    def _take_proof(self, peer_id: PeerId, peer: _Peer, frame: memoryview) -> None:
+        """Raises ProtocolViolation when the other end refuses us, or is not the broker that it should be."""
+        secret = self.secret
+        assert secret is not None
+        is_handshake = peer.answers == _ANSWERS - 1
+        key, version = (
+            (SASL_HANDSHAKE, _HANDSHAKE_VERSION) if is_handshake else (SASL_AUTHENTICATE, _AUTHENTICATE_VERSION)
+        )
+        answer = decode_response(key, version, bytes(frame))
+        if answer.error_code != ErrorCode.none:
+            raise ProtocolViolation(f"broker {peer.node_id} refused the proof of this broker")
+        if is_handshake:
+            return
+        if peer.exchange is None:
+            self._check_hello(peer, answer.auth_bytes)
+            peer.exchange = Exchange(self._broker.image.cluster_id, peer.hello, answer.auth_bytes)
+            proof = secret.prove_caller(peer.exchange)
+            self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": proof})])
+            peer.owner.on_proven(peer_id)
+            return
+        if not secret.is_server(answer.auth_bytes, peer.exchange):
+            raise ProtocolViolation(f"the process at the address of broker {peer.node_id} is no broker of this cluster")
+        self._failures.pop(peer.node_id, None)
+
+    def _check_hello(self, peer: _Peer, raw: bytes) -> None:
+        there = Hello.decode(raw).broker
+        if there.node_id != peer.node_id:
+            # Else a process could pass our proof on to another broker.
+            raise ProtocolViolation(f"the process at the address of broker {peer.node_id} says it is {there.node_id}")
+        if there.broker_epoch < peer.broker_epoch:
+            raise ProtocolViolation(f"broker {peer.node_id} at its address is of an earlier incarnation")
+
+    def _fail(self, peer_id: PeerId, peer: _Peer, reason: str) -> None:
+        if self._failures.get(peer.node_id) != reason:
+            self._failures[peer.node_id] = reason
+            self._broker.notice("warning", "peer-proof-failed", node_id=peer.node_id, reason=reason)
+        self.close(peer_id)
+        peer.owner.on_lost(peer_id, "unreachable", reason)
+
+
+def _framed(api_key: int, version: int, fields: dict[str, object]) -> bytes:
+    request = encode_request(api_key, version, 0, CLIENT_ID, fields)
+    return _LENGTH.pack(len(request)) + request

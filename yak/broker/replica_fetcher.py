@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.events import PeerEnd
 from yak.broker.replica_appending import append
-from yak.broker.replica_serving import CLIENT_ID_PREFIX
 from yak.broker.replica_throttle import Throttle, is_named
 from yak.broker.replica_truncation import begin_inside, begins_inside, may_follow, start_anew, truncate, wanted
 from yak.config.log_config import NEVER
@@ -41,6 +40,8 @@ RETRY_FIRST_MS, USUAL_REFUSALS = 5, 3
 ANSWER_MS_MAX = 30_000
 """A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
+CLIENT_ID_PREFIX = "yak-replica:"
+"""Before the node id, for people who read a trace: it proves nothing."""
 
 
 class ReplicaFetcher:
@@ -71,6 +72,8 @@ class ReplicaFetcher:
         self._leaders_boot = ""
         """To which boot of the leader that connection was made."""
         self._is_connected = False
+        self._is_proven = False
+        """Requests may be sent."""
         self._connect_due_ms: int | None = None
         self._pause_ms = RECONNECT_FIRST_MS
 
@@ -139,14 +142,18 @@ class ReplicaFetcher:
         dues = list(self._delayed.values())
         if self._connect_due_ms is not None:
             dues.append(self._connect_due_ms)
-        if self._in_flight:
+        if self._waits_for_answer:
             dues.append(self._heard_ms + ANSWER_MS_MAX)
         return min(dues, default=None)
+
+    @property
+    def _waits_for_answer(self) -> bool:
+        return bool(self._in_flight) or (self._is_connected and not self._is_proven)
 
     def on_timer(self) -> None:
         """Try again what is due."""
         now_ms = self._broker.now_ms
-        if self._in_flight and self._heard_ms + ANSWER_MS_MAX <= now_ms:
+        if self._waits_for_answer and self._heard_ms + ANSWER_MS_MAX <= now_ms:
             self._give_up("replica-fetch-unanswered", f"nothing came for {ANSWER_MS_MAX // 1000} s")
         if self._connect_due_ms is not None and self._connect_due_ms <= now_ms:
             self._connect_due_ms = None
@@ -165,7 +172,7 @@ class ReplicaFetcher:
             if self.partitions and self._connect_due_ms is None:
                 self._connect()
             return
-        if not self._is_connected or len(self._in_flight) >= IN_FLIGHT_MAX:
+        if not self._is_proven or len(self._in_flight) >= IN_FLIGHT_MAX:
             return
         has_news = bool(self._to_tell or self._to_forget)
         if self._in_flight and (not has_news or self._session_epoch == 0):
@@ -180,12 +187,17 @@ class ReplicaFetcher:
             self._connect_due_ms = self._broker.now_ms + RECONNECT_LONGEST_MS
             return
         self._leaders_boot = leader.boot_id
-        self._peer_id = self._broker.peers.open(leader.host, leader.port, self)
+        self._peer_id = self._broker.peers.open(leader, self)
 
     def on_connected(self, peer_id: PeerId) -> None:
         """The leader took the connection."""
         if peer_id == self._peer_id:
-            self._is_connected = True
+            self._is_connected, self._heard_ms = True, self._broker.now_ms
+
+    def on_proven(self, peer_id: PeerId) -> None:
+        """The leader takes requests."""
+        if peer_id == self._peer_id:
+            self._is_proven = True
             self.pump()
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:
@@ -210,7 +222,7 @@ class ReplicaFetcher:
 
     def _reset(self) -> None:
         """Nothing of the session is left: all must be told again."""
-        self._peer_id, self._is_connected = None, False
+        self._peer_id, self._is_connected, self._is_proven = None, False, False
         self._forget_session()
 
     def _forget_session(self) -> None:
@@ -244,7 +256,7 @@ class ReplicaFetcher:
         self._to_forget.clear()
         frame = replica_fetch_request(
             self._correlation_id,
-            CLIENT_ID_PREFIX + broker.identity.boot_id,
+            f"{CLIENT_ID_PREFIX}{broker.node_id}",
             cluster_id=broker.image.cluster_id,
             replica_id=broker.node_id,
             replica_epoch=broker.metadata.membership.broker_epoch,

@@ -1,7 +1,8 @@
 """The leader's side of replication: followers' fetches, in sessions that are told what is appended (KIP-227).
 
 A follower's fetch offset is its acknowledgement: all before it is in its log. It counts for the high watermark only from a fetch in
-the present leader epoch and in the follower's present boot (KIP-320, KIP-903). Where its log parts from ours it is told
+the present leader epoch and in the follower's present boot (KIP-320, KIP-903), over a connection on which that boot has
+proven itself (`yak.protocol.peer_proof`). Where its log parts from ours it is told
 by the diverging epoch (KIP-595), before anything is read for it.
 
 A session belongs to one connection. A partition that was answered with anything the follower must act on (records, an
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from yak.broker.connections import Connection
 
 WATERMARK_NEWS_MS = 50
-CLIENT_ID_PREFIX = "yak-replica:"
-"""Before the follower's boot id, in the client id of its fetches: what no client knows, so none passes for a replica."""
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
 
@@ -138,7 +137,7 @@ class ReplicaServing:
         """A follower's Fetch."""
         call.api_key = FOLLOWER_FETCH  # from here on only a name for what is counted
         request = call.request
-        refusal = self._refusal(call)
+        refusal = self._refusal(call.connection, request)
         if refusal is not None:
             return _refused(call, refusal)
         node_id, broker_epoch = request.replica_id, request.replica_epoch
@@ -146,6 +145,7 @@ class ReplicaServing:
         session = self._sessions.get(node_id)
         if request.session_epoch == INITIAL_EPOCH:
             if session is not None:
+                self._note_replaced(session, call.connection)
                 self._close(session)
             session = ReplicaSession(self._next_session_id, node_id, broker_epoch, call.connection)
             self._next_session_id = self._next_session_id % EPOCH_MAX + 1
@@ -204,19 +204,32 @@ class ReplicaServing:
             self._news_due[session] = self._broker.now_ms + WATERMARK_NEWS_MS
         return Later(fetch)
 
-    def _refusal(self, call: Call) -> ErrorCode | None:
+    def _refusal(self, connection: Connection, request: Any) -> ErrorCode | None:
         """Why this cannot be a follower of ours; None when it is one."""
-        request, image = call.request, self._broker.image
+        image, proven = self._broker.image, connection.proven
+        if proven is None or request.replica_id != proven.node_id:
+            return ErrorCode.cluster_authorization_failed
         if request.cluster_id and image.cluster_id and request.cluster_id != image.cluster_id:
             return ErrorCode.inconsistent_cluster_id
         known = image.brokers.get(request.replica_id)
-        boot_id = (call.client_id or "").removeprefix(CLIENT_ID_PREFIX)
-        if known is None or known.boot_id != boot_id:
-            # A client that says it is a replica, or a broker whose registration our image does not show yet.
-            return ErrorCode.cluster_authorization_failed
-        if request.replica_epoch != known.broker_epoch:
+        if known is None or known.state is BrokerState.CLOSED:
             return ErrorCode.stale_broker_epoch
-        return None if known.state is not BrokerState.CLOSED else ErrorCode.stale_broker_epoch
+        present = (known.broker_epoch, known.boot_id)
+        # A registration that our image does not show yet, or one that is over.
+        is_present = present == (proven.broker_epoch, proven.boot_id) and request.replica_epoch == known.broker_epoch
+        return None if is_present else ErrorCode.stale_broker_epoch
+
+    def _note_replaced(self, session: ReplicaSession, connection: Connection) -> None:
+        """A follower that lost its connection begins a session over another one before we see the first one end."""
+        if session.connection is not connection:
+            self._broker.notice(
+                "info",
+                "replica-session-replaced",
+                follower=session.node_id,
+                broker_epoch=session.broker_epoch,
+                peer=connection.peer,
+                replaced_peer=session.connection.peer,
+            )
 
     def _update(self, session: ReplicaSession, request: Any) -> None:
         broker = self._broker

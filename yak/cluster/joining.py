@@ -9,11 +9,12 @@ from collections.abc import Callable
 from yak.cluster import refusals
 from yak.cluster.link import Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
-from yak.cluster.outputs import Tail
+from yak.cluster.outputs import SecretAgreed, Tail
 from yak.cluster.registration import Registration
 from yak.cluster.restoring import Restoring, WhatIsHeld
 from yak.cluster.standing import Standing
 from yak.ids import MetadataOffset
+from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome
 
@@ -29,6 +30,7 @@ class Joining:
         settings: MembershipSettings,
         dice: Dice,
         *,
+        secret: ClusterSecret | None,
         held: WhatIsHeld,
         on_joined: Callable[[StoreOutcome, int], None],
         on_refused: Callable[[StoreOutcome, int], None],
@@ -38,6 +40,8 @@ class Joining:
         self._identity = identity
         self._takeover_wait_ms = settings.takeover_wait_ms
         self._dice = dice
+        self._secret = secret or ClusterSecret(dice.secret_bytes(SECRET_BYTES))
+        """Ours, for a store that has none yet or lost it; the store's from the first registration on."""
         self._on_joined = on_joined
         self._on_refused = on_refused
         self.registration = Registration(link, identity)
@@ -64,7 +68,8 @@ class Joining:
         """Register this boot; `renew` for another epoch in the same boot."""
         if self._standing.state is not MemberState.REGISTERING:
             self._standing.move(MemberState.REGISTERING, "registering")
-        self._link.send("register", self.registration.arguments(renew=renew), self._on_registered)
+        arguments = self.registration.arguments(renew=renew) | {"secret": self._secret.to_text()}
+        self._link.send("register", arguments, self._on_registered)
 
     # ------------------------------------------------------------------------------------------------ inside
 
@@ -92,7 +97,11 @@ class Joining:
                 # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back behind our
                 # registration and holds the one before: it is replaced like that of any earlier boot.
                 self.register()
+            elif ClusterSecret.parse(outcome.value.get("secret")) is None:
+                # A store that was restored has our registration and not the secret: registering again brings it back.
+                self.register()
             else:
+                self._agree_on_secret(outcome)
                 self._on_joined(outcome, now_ms)
 
     def _bootstrap(self) -> None:
@@ -116,10 +125,20 @@ class Joining:
         self._link.incarnation_id = str(outcome.value["incarnation_id"])
         self._link.put(Tail(self.admitted[0]))
 
+    def _agree_on_secret(self, outcome: StoreOutcome) -> None:
+        """The secret of the cluster is what the store has; every registration is told it."""
+        secret = ClusterSecret.parse(outcome.value.get("secret"))
+        if secret is None:
+            self._link.say("error", "cluster-secret-unreadable", what="this broker keeps its own copy")
+        else:
+            self._secret = secret
+        self._link.put(SecretAgreed(self._secret))
+
     def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
         standing, node_id = self._standing, self._link.node_id
         if outcome.code == "OK":
             self.registration.taken(outcome, now_ms)
+            self._agree_on_secret(outcome)
             self._on_joined(outcome, now_ms)
         elif outcome.code == "NODE_ID_IN_USE":
             if self.registration.another_is_alive(outcome.value.get("heartbeat")):

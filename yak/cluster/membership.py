@@ -32,6 +32,7 @@ from yak.cluster.restoring import WhatIsHeld, holds_nothing
 from yak.cluster.standing import Standing
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
+from yak.protocol.peer_proof import ClusterSecret
 from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
@@ -49,6 +50,7 @@ class Membership:
         next_nonce: Callable[[], Nonce],
         dice: Dice,
         settings: MembershipSettings | None = None,
+        secret: ClusterSecret | None = None,
         held: WhatIsHeld = holds_nothing,
     ) -> None:
         self._settings = settings = settings or MembershipSettings()
@@ -63,6 +65,7 @@ class Membership:
             identity,
             settings,
             dice,
+            secret=secret,
             held=held,
             on_joined=self._joined,
             on_refused=self._on_refusal,

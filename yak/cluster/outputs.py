@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from yak.errors import PeerError
 from yak.ids import MetadataOffset, Nonce
+from yak.protocol.peer_proof import ClusterSecret
 from yak.seams.metadata_store import StoreRequest
 
 
@@ -64,4 +65,11 @@ class Left:
     """The broker has left the cluster in order, or the store did not answer in time to note it."""
 
 
-Output: TypeAlias = Call | Tail | Say | BecameReady | Refuse | ChangeDone | Left
+@dataclass(slots=True, frozen=True)
+class SecretAgreed:
+    """This broker is registered, and the secret of its cluster is this one: the store's, which all brokers take."""
+
+    secret: ClusterSecret
+
+
+Output: TypeAlias = Call | Tail | Say | BecameReady | Refuse | ChangeDone | Left | SecretAgreed

@@ -12,7 +12,9 @@ from kio.schema.index import api_key_map, schema_name_map
 PRODUCE: Final = 0
 FETCH: Final = 1
 API_VERSIONS: Final = 18
+SASL_HANDSHAKE: Final = 17
 INIT_PRODUCER_ID: Final = 22
+SASL_AUTHENTICATE: Final = 36
 CONTROLLED_SHUTDOWN: Final = 7
 
 API_NAMES: Final[Mapping[int, str]] = api_key_map

@@ -12,3 +12,6 @@ class Dice(Protocol):
 
     def below(self, limit: int) -> int:
         """A number from 0 to `limit` - 1: fetch session ids, jitter."""
+
+    def secret_bytes(self, count: int) -> bytes:
+        """Bytes that cannot be guessed: nonces, the cluster's secret."""

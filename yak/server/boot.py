@@ -13,6 +13,7 @@ from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.member_state import Identity, MembershipSettings
 from yak.cluster.payload import BadRecord
+from yak.cluster.secret_file import SecretFile
 from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
 from yak.config.topic_configs import resolve_log_config
@@ -44,6 +45,7 @@ class Opened:
     log_store: LogStore
     image_log: ImageLog
     image: Image
+    secret_file: SecretFile
 
 
 def open_data(
@@ -95,7 +97,7 @@ def open_data(
         log.write("warning", "metadata-tail-cut", {"bytes": image_log.cut_bytes})
     for event in log_store.report.events:
         log.write(event.level, event.event, event.fields)
-    return Opened(log_store, image_log, image)
+    return Opened(log_store, image_log, image, SecretFile(disk, f"{directories[0]}/{METADATA_FOLDER}"))
 
 
 def make_broker(
@@ -134,6 +136,7 @@ def make_broker(
         log_store=opened.log_store,
         image=opened.image,
         image_log=opened.image_log,
+        secret_file=opened.secret_file,
         dice=dice,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,

@@ -71,7 +71,7 @@ class Connection(Outgoing):
         self.frame_since_ms = 0
         self.opened_ms = self.last_active_ms = shell.clock.now_ms()
         self.trial: PeerReserve | None = None
-        """Set while we are over a bound and have to show first that we are another broker."""
+        """Set while this connection is over a bound and has not proven yet to be another broker's."""
         self._shell = shell
         self._scope = trio.CancelScope()
         self.relief: trio.Event | None = None
@@ -184,9 +184,6 @@ class Connection(Outgoing):
         unsent_max = limits.unsent_reply_bytes_max
         start = frames = 0
         try:
-            if self.trial is not None and 4 <= end >= 4 + unpack_length(buffer, 0)[0]:
-                self.trial.judge(self, view[4:end])
-                start = end if self.closing else 0
             while end - start >= 4:
                 length = unpack_length(buffer, start)[0]
                 if length < length_min or length > length_max:
@@ -194,6 +191,8 @@ class Connection(Outgoing):
                     break
                 stop = start + 4 + length
                 if stop > end:
+                    break
+                if self.trial is not None and not self.trial.admits(self, view[start + 4 : stop]):
                     break
                 effects = step(FrameReceived(connection_id, view[start + 4 : stop]), now_ms)
                 start = stop

@@ -1,6 +1,7 @@
 """Real randomness behind `yak.seams.dice`."""
 
 import random
+import secrets
 import uuid
 
 from yak.seams.dice import Dice
@@ -25,3 +26,7 @@ class SystemDice(Dice):
     def below(self, limit: int) -> int:
         """A number from 0 to `limit` - 1."""
         return self._random.randrange(limit)
+
+    def secret_bytes(self, count: int) -> bytes:
+        """Bytes that cannot be guessed."""
+        return secrets.token_bytes(count)

@@ -70,9 +70,9 @@ class RealDisk:
         with open(path, "rb") as stream:
             return stream.read()
 
-    def write_file(self, path: str, data: bytes) -> None:
+    def write_file(self, path: str, data: bytes, *, is_secret: bool = False) -> None:
         """Replace a small file atomically and durably."""
-        self._replace(path, data, durable=True)
+        self._replace(path, data, durable=True, is_secret=is_secret)
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
         """Replace a small file atomically, without any sync."""
@@ -161,9 +161,14 @@ class RealDisk:
         self.write_back.stop()
         self.pool.close_all()
 
-    def _replace(self, path: str, data: bytes, *, durable: bool) -> None:
+    def _replace(self, path: str, data: bytes, *, durable: bool, is_secret: bool = False) -> None:
         temporary = f"{path}.tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        if is_secret:
+            # A file that is there already keeps its mode, and may be open elsewhere.
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(temporary)
+        exclusive, mode = (os.O_EXCL, 0o600) if is_secret else (os.O_TRUNC, 0o644)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | exclusive | os.O_CLOEXEC, mode)
         try:
             rest = memoryview(data)
             while rest:

@@ -23,7 +23,7 @@ from yak.broker.broker import Broker
 from yak.broker.events import Event, Refused, StopRequested, StoreConnected, StoreLost
 from yak.config.broker_configs import BrokerConfig
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
-from yak.limits import PEERS_RESERVED, request_memory_bytes_max
+from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
@@ -41,7 +41,7 @@ from yak.server.sweeper import run_sweeper
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _STOP_SECONDS_MAX: Final = 60.0
 _WAITING_SAID_EVERY_SECONDS: Final = 5.0
-_OTHER_HANDLES: Final = 64 + PEERS_RESERVED
+_OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
 """File handles that neither the pool nor clients use: the store, logs, the listeners, other brokers, Python."""
 
 

@@ -28,6 +28,7 @@ from yak.broker.events import (
     Effect,
     Event,
     Notice,
+    PeerProven,
     Ready,
     Refused,
     Reply,
@@ -105,6 +106,7 @@ class ConnectionLimits:
     connections_max: int = bounds.CONNECTIONS_MAX
     connections_per_ip_max: int = bounds.CONNECTIONS_PER_IP_MAX
     peers_reserved: int = bounds.PEERS_RESERVED
+    peers_proving_max: int = bounds.PEERS_PROVING_MAX
     peer_proof_ms_max: int = bounds.PEER_PROOF_MS_MAX
     peer_connect_ms_max: int = bounds.PEER_CONNECT_MS_MAX
     peer_answer_bytes_max: int = bounds.PEER_ANSWER_BYTES_MAX
@@ -187,6 +189,7 @@ class Shell:
         self._timer_scope: trio.CancelScope | None = None
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
+            PeerProven: self._peer_proven,
             RunJob: self.jobs.submit,
             ConnectPeer: self.peers.connect,
             SendPeer: self.peers.send,
@@ -305,6 +308,11 @@ class Shell:
             connection.close(effect.reason)
         elif connection is None:
             self.in_process.closed(effect.connection_id, effect.reason)
+
+    def _peer_proven(self, effect: PeerProven) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None and connection.trial is not None:
+            connection.trial.keep(connection)
 
     def _call_store(self, effect: CallStore) -> None:
         if self.store is None:

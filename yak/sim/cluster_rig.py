@@ -60,8 +60,11 @@ class ClusterRig:
         self.run_until(lambda: all(node.is_ready and self._sees_all(node) for node in self.nodes))
 
     def _sees_all(self, node: SimNode) -> bool:
-        """Whether this broker knows every broker as one that serves."""
-        return node.broker is not None and len(serving_brokers(node.broker.image)) == len(self.nodes)
+        """Whether this broker knows every broker as one that serves, and is connected to each of the others."""
+        if node.broker is None or len(serving_brokers(node.broker.image)) < len(self.nodes):
+            return False
+        others = [other.node_id for other in self.nodes if other is not node]
+        return len(node.broker.failure_watch.pulses(others)) == len(others)
 
     # ----------------------------------------------------------------------------------------------------- time
 

@@ -22,6 +22,10 @@ class SeededDice:
         """A number from 0 to `limit` - 1."""
         return self._random.randrange(limit)
 
+    def secret_bytes(self, count: int) -> bytes:
+        """Bytes that look random."""
+        return self._random.randbytes(count)
+
     def between(self, low: int, high: int) -> int:
         """A number from `low` to `high`, both included."""
         return self._random.randint(low, high)

@@ -15,6 +15,7 @@ from yak.broker import events
 from yak.broker.broker import Broker, Parts
 from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
+from yak.cluster.secret_file import SecretFile
 from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import FailStop, LogDirectoryFailure
@@ -163,6 +164,7 @@ class SimNode:
                 log_store=log_store,
                 image=image,
                 image_log=image_log,
+                secret_file=SecretFile(disk, f"{self.directories[0]}/{IMAGE_FOLDER}"),
                 dice=dice,
             ),
             now_ms,

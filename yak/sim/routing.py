@@ -38,6 +38,7 @@ class Connection:
 
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         self.node_id = node_id
+        self.client_id = "sim"
         self.is_open = True
         self._world = cluster.world
         self._correlation = 0
@@ -56,7 +57,7 @@ class Connection:
         """Send a request; `done` gets its answer's body, or None when the connection or the patience ended."""
         self._correlation += 1
         self._pending[self._correlation] = (api_key, version, self._world.now_us, done)
-        frame = request_frame(api_key, version, self._correlation, body)
+        frame = request_frame(api_key, version, self._correlation, body, self.client_id)
         if self._line is None:
             self._unsent.append(frame)
         else:
@@ -66,7 +67,7 @@ class Connection:
     def tell(self, api_key: int, version: int, body: Any) -> None:
         """Send what is not answered."""
         self._correlation += 1
-        frame = request_frame(api_key, version, self._correlation, body)
+        frame = request_frame(api_key, version, self._correlation, body, self.client_id)
         if self._line is None:
             self._unsent.append(frame)
         else:

@@ -56,7 +56,7 @@ def verify(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # no
     """Say what the store holds; the history was compared already."""
     cluster = state.cluster
     value: Value = {k: cluster[k] for k in ("cluster_id", "incarnation_id", "incarnation")}
-    value |= {"controller_id": cluster["ctl_id"], "controller_epoch": cluster["ctl_epoch"]}
+    value |= {"controller_id": cluster["ctl_id"], "controller_epoch": cluster["ctl_epoch"], "secret": state.secret}
     broker = state.brokers.get(a["node_id"])
     if broker is not None:
         value["broker"] = {k: broker[k] for k in ("broker_epoch", "boot_id", "state", "host", "port")}
@@ -70,7 +70,7 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         # Without an epoch, or with one that is gone by now, a renewal is the repeat of one that was done.
         renews = a.get("renew") and a["broker_epoch"] in (0, old["broker_epoch"])
         if old["boot_id"] == a["boot_id"] and not renews:
-            return {"broker_epoch": old["broker_epoch"], "lossy": old["lossy"]}
+            return {"broker_epoch": old["broker_epoch"], "lossy": old["lossy"], "secret": _agree_on_secret(state, a)}
         if old["boot_id"] != a["boot_id"]:
             _check_takeover(state, a, old)
     epoch = state.cluster["mo"] + 1
@@ -96,7 +96,13 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "http_port": a.get("http_port", 0),
     }
     state.append("RegisterBroker", record, now_ms)
-    return {"broker_epoch": epoch, "lossy": lossy}
+    return {"broker_epoch": epoch, "lossy": lossy, "secret": _agree_on_secret(state, a)}
+
+
+def _agree_on_secret(state: StoreState, a: Mapping[str, Any]) -> str:
+    """The first registration's secret stays; every later one gets it."""
+    state.secret = state.secret or a.get("secret", "")
+    return state.secret
 
 
 def _directories(text: str) -> list[str]:

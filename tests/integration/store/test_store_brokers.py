@@ -12,8 +12,21 @@ def test_registering_gives_the_offset_of_the_registration_as_epoch(backend):
 
 def test_registering_the_same_boot_again_is_a_repeat(one, backend):
     before = kinds(backend)
-    assert one.register().value == {"broker_epoch": 2, "lossy": False}
+    assert one.register().value == {"broker_epoch": 2, "lossy": False, "secret": ""}
     assert kinds(backend) == before
+
+
+def test_secret_of_the_first_registration_stays_and_every_later_one_gets_it(one, backend):
+    before = kinds(backend)
+    assert one("verify").value["secret"] == ""
+    assert one.register(secret="first").value["secret"] == "first"
+    assert one.register(secret="second").value["secret"] == "first"
+    assert one.register().value["secret"] == "first"
+    assert one("verify").value["secret"] == "first"
+    assert kinds(backend) == before
+    other = Caller(backend, 2).join(active=False)
+    assert other.register(secret="third").value["secret"] == "first"
+    assert "first" not in str(backend.records())
 
 
 def test_a_boot_with_the_same_directory_takes_over_at_once_and_the_old_one_is_stale(one, backend):
@@ -75,7 +88,7 @@ def test_a_fenced_broker_renews_and_takes_a_new_epoch_in_the_same_boot(backend):
     one.fence(two)
     old = two.other_view()
     renewed = two.register(renew=True)
-    assert renewed.value == {"broker_epoch": backend.records()[-1].offset, "lossy": False}
+    assert renewed.value == {"broker_epoch": backend.records()[-1].offset, "lossy": False, "secret": ""}
     assert old("heartbeat", persisted=0).code == "STALE_BROKER_EPOCH"
     # The same renewal arriving again, or late, is no further one.
     before = kinds(backend)

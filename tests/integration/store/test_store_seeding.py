@@ -183,7 +183,7 @@ def test_the_merged_state_is_what_the_scripts_go_on_with(backend, three, how):
     assert one.alter("topic", "a", [["min.insync.replicas", None]]).code == "OK"
     assert one("alloc_pid").value["first"] >= JUMP
     repeat = two.register()
-    assert repeat.value == {"broker_epoch": two.image.brokers[2].broker_epoch, "lossy": False}
+    assert repeat.value == {"broker_epoch": two.image.brokers[2].broker_epoch, "lossy": False, "secret": ""}
 
 
 def test_who_took_part_is_told_so_and_a_stranger_to_it_is_not(backend, three):

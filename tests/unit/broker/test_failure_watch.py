@@ -12,7 +12,7 @@ class FakePeers:
     def __init__(self) -> None:
         self.opened = 0
 
-    def open(self, host: str, port: int, owner: Any) -> int:
+    def open(self, info: BrokerInfo, owner: Any) -> int:
         self.opened += 1
         return self.opened
 
@@ -42,6 +42,7 @@ def started(broker: Any) -> FailureWatch:
     watch = FailureWatch(broker)
     watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
     watch.on_connected(broker.peers.opened)
+    watch.on_proven(broker.peers.opened)
     return watch
 
 
@@ -69,5 +70,6 @@ def test_connections_that_are_dropped_as_soon_as_they_are_made_are_tried_at_leis
         watch.on_timer()
         opened = broker.peers.opened
         watch.on_connected(opened)
+        watch.on_proven(opened)
     assert opened <= 1 + 1_000 // 20
     assert broker.dead == []

@@ -12,6 +12,7 @@ from yak.broker.suspects import answer_when_decided
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.protocol.codec import decode_request, read_request_header
+from yak.protocol.peer_proof import Incarnation
 from yak.sim.rig import Rig
 
 HERE, LEADER, OTHER = 2, 1, 3
@@ -24,7 +25,7 @@ class FakePeers:
         self.opened = 0
         self.sent: list[tuple[int, int]] = []
 
-    def open(self, host: str, port: int, owner: Any) -> int:
+    def open(self, info: BrokerInfo, owner: Any) -> int:
         self.opened += 1
         return self.opened
 
@@ -164,12 +165,29 @@ def test_the_question_is_one_that_any_broker_understands():
     assert (request.client_software_name, request.client_software_version) == ("yak-watch", "12345")
 
 
+def as_broker(rig: Rig) -> None:
+    """Let the rig's client pass for another broker that has proven itself."""
+    for connection in rig.node.broker.connections.values():
+        connection.proven = Incarnation(2, 7, "boot-2")
+
+
+def test_a_liveness_probe_of_a_client_is_answered_at_once():
+    rig = Rig()
+    rig.run_for(1_000)
+    offset = rig.node.broker.image.offset
+    software = {"client_software_name": "yak-watch", "client_software_version": str(offset + 1)}
+    pending = rig.begin(18, 3, **software)
+    rig.run_for(100)
+    assert pending.answer.error_code == 0
+
+
 def test_an_answer_waits_until_we_know_as_much_as_who_asks():
     rig = Rig()
     rig.run_for(1_000)
     offset = rig.node.broker.image.offset
     software = {"client_software_name": "yak-watch"}
     assert rig.ask(18, 3, **software, client_software_version=str(offset)).error_code == 0
+    as_broker(rig)
     behind = rig.begin(18, 3, **software, client_software_version=str(offset + 1))
     rig.run_for(100)
     assert not behind.is_done
@@ -183,6 +201,8 @@ def test_an_answer_waits_until_we_know_as_much_as_who_asks():
 def test_a_version_that_no_offset_will_reach_keeps_nobody_for_ever(version, monkeypatch):
     monkeypatch.setattr("yak.broker.pulse.CATCH_UP_MS_MAX", 500)
     rig = Rig()
+    rig.ask(18, 0)
+    as_broker(rig)
     pending = rig.begin(18, 3, client_software_name="yak-watch", client_software_version=version)
     rig.run_for(600)
     assert pending.answer.error_code == 0
@@ -219,6 +239,7 @@ def watching() -> tuple[Any, FailureWatch]:
     assert broker.peers.opened == 2
     for peer_id in (1, 2):
         watch.on_connected(peer_id)
+        watch.on_proven(peer_id)
         watch.on_answer(peer_id, answer_of(1))
     broker.now_ms += RECONNECT_MS
     return broker, watch
@@ -230,6 +251,7 @@ def test_a_connection_that_is_taken_does_not_lift_the_suspicion_but_an_answer_do
     watch.on_lost(1, "closed", "")
     assert broker.suspects.has(LEADER)
     watch.on_connected(3)
+    watch.on_proven(3)
     assert broker.suspects.has(LEADER)
     watch.on_answer(3, answer_of(2))
     assert not broker.suspects.has(LEADER)

@@ -31,6 +31,10 @@ class CountingDice:
     def below(self, limit: int) -> int:
         return 0
 
+    def secret_bytes(self, count: int) -> bytes:
+        self._next += 1
+        return self._next.to_bytes(count, "big")
+
 
 class Driver:
     """Drives one membership as the broker core does; calls are answered when `run` is called."""

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import ask, is_closed, receive, running
-from yak.broker.events import Effect, Notice, Reply, TimerDue
+from tests.unit.server.shell_rig import ScriptedCore, ask, is_closed, receive, running
+from yak.broker.events import Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits
 
@@ -97,37 +97,82 @@ def test_one_address_gets_only_so_many_connections() -> None:
     trio.run(main)
 
 
-def request(client_id: bytes) -> bytes:
-    return struct.pack(">hhih", 18, 0, 7, len(client_id)) + client_id
+def request(api_key: int, client_id: bytes = b"yak-peer") -> bytes:
+    return struct.pack(">hhih", api_key, 0, 7, len(client_id)) + client_id
 
 
-@pytest.mark.parametrize("client_id", [b"yak-watch", b"yak-replica:boot-2"])
-def test_other_brokers_get_in_when_clients_took_all_connections(client_id: bytes) -> None:
+HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
+
+
+class ProvingCore(ScriptedCore):
+    """Takes every SaslAuthenticate for a proof that is right."""
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        effects = super().step(event, now_ms)
+        if isinstance(event, FrameReceived) and bytes(event.frame[:2]) == b"\0\x24":
+            effects.append(PeerProven(event.connection_id))
+        return effects
+
+
+def test_other_brokers_get_in_when_clients_took_all_connections() -> None:
     async def main() -> None:
-        limits = ConnectionLimits(connections_per_ip_max=2, peers_reserved=2, peer_proof_ms_max=300)
-        async with running(limits) as broker:
+        limits = ConnectionLimits(
+            connections_per_ip_max=2, peers_reserved=2, peers_proving_max=3, peer_proof_ms_max=300
+        )
+        async with running(limits, core=ProvingCore()) as broker:
             held = [await broker.connect() for _ in range(2)]
             for stream in held:
                 await ask(stream, b"hello you")
-            client = await broker.connect()
-            await client.send_all(frame(request(b"rdkafka")))
-            assert await is_closed(client)
             silent = await broker.connect()
             assert await is_closed(silent)
             peers = [await broker.connect() for _ in range(2)]
             for peer in peers:
-                assert await ask(peer, request(client_id)) == request(client_id)
+                for key in (HANDSHAKE, AUTHENTICATE, API_VERSIONS):
+                    assert await ask(peer, request(key)) == request(key)
             none_left = await broker.connect()
             assert await is_closed(none_left)
             await peers.pop().aclose()
             await broker.until(lambda: len(broker.shell.connections) == 3)
-            pushed_out, again = await broker.connect(), await broker.connect()
-            assert await is_closed(pushed_out)
-            assert await ask(again, request(client_id)) == request(client_id)
-            assert broker.shell.counters.bad_requests == {"too-many-connections-of-one-address": 4}
+            again = await broker.connect()
+            assert await ask(again, request(AUTHENTICATE)) == request(AUTHENTICATE)
+            await trio.sleep(0.4)
+            assert await ask(again, request(API_VERSIONS)) == request(API_VERSIONS)
             for stream in [again, *peers, *held]:
                 await stream.aclose()
             await broker.until(lambda: not broker.shell.connections)
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("client_id", [b"yak-watch", b"yak-replica:2", b"rdkafka"])
+@pytest.mark.parametrize("first", [b"", request(HANDSHAKE)])
+def test_a_request_before_the_proof_closes_a_connection_of_the_reserve(client_id: bytes, first: bytes) -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(connections_per_ip_max=0), core=ProvingCore()) as broker:
+            stream = await broker.connect()
+            if first:
+                assert await ask(stream, first) == first
+            await stream.send_all(frame(request(API_VERSIONS, client_id)))
+            assert await is_closed(stream)
+            assert [bytes(each) for turn in broker.core.turns for each in turn] == ([first] if first else [])
+
+    trio.run(main)
+
+
+def test_connections_that_prove_nothing_keep_no_broker_out() -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(connections_per_ip_max=0, peers_reserved=2, peers_proving_max=3)
+        async with running(limits, core=ProvingCore()) as broker:
+            flood = []
+            for _ in range(10):
+                flood.append(await broker.connect())
+                await flood[-1].send_all(frame(request(HANDSHAKE)))
+            peer = await broker.connect()
+            assert await ask(peer, request(AUTHENTICATE)) == request(AUTHENTICATE)
+            assert len(broker.shell.connections) == 3
+            assert await ask(peer, request(API_VERSIONS)) == request(API_VERSIONS)
+            for stream in [peer, *flood]:
+                await stream.aclose()
 
     trio.run(main)
 

@@ -37,7 +37,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(None)})
-        if name == WATCH_SOFTWARE and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
+        is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
+        if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
             return Later(CatchUpWaiting(broker, call, int(version), _served))
         call.connection.client_software = f"{name} {version}"
     return _served()

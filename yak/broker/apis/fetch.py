@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 1, "Fetch", range(4, 19)
-ABSENT = ("fetches as a replica, but for YAK's own brokers: refused with CLUSTER_AUTHORIZATION_FAILED",)
+ABSENT = (
+    "fetches as a replica over a connection that no broker has proven: refused with CLUSTER_AUTHORIZATION_FAILED",
+)
 
 _SESSION_VERSION = 7
 _RACK_VERSION = 11

@@ -4,6 +4,12 @@ local refused = check_history()
 if refused then return refused end
 local old = read_broker(A.node_id)
 
+-- The secret by which brokers prove themselves to each other. The first registration's stays; every later one gets it.
+local function agree_on_secret()
+  if given(A.secret) then redis.call('SETNX', key('secret'), A.secret) end
+  return redis.call('GET', key('secret')) or ''
+end
+
 -- How many directories of `one` are in `other` too, and how many are not.
 local function compare_directories(one, other)
   local shared, missing = 0, 0
@@ -21,7 +27,7 @@ if old and old.state ~= 'CLOSED' then
   -- With an epoch that is gone by now, a renewal is the repeat of one that was done.
   local renews = A.renew == true and (A.broker_epoch == 0 or A.broker_epoch == old.broker_epoch)
   if old.boot_id == A.boot_id and not renews then
-    return answer('OK', {broker_epoch = old.broker_epoch, lossy = old.lossy})
+    return answer('OK', {broker_epoch = old.broker_epoch, lossy = old.lossy, secret = agree_on_secret()})
   end
   -- A shared directory proves that the other boot is dead: its lock was free.
   local counter = tonumber(redis.call('HGET', key('hb'), text(A.node_id)) or 0)
@@ -49,4 +55,4 @@ redis.call('HDEL', key('guests'), text(A.node_id))
 append('RegisterBroker', {node_id = A.node_id, broker_epoch = epoch, boot_id = A.boot_id, directories = A.directories,
   host = A.host, port = A.port, rack = given(A.rack) and A.rack or cjson.null, role = A.role, lossy = lossy,
   http_port = A.http_port or 0})
-return answer('OK', {broker_epoch = epoch, lossy = lossy})
+return answer('OK', {broker_epoch = epoch, lossy = lossy, secret = agree_on_secret()})

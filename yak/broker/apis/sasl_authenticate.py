@@ -1,0 +1,72 @@
+"""SaslAuthenticate (key 36, v0-2): the two steps by which another broker proves itself (`yak.protocol.peer_proof`).
+
+v1: session lifetime, 0 here: a proof holds as long as its connection. v2: flexible. Without a handshake the answer is
+ILLEGAL_SASL_STATE, as Kafka's. The answer to a wrong proof is SASL_AUTHENTICATION_FAILED, and says no more: the reason is
+in the log of this broker. The connection is what it was, one of a client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker import events
+from yak.broker.call import Call, Now, Outcome
+from yak.broker.connections import Connection
+from yak.errors import ErrorCode, ProtocolViolation
+from yak.protocol.peer_proof import NONCE_BYTES, Exchange, Hello, Incarnation
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 36, "SaslAuthenticate", range(3)
+ABSENT = ("authentication of clients",)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """The caller's hello, then the caller's proof."""
+    connection, said = call.connection, bytes(call.request.auth_bytes)
+    proving = connection.proving
+    if proving is None:
+        return _answer(ErrorCode.illegal_sasl_state, b"", "SaslAuthenticate without a handshake")
+    try:
+        if proving.exchange is None:
+            proving.exchange, proving.caller = _exchange(broker, said)
+            return _answer(ErrorCode.none, proving.exchange.server)
+        assert proving.caller is not None
+        return _answer(ErrorCode.none, _verify(broker, connection, proving.exchange, proving.caller, said))
+    except ProtocolViolation as violation:
+        fields: dict[str, object] = {"peer": connection.peer, "reason": str(violation)}
+        broker.emit(events.Notice("warning", "peer-proof-refused", fields, is_provoked=True))
+        connection.proving = None
+        return _answer(ErrorCode.sasl_authentication_failed, b"", "the proof was refused")
+
+
+def _exchange(broker: Broker, said: bytes) -> tuple[Exchange, Incarnation]:
+    """Our hello, with a nonce of this connection. Raises ProtocolViolation."""
+    caller = Hello.decode(said).broker
+    hello = Hello(broker.peers.incarnation(), broker.dice.secret_bytes(NONCE_BYTES))
+    return Exchange(broker.image.cluster_id, said, hello.encode()), caller
+
+
+def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: Incarnation, proof: bytes) -> bytes:
+    """Our proof, for a caller that has given its own. Raises ProtocolViolation.
+
+    A caller that our image does not show yet may be newer than the image: what it may do is decided by each request.
+    """
+    secret = broker.peers.secret
+    if secret is None:
+        raise ProtocolViolation("this broker is not registered yet")
+    if not secret.is_caller(proof, exchange):
+        raise ProtocolViolation(
+            f"the caller that names itself broker {caller.node_id} does not hold the cluster's secret"
+        )
+    known = broker.image.brokers.get(caller.node_id)
+    if caller.node_id == broker.node_id or (known is not None and caller.broker_epoch < known.broker_epoch):
+        raise ProtocolViolation(f"broker {caller.node_id} is registered in a later incarnation")
+    connection.proving, connection.proven = None, caller
+    broker.emit(events.PeerProven(connection.connection_id))
+    return secret.prove_server(exchange)
+
+
+def _answer(error_code: ErrorCode, auth_bytes: bytes, message: str | None = None) -> Now:
+    return Now({"error_code": error_code, "error_message": message, "auth_bytes": auth_bytes})

@@ -1,0 +1,29 @@
+"""This broker's own copy of the cluster's secret: what it brings back to a metadata store that lost everything."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from yak.protocol.peer_proof import ClusterSecret
+from yak.seams.disk import Disk
+
+_NAME: Final = "cluster-secret"
+
+
+class SecretFile:
+    """The file in the folder of the metadata, readable by the broker's user alone (mode 0600)."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{_NAME}"
+
+    def read(self) -> ClusterSecret | None:
+        """The secret; None when there is none, or none that can be read: the metadata store has it too."""
+        try:
+            return ClusterSecret.parse(self._disk.read_file(self._path).decode("ascii", "replace").strip())
+        except OSError:
+            return None
+
+    def write(self, secret: ClusterSecret) -> None:
+        """Replace the file, durably; waits for the device. Raises OSError."""
+        self._disk.write_file(self._path, f"{secret.to_text()}\n".encode(), is_secret=True)
