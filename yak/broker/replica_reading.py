@@ -86,6 +86,7 @@ class ReplicaReader:
             )
         item.is_fresh = False
         start_moved = item.log_start_offset > replica.log_start_offset
+        was_regressed = replica.is_regressed
         if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, self._broker.now_ms):
             self._broker.metadata.moved[partition] = None
             if partition.advance_high_watermark():
@@ -94,6 +95,15 @@ class ReplicaReader:
                 self._broker.isr_changes.look(partition)
             if start_moved:
                 self._broker.replica_log_start_moved(partition)
+        elif replica.is_regressed and not was_regressed:
+            self._broker.notice(
+                "warning",
+                "replica-end-regressed",
+                partition=str(partition.topic_partition),
+                follower=session.node_id,
+                fetch_offset=offset,
+                acknowledged_offset=replica.furthest_offset,
+            )
         return None
 
     def _read(

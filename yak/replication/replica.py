@@ -16,7 +16,9 @@ class Replica:
 
     __slots__ = (
         "broker_epoch",
+        "furthest_offset",
         "has_left",
+        "is_regressed",
         "last_caught_up_ms",
         "last_fetch_end_offset",
         "last_fetch_ms",
@@ -30,6 +32,10 @@ class Replica:
         self.broker_epoch: BrokerEpoch = -1
         self.has_left = False
         """Whether it left the ISR by itself since it last fetched: what it told before says nothing any more."""
+        self.furthest_offset: Offset = UNKNOWN_OFFSET
+        """The highest end that was taken from this boot."""
+        self.is_regressed = False
+        """Whether the last fetch named a lower end than this boot had told before."""
         self.log_end_offset: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
         self.last_caught_up_ms = now_ms
@@ -45,8 +51,11 @@ class Replica:
         leader_end_offset: Offset,
         now_ms: int,
     ) -> bool:
-        """Take what a fetch says; False, and nothing taken, when it is of an older boot than one seen already.
+        """Take what a fetch says; False when it is of an older boot than one seen already, or its end is below one told before.
 
+        Within a boot neither end of the log moves back: what a follower has acknowledged it has, and what it deleted is
+        gone. A lower end is that of an earlier fetch that came late, or of a log that lost acknowledged records. It is not
+        taken, and the earlier end counts no more (`log_end_offset` is unknown) until the follower is there again.
         A follower counts as caught up when it fetches from the leader's end, and as of the fetch before when it has now all
         that the leader had then: so one that is always a little behind a busy leader stays in sync.
         """
@@ -55,13 +64,21 @@ class Replica:
         if broker_epoch > self.broker_epoch:
             self.broker_epoch = broker_epoch
             self.last_fetch_end_offset = UNKNOWN_OFFSET
+            self.furthest_offset = self.log_start_offset = UNKNOWN_OFFSET
+        elif self.has_left:
+            # It gave its log up, or left the ISR by itself, and begins again: what it told before counts for nothing.
+            self.furthest_offset = self.log_start_offset = UNKNOWN_OFFSET
+        self.is_regressed = fetch_offset < self.furthest_offset
+        if self.is_regressed:
+            self.log_end_offset = UNKNOWN_OFFSET
+            return False
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif self.last_fetch_end_offset != UNKNOWN_OFFSET and fetch_offset >= self.last_fetch_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.has_left = False
-        self.log_end_offset = fetch_offset
-        self.log_start_offset = log_start_offset
+        self.log_end_offset = self.furthest_offset = fetch_offset
+        self.log_start_offset = max(self.log_start_offset, log_start_offset)
         self.last_fetch_end_offset = leader_end_offset
         self.last_fetch_ms = now_ms
         return True

@@ -85,6 +85,39 @@ def test_an_older_boot_is_not_believed_once_a_newer_one_fetched():
     assert replica.log_end_offset == 5
 
 
+def test_replica_end_below_an_acknowledged_one_of_the_same_boot_is_not_taken():
+    partition = led(end=10)
+    fetch(partition, 2, 6)
+    fetch(partition, 3, 2)
+    assert partition.advance_high_watermark()
+    fetch(partition, 2, 4)
+    assert partition.replica_states[2].is_regressed
+    fetch(partition, 3, 6)
+    assert not partition.advance_high_watermark(), "what node 2 told before counts no more"
+    assert partition.log_end_offsets() == {1: 10, 3: 6}
+    fetch(partition, 2, 6)
+    assert not partition.replica_states[2].is_regressed
+    assert partition.advance_high_watermark()
+    assert partition.high_watermark == 6
+
+
+def test_replica_end_of_a_later_boot_or_after_it_left_may_be_lower():
+    replica = Replica(2, 0)
+    assert replica.fetched(20, 5, 3, 10, 0)
+    assert replica.fetched(21, 2, 0, 10, 0)
+    assert (replica.log_end_offset, replica.log_start_offset) == (2, 0)
+    replica.has_left = True
+    assert replica.fetched(21, 1, 0, 10, 0)
+    assert replica.log_end_offset == 1
+
+
+def test_replica_log_start_never_moves_back_within_a_boot():
+    replica = Replica(2, 0)
+    assert replica.fetched(20, 5, 3, 10, 0)
+    assert replica.fetched(20, 6, 1, 10, 0)
+    assert replica.log_start_offset == 3
+
+
 def test_below_the_minimum_nothing_is_committed():
     partition = led(end=10, isr=(1,), min_insync_replicas=2)
     assert not partition.advance_high_watermark()
