@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, LeaderEpoch, Offset
-from yak.protocol.record_batch import TIMESTAMP_TYPE_BIT, BatchHeader
+from yak.protocol.record_batch import BatchHeader
 from yak.protocol.record_walk import walk_records
 from yak.storage import offset_index, time_index
 from yak.storage.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -107,8 +107,6 @@ def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset:
     if best is None:
         return None
     at, header = best
-    if header.attributes & TIMESTAMP_TYPE_BIT:
-        return TimestampOffset(header.last_offset, header.max_timestamp, header.partition_leader_epoch)
     batch = file.read(header.size_bytes, at)
     if len(batch) < header.size_bytes:
         return None

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from yak.errors import LogDirectoryFailure, ProtocolViolation
-from yak.protocol.record_batch import iterate_headers, read_header
+from yak.protocol.record_batch import iterate_headers, read_header, with_append_time
 from yak.storage.log import OffsetOutOfRange, PendingRead
 from yak.storage.offset_index import ENTRY_BYTES
 
@@ -338,6 +338,17 @@ def test_time_is_not_rising_and_the_largest_one_may_be_old(make_bench):
     assert bench.log.offset_of_max_timestamp()().offset == 7
     bench.reopen()
     assert bench.log.offset_for_timestamp(401)().offset in (1, 7)
+
+
+def test_the_largest_time_of_a_batch_with_append_time_is_that_of_its_first_record(make_bench, build):
+    """All its records have the batch's time, and Kafka's RecordBatch.offsetOfMaxTimestamp takes the first."""
+    bench = make_bench(message_timestamp_type="LogAppendTime")
+    for now_ms in (500, 700, 700):
+        batch = with_append_time(build([b"v"] * 3), now_ms)
+        bench.log.append(read_header(batch), batch, 4, now_ms)
+    assert tuple(bench.log.offset_of_max_timestamp()()) == (3, 700, 4)
+    bench.log.advance_log_start(4)
+    assert tuple(bench.log.offset_of_max_timestamp()()) == (4, 700, 4)
 
 
 def test_a_log_without_timestamps_has_no_largest_one(make_bench):
