@@ -206,11 +206,11 @@ class Broker:
         topic = self.metadata.image.topic_by_id(topic_id) if topic_id is not None else None
         return None if topic is None else topic.name
 
-    def leader_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker leads it.
+    def replica_of(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, if this broker has a replica of it, whether it leads or follows.
 
-        Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when another
-        broker leads it or this one may not act on its metadata yet, KAFKA_STORAGE_ERROR when its directory is offline.
+        Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER without a replica
+        here, KAFKA_STORAGE_ERROR when its directory is offline (Kafka's ReplicaManager.getPartitionOrError).
         """
         partition = self.partitions.get(topic_partition)
         if partition is None:
@@ -220,6 +220,15 @@ class Broker:
             raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+        return partition
+
+    def leader_of(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, if this broker leads it.
+
+        Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER when another broker leads it or this one may not
+        act on its metadata yet.
+        """
+        partition = self.replica_of(topic_partition)
         if not partition.is_leader or self.maintenance.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower, f"node {partition.leader_id} leads {topic_partition}")
         return partition

@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61, v0): the producers that wrote to a partition, with their epochs and sequences."""
+"""DescribeProducers (key 61, v0): the producers that wrote to a partition, with their epochs and sequences.
+
+A follower answers with what its replica knows (Kafka's Partition.activeProducerState).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def _producers(broker: Broker, topic: str, index: int) -> Fields:
     }
     try:
         validate_topic_name(topic)
-        partition = broker.leader_of(TopicPartition(topic, index))
+        partition = broker.replica_of(TopicPartition(topic, index))
         assert partition.log is not None
         answer["active_producers"] = [
             {

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import add_broker, set_partition
 from yak.broker.apis import APIS
 from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import read_answer
@@ -226,6 +227,15 @@ def test_producer_ids_are_never_given_twice_also_over_restarts(rig):
     assert init_producer(rig, transactional_id="t").error_code == ErrorCode.transactional_id_authorization_failed
     assert init_producer(rig, transactional_id="").error_code == ErrorCode.invalid_request
     assert init_producer(rig, producer_id=5).error_code == ErrorCode.invalid_request
+
+
+def test_producers_of_a_partition_are_described_by_a_follower_too(rig):
+    """Kafka's Partition.activeProducerState: each replica answers with the producers that it knows."""
+    rig.produce("orders", [b"a"], producer_id=7, epoch=3, sequence=0)
+    add_broker(rig, 2)
+    set_partition(rig, "orders", leader=2, replicas=(1, 2), isr=(1, 2))
+    answer = rig.ask(61, 0, topics=[{"name": "orders", "partition_indexes": [0]}]).topics[0].partitions[0]
+    assert (answer.error_code, [each.producer_id for each in answer.active_producers]) == (ErrorCode.none, [7])
 
 
 def test_producers_of_a_partition_are_described(rig):
