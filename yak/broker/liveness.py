@@ -21,6 +21,12 @@ def is_serving(info: BrokerInfo | None) -> bool:
     return info is not None and info.state in (BrokerState.ACTIVE, BrokerState.STOPPING)
 
 
+def is_librdkafka(client_software: str) -> bool:
+    """Whether a client is librdkafka or a binding to it: they name it, or themselves, which is either a name with
+    `rdkafka` or one of Confluent's (`confluent-kafka-python 2.16.1-rdkafka-2.16.0`)."""
+    return "rdkafka" in client_software or client_software.startswith("confluent-kafka")
+
+
 def serving_brokers(image: Image) -> list[BrokerInfo]:
     """All that serve, by node id."""
     return [info for _node_id, info in sorted(image.brokers.items()) if is_serving(info)]
@@ -33,7 +39,8 @@ class Departed:
     takes the new leaders from the same answer. Where the first comes last, the partition is left with nobody, and new
     leaders are only looked for at the next round, up to a second later (rd_kafka_metadata_decommission_unavailable_brokers;
     rd_kafka_broker_fail, which forgets the leader of what is just being moved away). So first they are told of the new
-    leaders, and of the end of the broker some time after.
+    leaders, and of the end of the broker some time after. Other clients see live brokers only, as Kafka lists them: Java's
+    client begins again with its bootstrap servers when none of the brokers it knows answers (KIP-899, KIP-1102).
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -51,10 +58,13 @@ class Departed:
             if node_id not in self._serving:
                 self._since_ms[node_id] = self._broker.now_ms
 
-    def listed(self) -> list[BrokerInfo]:
-        """All that serve, or did a moment ago, by node id."""
+    def listed(self, client_software: str) -> list[BrokerInfo]:
+        """All that serve, by node id, and for a client on librdkafka those that did a moment ago.
+
+        `client_software` is the name and version that the client gave in ApiVersions (KIP-511).
+        """
         image = self._broker.image
-        if not self._since_ms:
+        if not self._since_ms or not is_librdkafka(client_software):
             return serving_brokers(image)
         after_ms = self._broker.now_ms - LISTED_MS
         self._since_ms = {node_id: at_ms for node_id, at_ms in self._since_ms.items() if at_ms > after_ms}

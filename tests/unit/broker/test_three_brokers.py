@@ -238,21 +238,36 @@ def test_a_leader_that_is_cut_off_from_the_metadata_is_waited_for_once(rig):
     assert max(twice(rig, asked)) < 5
 
 
-def test_a_dead_broker_stays_listed_for_those_who_have_to_leave_it(rig):
-    """librdkafka loses its way when a broker is gone from the same answer that names the new leaders."""
+@pytest.mark.parametrize(
+    ("name", "version", "is_kept"),
+    [
+        ("librdkafka", "2.16.1", True),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", True),
+        ("confluent-kafka-dotnet", "2.11.0", True),
+        ("node-rdkafka", "3.4.0", True),
+        ("apache-kafka-java", "4.3.0", False),
+        ("kgo", "1.20.0", False),
+    ],
+)
+def test_metadata_lists_a_dead_broker_for_a_moment_to_clients_on_librdkafka_only(rig, name, version, is_kept):
+    """librdkafka loses its way when a broker is gone from the same answer that names the new leaders; Java's client looks
+    at its bootstrap servers again when no broker that it knows answers (KIP-899)."""
     leader = rig.leader("orders")
     asked = rig.followers("orders")[0]
 
     def listed(topics) -> list[int]:
         return [each.node_id for each in rig.ask(asked, 3, 12, **question(topics)).brokers]
 
+    assert listed(NAMED) == [1, 2, 3]
+    rig._connections[asked, 18] = rig._connections[asked, 3]
+    rig.ask(asked, 18, 3, client_software_name=name, client_software_version=version)
     rig.nodes[leader - 1].kill()
     rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
     rig.run_until(lambda: rig.nodes[asked - 1].broker.image.topics["orders"].partitions[0].leader != leader)
     (partition,) = rig.ask(asked, 3, 12, **question(NAMED)).topics[0].partitions
     assert partition.leader_id != leader
     assert leader in partition.offline_replicas
-    assert listed(NAMED) == [1, 2, 3]
+    assert listed(NAMED) == ([1, 2, 3] if is_kept else followers_of(leader))
     assert listed(ALL) == listed([]) == followers_of(leader)
     rig.run_for(LISTED_MS)
     assert listed(NAMED) == followers_of(leader)

@@ -49,8 +49,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         topics = [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted]
-        # Who names topics wants to go to their leaders; who does not, wants to see the cluster as it is.
-        brokers = broker.departed.listed() if topics else serving_brokers(broker.image)
+        # A request without topics asks for the cluster as it is.
+        brokers = broker.departed.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
         return Now(_answer(broker, call, topics, brokers))
 
     waiting = ChangesWaiting(call, _AUTO_CREATE_TIMEOUT_MS, build)
