@@ -31,8 +31,9 @@ class Maintenance:
         config = broker.config
         self._retention_interval_ms = config.log_retention_check_interval_ms
         self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
-        self._retention_due_ms = now_ms + min(30_000, self._retention_interval_ms)
-        self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
+        delay_ms = config.log_initial_task_delay_ms
+        self._retention_due_ms = now_ms + min(delay_ms, self._retention_interval_ms)
+        self._checkpoint_due_ms = now_ms + min(delay_ms, self._checkpoint_interval_ms)
         self._round: deque[Partition] = deque()
         self._checkpoint_running = False
         self._deletions: deque[tuple[int, Any]] = deque()

@@ -16,6 +16,9 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that a
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and the rest is what a coordinator
   reads record by record before it serves its groups.
 - `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes a key (Kafka: 24).
+- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` bound nothing (Kafka: 5 to 15 s, 45 to 60 s): there are
+  no settings of single groups, and the broker's own may be as small as a test wants.
+- `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a group's change is assigned at once.
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
 """
 
@@ -29,6 +32,7 @@ from yak.config.definitions import (
     ConfigDef,
     ConfigType,
     Update,
+    Value,
     at_least,
     between,
     one_of,
@@ -57,6 +61,11 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 
 def _static(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
     return ConfigDef(name, kind, None if default is None else str(default), documentation, check)
+
+
+def _no_linger(_name: str, value: Value) -> None:
+    if value not in (-1, 0):
+        raise ValueError("the coordinator writes at once; only -1 and 0 are accepted")
 
 
 _WITH_EFFECT: Final = (
@@ -95,6 +104,13 @@ _WITH_EFFECT: Final = (
         _INT,
         FETCH_SESSIONS_MAX,
         "Fetch sessions that are remembered (KIP-227).",
+        at_least(0),
+    ),
+    _static(
+        "log.initial.task.delay.ms",
+        _LONG,
+        30000,
+        "How long after its start a broker first looks for old segments and writes checkpoints, at most one interval of each.",
         at_least(0),
     ),
     _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
@@ -216,6 +232,42 @@ _REPLICATION: Final = (
         "How often members of groups of the consumer protocol (KIP-848) are to say that they are alive.",
         at_least(1),
     ),
+    _static(
+        "group.consumer.min.heartbeat.interval.ms",
+        _INT,
+        1,
+        "Least group.consumer.heartbeat.interval.ms that a broker starts with.",
+        at_least(1),
+    ),
+    _static(
+        "group.consumer.max.heartbeat.interval.ms",
+        _INT,
+        INT_MAX,
+        "Largest group.consumer.heartbeat.interval.ms that a broker starts with.",
+        at_least(1),
+    ),
+    _static(
+        "group.consumer.min.session.timeout.ms",
+        _INT,
+        1,
+        "Least group.consumer.session.timeout.ms that a broker starts with.",
+        at_least(1),
+    ),
+    _static(
+        "group.consumer.max.session.timeout.ms",
+        _INT,
+        INT_MAX,
+        "Largest group.consumer.session.timeout.ms that a broker starts with.",
+        at_least(1),
+    ),
+    ConfigDef(
+        "group.coordinator.append.linger.ms",
+        _INT,
+        "-1",
+        "How long a coordinator gathers what it writes. -1 and 0: not at all, each change is written at once.",
+        at_least(-1),
+        served=_no_linger,
+    ),
     _static("group.consumer.max.size", _INT, INT_MAX, "Members of one such group.", at_least(1)),
     _static(
         "group.consumer.migration.policy",
@@ -291,6 +343,34 @@ _WITHOUT_EFFECT: Final = (
         10,
         "Threads for background work; YAK has one pool for each kind of job.",
         at_least(1),
+    ),
+    _inert(
+        "group.consumer.assignment.interval.ms",
+        _INT,
+        0,
+        "Least time between two assignments of a group of the consumer protocol; YAK assigns at once.",
+        at_least(0),
+    ),
+    _inert(
+        "group.streams.min.heartbeat.interval.ms",
+        _INT,
+        5000,
+        "Least heartbeat interval of streams groups, which are not served.",
+        at_least(1),
+    ),
+    _inert(
+        "group.streams.min.session.timeout.ms",
+        _INT,
+        45000,
+        "Least session timeout of streams groups, which are not served.",
+        at_least(1),
+    ),
+    _inert(
+        "group.streams.min.assignment.interval.ms",
+        _INT,
+        0,
+        "Least assignment interval of streams groups, which are not served.",
+        at_least(0),
     ),
     _inert(
         "log.flush.start.offset.checkpoint.interval.ms",

@@ -36,6 +36,7 @@ class BrokerConfig:
     """-1: a quarter of the machine's memory (`limits.request_memory_bytes_max`)."""
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
+    log_initial_task_delay_ms: int
     log_cleaner_enable: bool
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
@@ -81,6 +82,8 @@ class BrokerConfig:
         static = dict(settings or {})
         for name, text in static.items():
             _refuse_bad(name, text)
+        for name in _BOUNDED:
+            _refuse_outside(static, name)
         values: dict[str, Any] = {name: _value(static, name.replace("_", ".")) for name in _PLAIN_FIELDS}
         values |= {name: static.get(name.replace("_", "."), "").strip() or None for name in _OPTIONAL_FIELDS}
         log_dirs = _list(static, "log.dirs") or _list(static, "log.dir")
@@ -112,6 +115,7 @@ _PLAIN_FIELDS: Final = (
     "queued_max_request_bytes",
     "log_retention_check_interval_ms",
     "log_flush_offset_checkpoint_interval_ms",
+    "log_initial_task_delay_ms",
     "log_cleaner_enable",
     "log_cleaner_backoff_ms",
     "log_cleaner_dedupe_buffer_size",
@@ -145,6 +149,8 @@ _PLAIN_FIELDS: Final = (
     "offsets_topic_replication_factor",
     "offsets_topic_segment_bytes",
 )
+_BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
+"""Configs of groups of the consumer protocol that have a least and a largest value (Kafka's GroupCoordinatorConfig)."""
 _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
 
 
@@ -198,6 +204,20 @@ def _refuse_bad(name: str, text: str) -> None:
             why=f"{str(error)[:1].upper()}{str(error)[1:]}.".replace("..", "."),
             try_=(f"-c {name}={default}",) if default is not None else (f"leave {name} out",),
         ) from None
+
+
+def _refuse_outside(static: Mapping[str, str], name: str) -> None:
+    value, least, most = (_value(static, f"group.consumer.{bound}{name}") for bound in ("", "min.", "max."))
+    assert isinstance(value, int)
+    assert isinstance(least, int)
+    assert isinstance(most, int)
+    if not least <= value <= most:
+        raise UsageError(
+            "bad-config",
+            f"group.consumer.{name}={value} cannot be used.",
+            why=f"It is not between group.consumer.min.{name}={least} and group.consumer.max.{name}={most}.",
+            try_=(f"-c group.consumer.{name}={min(max(value, least), max(least, most))}",),
+        )
 
 
 def _value(static: Mapping[str, str], name: str) -> Value:

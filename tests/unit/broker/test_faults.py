@@ -316,3 +316,13 @@ def test_a_stop_ends_in_bounded_time_while_the_store_is_away_and_deletions_are_d
     rig.node.stop()
     rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=2_000)
     assert rig.node.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_the_first_retention_check_comes_after_the_initial_task_delay():
+    rig = Rig(settings={"log.initial.task.delay.ms": "2000"})
+    rig.create_topic("short", retention_ms="1")
+    rig.produce("short", [b"a"], timestamp_ms=rig.world.now_ms)
+    rig.run_for(500)
+    assert log_of(rig, "short").log_start_offset == 0
+    rig.run_for(2_000)
+    assert log_of(rig, "short").log_start_offset == 1

@@ -75,6 +75,13 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"replica.selector.class": "com.example.Mine"}, "cannot be used"),
         ({"leader.imbalance.check.interval.seconds": "0"}, "cannot be used"),
         ({"node.id": "1", "broker.id": "2"}, "differ"),
+        ({"group.consumer.min.heartbeat.interval.ms": "5001"}, "heartbeat.interval.ms=5000 cannot be used"),
+        ({"group.consumer.max.heartbeat.interval.ms": "4999"}, "heartbeat.interval.ms=5000 cannot be used"),
+        ({"group.consumer.min.session.timeout.ms": "50000"}, "session.timeout.ms=45000 cannot be used"),
+        ({"group.coordinator.append.linger.ms": "5"}, "cannot be used"),
+        ({"group.consumer.assignment.interval.ms": "1000"}, "cannot be used"),
+        ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),
+        ({"log.initial.task.delay.ms": "-1"}, "cannot be used"),
     ],
 )
 def test_a_bad_setting_says_what_why_and_what_to_try(settings, words):
@@ -83,6 +90,23 @@ def test_a_bad_setting_says_what_why_and_what_to_try(settings, words):
     assert caught.value.code == "bad-config"
     assert caught.value.why
     assert caught.value.try_
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group.consumer.assignment.interval.ms": "0"},
+        {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"},
+        {"group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "1000"},
+        {"group.coordinator.append.linger.ms": "-1"},
+        {"group.coordinator.append.linger.ms": "0"},
+        {"group.streams.min.heartbeat.interval.ms": "5000", "group.streams.min.session.timeout.ms": "45000"},
+        {"group.streams.min.assignment.interval.ms": "0"},
+        {"log.initial.task.delay.ms": "100"},
+    ],
+)
+def test_configs_of_kafka_4_3_are_known_by_name(settings):
+    assert dict(BrokerConfig.from_settings(settings).static) == settings
 
 
 def test_a_misspelt_name_is_met_with_the_right_one():
@@ -136,5 +160,6 @@ def test_every_config_that_claims_an_effect_is_read_outside_the_table():
     behind_topics = {synonym.name for topic_config in TOPIC_CONFIGS.values() for synonym in topic_config.synonyms}
     own = [name for name, each in BROKER_CONFIGS.items() if each.has_effect and name not in behind_topics]
     unread = [name for name in own if f".{name.replace('.', '_')}" not in sources and f'"{name}"' not in sources]
-    # these name the broker's number: BrokerConfig.node_id, which `yak serve --node-id` gives
-    assert set(unread) <= {"broker.id", "log.dir"}
+    # the first two are other names, the others are compared with what is set beside them when a broker starts
+    checked = {name for name in own if name.startswith(("group.consumer.min.", "group.consumer.max."))}
+    assert set(unread) <= {"broker.id", "log.dir", "group.coordinator.append.linger.ms"} | checked
