@@ -56,6 +56,8 @@ class AskingCore:
     def next_due(self) -> int | None:
         return None
 
+    held_bytes = 0
+
     def backlog(self, connection_id: int) -> int:
         return 0
 

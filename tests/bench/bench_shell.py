@@ -32,6 +32,8 @@ class AnsweringCore:
     def next_due(self) -> int | None:
         return None
 
+    held_bytes = 0
+
     def backlog(self, connection_id: int) -> int:
         return 0
 

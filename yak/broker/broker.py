@@ -82,6 +82,8 @@ class Broker:
         self._wall_ahead_ms = 0
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
+        self.held_bytes = 0
+        """Copies of clients' batches that wait to be recompressed: the shell counts them as memory held for clients."""
         self.timeouts = Timeouts()
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
@@ -263,6 +265,7 @@ class Broker:
     def partition_deleted(self, partition: Partition) -> None:
         """The partition is gone: whoever waits on it is told."""
         self.fail_waiting(partition, ErrorCode.unknown_topic_or_partition)
+        self.compacting.forget(partition)
         self.coordinate(partition)
 
     def coordinate(self, partition: Partition) -> None:

@@ -11,6 +11,7 @@ import errno
 from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from yak.broker.events import Notice
 from yak.errors import LogDirectoryFailure
@@ -55,9 +56,9 @@ class Compacting:
         self._broker = broker
         self._due: dict[Partition, int] = {}
         self._round: _Round | None = None
-        self._uncleanable: dict[Log, None] = {}
-        """Logs that cannot be compacted before somebody looked at them."""
-        self._put_off: dict[Log, int] = {}
+        self._uncleanable: WeakSet[Log] = WeakSet()
+        """Logs that cannot be compacted before an operator has looked at them. Weak, as below: a deleted log is freed."""
+        self._put_off: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
         """Logs that are not to be tried again before this time, in ms."""
 
     def consider(self, partition: Partition) -> None:
@@ -66,6 +67,10 @@ class Compacting:
         if log is None or not is_compacted(log.config) or not broker.config.log_cleaner_enable:
             return
         self._look_at(partition, broker.now_ms + broker.config.log_cleaner_backoff_ms)
+
+    def forget(self, partition: Partition) -> None:
+        """The partition is deleted."""
+        self._due.pop(partition, None)
 
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
@@ -226,13 +231,13 @@ class Compacting:
             if partition.log is round_.log:
                 broker.damaged_replicas.found(partition, error.offset, error.batch)
         elif isinstance(error, Uncleanable):
-            self._uncleanable[round_.log] = None
+            self._uncleanable.add(round_.log)
             broker.notice("error", "log-not-compacted", partition=name, reason=str(error))
         elif isinstance(error, OSError):
             broker.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
             # a bug of ours; the log is as it was, and only this one is left alone (Kafka's LogCleanerManager.uncleanablePartitions)
-            self._uncleanable[round_.log] = None
+            self._uncleanable.add(round_.log)
             assert isinstance(error, Exception)
             fields: dict[str, object] = {"partition": name, "reason": str(error)}
             broker.emit(Notice("error", "log-not-compacted", fields, error=error))

@@ -73,6 +73,7 @@ def recompress_later(
     if partition.pending_appends is None:
         partition.pending_appends = deque()
     partition.pending_appends.append(PendingAppend(header, records, acks, appended))
+    broker.held_bytes += len(records)
     if len(partition.pending_appends) == 1:
         _start(broker, partition)
     return appended
@@ -82,6 +83,7 @@ def fail_pending(broker: Broker, partition: Partition, error_code: ErrorCode) ->
     """The partition cannot take its queued batches any more: tell those who wait."""
     queue, partition.pending_appends = partition.pending_appends, None
     for pending in queue or ():
+        _free(broker, pending)
         _refuse(broker, pending, PeerError(error_code))
 
 
@@ -107,6 +109,7 @@ def _start(broker: Broker, partition: Partition) -> None:
             _run(broker, partition, pending, codec, needs_keys=needs_keys)
             return
         _place(broker, partition, pending)
+        _free(broker, pending)
         queue.popleft()
     partition.pending_appends = None
 
@@ -126,6 +129,7 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
             return
         if error is not None:
             queue.popleft()
+            _free(broker, pending)
             if isinstance(error, PeerError):
                 _refuse(broker, pending, error)
                 _start(broker, partition)
@@ -144,12 +148,19 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
                 words = f"the batch could not be recompressed ({name}); nothing was written"
                 _refuse(broker, pending, PeerError(ErrorCode.unknown_server_error, words))
         else:
+            broker.held_bytes += len(result) - len(pending.records)
             pending.records = result
             pending.keys_checked = pending.keys_checked or needs_keys
             pending.header = read_header(result)
         _start(broker, partition)
 
     broker.jobs.run("recompress", work, done)
+
+
+def _free(broker: Broker, pending: PendingAppend) -> None:
+    """The batch is in the log or refused; a second call does nothing."""
+    broker.held_bytes -= len(pending.records)
+    pending.records = b""
 
 
 def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None:

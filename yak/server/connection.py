@@ -28,6 +28,9 @@ _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
 _TCP_INFO_RTT_AT: Final = 68
+_TCP_CLOSE: Final = 7
+_TCP_CLOSE_WAIT: Final = 8
+"""States of Linux's tcp_states.h: both sides are closed, or the peer has closed and we have not."""
 
 
 class Connection(Outgoing):
@@ -39,6 +42,7 @@ class Connection(Outgoing):
         "_heavy_until_ms",
         "_held_bytes",
         "_low_water",
+        "_peer_has_ended",
         "_scope",
         "_shell",
         "_slices",
@@ -78,6 +82,7 @@ class Connection(Outgoing):
         """Set while we do not read for now; whoever gives relief sets the event."""
         self._drained: trio.Event | None = None
         self._draining = False
+        self._peer_has_ended = False
         self._held_bytes = 0
         self._slices = 0
         """Full slices in a row."""
@@ -114,7 +119,10 @@ class Connection(Outgoing):
         sock = self.sock
         shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock)))
         while not self.closing:
-            if self._must_pause():
+            if self._peer_has_ended and self.unsent_bytes > shell.limits.unsent_reply_bytes_max:
+                self._because("peer closed")
+                return
+            if not self._peer_has_ended and self._must_pause():
                 await self._pause()
             elif (turns := self._turns()) is not None:
                 async with turns:
@@ -246,6 +254,22 @@ class Connection(Outgoing):
             )
         )
 
+    def look_for_end(self) -> None:
+        """Called now and then while the socket is not read, which else is what tells that the client is gone (Linux only).
+
+        After a reset all is over. A client that closed may have sent requests before: they are read without a pause, as far as
+        the kernel has them, and then the end is; unless it has left more answers unread than it may.
+        """
+        state = _tcp_state(self.sock)
+        if state == _TCP_CLOSE:
+            self._because("peer closed")
+            self._forget_replies()
+            self.closing = True
+            self._scope.cancel()
+        elif state == _TCP_CLOSE_WAIT and self.relief is not None:
+            self._peer_has_ended = True
+            self.relief.set()
+
     async def _pause(self) -> None:
         """Wait until an answer was sent, or memory was given back; the caller looks again."""
         shell = self._shell
@@ -335,6 +359,16 @@ class Connection(Outgoing):
 
     def _because(self, reason: str) -> None:
         self.close_reason = self.close_reason or reason
+
+
+def _tcp_state(sock: socket.socket) -> int:
+    """The kernel's state of the connection (Linux: struct tcp_info, tcpi_state); 0 where it cannot tell."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    except OSError:
+        return 0
 
 
 def _round_trip_ms(sock: socket.socket) -> int:

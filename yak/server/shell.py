@@ -75,6 +75,10 @@ class Core(Protocol):
     def backlog(self, connection_id: ConnectionId) -> int:
         """Requests of a connection that were stepped and not answered."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of requests that it copied, to work on them after their step."""
+
 
 class Store(Protocol):
     """What the shell needs of the metadata store's client, `yak.server.redis_store`."""
@@ -159,6 +163,7 @@ class Shell:
         self._core_counters = self.latencies.counters
         self.rate_limit = log.RateLimit()
         self.memory = Memory(self.limits.memory_bytes_max)
+        self._core_held_bytes = 0
         self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
         self.jobs = JobRunner(nursery, self.post, self.clock)
         self.connections: dict[ConnectionId, Connection] = {}
@@ -241,6 +246,9 @@ class Shell:
         finally:
             self._in_turn = False
         self.counters.turns += 1
+        if (held_bytes := self.core.held_bytes) != self._core_held_bytes:
+            self.memory.change(held_bytes - self._core_held_bytes)
+            self._core_held_bytes = held_bytes
         self._arm_timer()
         now_ns = self.clock.now_ns()
         took_ns = now_ns - self._turn_started_ns

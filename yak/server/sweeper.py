@@ -27,6 +27,8 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
         now_ms = shell.clock.now_ms()
         shell.jobs.check_deadlines(now_ms)
         for connection in list(shell.connections.values()):
+            if connection.relief is not None:
+                connection.look_for_end()
             reason = overdue(connection, shell, now_ms)
             if reason is not None:
                 _close(shell, connection, reason)

@@ -47,6 +47,7 @@ class Log:
     """
 
     __slots__ = (
+        "__weakref__",
         "active",
         "cleaned_offset",
         "config",

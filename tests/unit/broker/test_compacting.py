@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -331,3 +333,22 @@ def test_who_copied_a_compacted_log_tells_a_deposed_leader_where_to_cut() -> Non
     data = b"".join(deposed.disk.peek(segment.path(".log"), 0) for segment in log.segments)
     parts = {header.base_offset: header.partition_leader_epoch for _, header in iterate_headers(data)}
     assert max(offset for offset, its in parts.items() if its < epoch) < start
+
+
+def test_deleted_partition_and_its_log_are_freed() -> None:
+    rig = compacted_rig()
+    broker = rig.node.broker
+    assert broker is not None
+    commit(rig, range(60))
+    partition = broker.partitions[PLACE]
+    assert partition.log is not None
+    broker.compacting._look_at(partition, broker.now_ms + 10**9)
+    broker.compacting._uncleanable.add(partition.log)
+    broker.compacting._put_off[partition.log] = broker.now_ms + 10**9
+    log = weakref.ref(partition.log)
+    del partition
+    rig.ask(20, 6, topics=[{"name": TOPIC, "topic_id": None}], timeout=dt.timedelta(seconds=1))
+    rig.run_for(60_000)
+    gc.collect()
+    assert log() is None
+    assert not broker.compacting._due

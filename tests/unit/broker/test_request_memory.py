@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from yak.protocol.record_batch import compute_crc
 from yak.sim.rig import Rig, build, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
 
@@ -82,3 +83,39 @@ def test_create_topics_refused_is_freed_without_a_garbage_collection(rig: Rig) -
 
 
 _CREATE: dict[str, Any] = {"timeout": dt.timedelta(seconds=1), "validate_only": False}
+
+
+def test_batches_that_wait_to_be_recompressed_are_counted_until_they_are_appended_or_refused(rig: Rig) -> None:
+    broker = rig.node.broker
+    assert broker is not None
+    good, bad = batch(rig), recoded(batch(rig), 1)
+    pending = [
+        rig.begin(PRODUCE, 9, client=rig.new_client(), **produce_fields("lz4", each)) for each in (good, bad, good)
+    ]
+    counted = []
+    while not all(each.is_done for each in pending):
+        rig.run_for(1)
+        counted.append(broker.held_bytes)
+    assert [each.answer.responses[0].partition_responses[0].error_code for each in pending] == [0, 2, 0]
+    assert max(counted) > len(good)
+    assert broker.held_bytes == 0
+
+
+def test_batches_that_wait_to_be_recompressed_are_not_counted_after_their_topic_is_deleted(rig: Rig) -> None:
+    broker = rig.node.broker
+    assert broker is not None
+    names = [{"name": "lz4", "topic_id": None}]
+    deleting = rig.begin(20, 6, client=rig.new_client(), topics=names, timeout=dt.timedelta(seconds=5))
+    while not deleting.is_done:
+        rig.begin(PRODUCE, 9, client=rig.new_client(), **produce_fields("lz4", batch(rig)))
+        rig.run_for(1)
+    rig.run_for(1_000)
+    assert broker.held_bytes == 0
+
+
+def recoded(whole: bytes, codec: int) -> bytes:
+    """The batch, whose attributes name a codec that its records do not have."""
+    changed = bytearray(whole)
+    changed[22] = changed[22] & ~7 | codec
+    changed[17:21] = compute_crc(changed).to_bytes(4, "big")
+    return bytes(changed)

@@ -40,6 +40,8 @@ class FakeCore:
     def next_due(self) -> int | None:
         return None
 
+    held_bytes = 0
+
     def backlog(self, connection_id: int) -> int:
         return 0
 

@@ -72,6 +72,8 @@ class ScriptedCore:
     def next_due(self) -> int | None:
         return self.due_ms
 
+    held_bytes = 0
+
     def backlog(self, connection_id: int) -> int:
         return len(self.held.get(connection_id, []))
 

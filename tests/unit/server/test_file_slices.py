@@ -59,6 +59,8 @@ class Slicer:
     def next_due(self):
         return None
 
+    held_bytes = 0
+
     def backlog(self, connection_id):
         return 0
 

@@ -62,6 +62,8 @@ class Answering:
     def next_due(self) -> int | None:
         return None
 
+    held_bytes = 0
+
     def backlog(self, connection_id: int) -> int:
         return 0
 

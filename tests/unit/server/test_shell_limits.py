@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import ScriptedCore, ask, is_closed, receive, running
-from yak.broker.events import Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
+from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
+from yak.broker.events import ConnectionClosed, Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits
 
@@ -299,3 +299,65 @@ def test_lines_that_a_client_can_provoke_do_not_fill_the_log(caplog: pytest.LogC
     trio.run(main)
     events = [record.getMessage() for record in caplog.records]
     assert (events.count("provoked"), events.count("ours")) == (5, 20)
+
+
+async def not_read(broker: Running, stream: trio.SocketStream) -> None:
+    """Bring a connection with room for two requests to where it is not read: the third lies in the kernel."""
+    await stream.send_all(frame(b"hold.... 1") + frame(b"hold.... 2"))
+    await broker.until(lambda: sum(len(each) for each in broker.core.held.values()) == 2)
+    await stream.send_all(frame(b"hold.... 3"))
+    await broker.until(lambda: broker.shell.counters.pauses > 0)
+
+
+def test_client_that_closes_while_it_is_not_read_is_noticed_and_its_last_requests_are_stepped() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(in_flight_max=2)) as broker:
+            stream = await broker.connect()
+            await not_read(broker, stream)
+            await stream.send_all(frame(b"hold.... 4"))
+            await stream.aclose()
+            await broker.until(lambda: len(broker.core.of(ConnectionClosed)) == 1)
+            stepped = [data for turn in broker.core.turns for data in turn]
+            assert stepped == [b"hold.... 1", b"hold.... 2", b"hold.... 3", b"hold.... 4"]
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_client_that_resets_while_it_is_not_read_is_noticed() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(in_flight_max=2)) as broker:
+            stream = await broker.connect()
+            await not_read(broker, stream)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await stream.aclose()
+            await broker.until(lambda: len(broker.core.of(ConnectionClosed)) == 1)
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_client_that_stays_is_not_read_until_it_has_answers() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(in_flight_max=2)) as broker:
+            stream = await broker.connect()
+            await not_read(broker, stream)
+            await trio.sleep(0.2)  # ten rounds of the sweeper
+            assert [len(each) for each in broker.core.held.values()] == [2]
+            assert not broker.core.of(ConnectionClosed)
+
+    trio.run(main)
+
+
+def test_bytes_that_the_core_holds_count_as_memory() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            stream = await broker.connect()
+            broker.core.held_bytes = 5_000
+            assert await ask(stream, b"anything") == b"anything"
+            assert broker.shell.memory.held_bytes == 5_000
+            broker.core.held_bytes = 0
+            await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
