@@ -93,6 +93,8 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
         "rot",
         "misread",
         "misdirected",
+        "requests failed by a bug",
+        "fail-stops",
         "damage found by brokers",
         "damage refused by followers",
         "damage noticed by consumers",

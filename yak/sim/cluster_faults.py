@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.errors import StartRefused
+from yak.broker.events import Notice
+from yak.errors import FailStop, StartRefused
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_losses import Losses
@@ -48,7 +49,10 @@ CLASSES = (
 )
 MISDIRECTED = "misdirected"
 """Drawn by dice of its own: it came later, and the other draws of a seed are what they were."""
-ALL_CLASSES = (*CLASSES, MISDIRECTED)
+BUG = "bug"
+"""Likewise, and in so many seeds of a hundred."""
+BUG_PERCENT = 35
+ALL_CLASSES = (*CLASSES, MISDIRECTED, BUG)
 SKEW = "skew"
 """Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
 STRIKES_MAX = (4, 8, 14)
@@ -79,8 +83,9 @@ class ClusterFaults:
         # some seeds mix many classes, others have the same few again and again
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
-        if SeededDice(f"{spec.seed}:{len(cluster.nodes)}:{MISDIRECTED}").chance(percent):
-            self._classes.append(MISDIRECTED)
+        for name, percent_of_it in ((MISDIRECTED, percent), (BUG, BUG_PERCENT)):
+            if SeededDice(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
+                self._classes.append(name)
         self._left = dice.between(1, dice.choice(STRIKES_MAX))
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
@@ -94,6 +99,8 @@ class ClusterFaults:
         for node in cluster.nodes:
             node.store_line.late_percent = late_percent
             node.on_ended_inside = partial(self._ended_inside, node)
+            node.on_fail_stop = partial(self._fail_stopped, node)
+            node.on_request_failed = partial(self._request_failed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if dice.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -143,6 +150,7 @@ class ClusterFaults:
             "rot": lambda: self._disks.rot(self._dice),
             "misread": lambda: self._to_victim(self._disks.misread),
             MISDIRECTED: lambda: self._disks.misdirect(self._dice),
+            BUG: lambda: self._to_victim(self._plant_bug),
         }
         if self._spec.strikes(self.struck_count):
             self._cluster.world.say(f"fault {self.struck_count}: {name}")
@@ -204,6 +212,27 @@ class ClusterFaults:
             node.on_stopped()
         elif not self._dice.chance(50) or not self._lose_power(node):
             node.kill()
+            self._restart_later(node)
+
+    def _plant_bug(self, node: SimNode, dice: SeededDice) -> bool:
+        if not node.bugs.plant(dice):
+            return False
+        self._for_a_while(node.bugs.withdraw)
+        return True
+
+    def _request_failed(self, node: SimNode, notice: Notice) -> None:
+        node.bugs.request_failed(notice)
+        self._count("requests failed by a bug")
+
+    def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
+        """The shell ends the process, and a service manager starts it again."""
+        node.bugs.stopped(failure)
+        self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
+        self._count("fail-stops")
+        node.kill()
+        if node.node_id in self._busy:
+            node.on_stopped()
+        else:
             self._restart_later(node)
 
     def _power_loss(self) -> bool:

@@ -66,6 +66,9 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "disk",
         "slow disk",
         "calls executed late",
+        "bug",
+        "requests failed by a bug",
+        "fail-stops",
     ),
     "disks": (
         *TORN,

@@ -24,6 +24,7 @@ from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.job_delays import MARKS_US, job_delay_us
 from yak.sim.peers import Peers
+from yak.sim.planted_bugs import PlantedBugs
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
 from yak.storage.log_store import LogStore
@@ -81,8 +82,9 @@ class SimNode:
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
         self.on_ended_inside: Callable[[], None] = self.kill
-        self.on_fail_stop: Callable[[FailStop], None] = _no_bugs
-        self.on_request_failed: Callable[[events.Notice], None] = _no_failed_requests
+        self.bugs = PlantedBugs(self)
+        self.on_fail_stop: Callable[[FailStop], None] = self.bugs.stopped
+        self.on_request_failed: Callable[[events.Notice], None] = self.bugs.request_failed
         self.after_step: Callable[[], None] = lambda: None
         self.membership = membership or MembershipSettings()
         self.store_line = StoreLine(
@@ -226,6 +228,7 @@ class SimNode:
     def _end(self) -> None:
         self._life += 1
         self.broker = None
+        self.bugs.process_ended()
         self.is_ready = False
         self.is_paused = False
         self._held.clear()
@@ -305,15 +308,19 @@ class SimNode:
 
     def _step(self, event: events.Event) -> None:
         assert self.broker is not None
+        self.bugs.is_stepping = True
         try:
             effects = self.broker.step(event, self.now_ms)
         except FailStop as failure:
             self.on_fail_stop(failure)
             return
+        finally:
+            self.bugs.is_stepping = False
         for effect in effects:
             self._carry_out(effect)
             if self.broker is None:
                 return
+        self.bugs.check_noticed(event)
         if isinstance(self.disk.writing, Death):
             self.after_step()  # what it answered may be heard, though the process ends in this turn's next step
 
@@ -405,14 +412,6 @@ class SimNode:
                 self.enter(action)
 
         self.world.after(delay_us, happen)
-
-
-def _no_bugs(failure: FailStop) -> None:
-    raise AssertionError(f"fail-stop in {failure.what}: {failure.__cause__!r}") from failure.__cause__
-
-
-def _no_failed_requests(notice: events.Notice) -> None:
-    raise AssertionError(f"{notice.event} {notice.fields}: {notice.error!r}") from notice.error
 
 
 def _cannot_join(refused: events.Refused) -> None:

@@ -4,7 +4,7 @@ Of the rules that one would take out of any Kafka, one is not here, since its su
 offset, and with it transactions.
 """
 
-from yak.sim.mutants import compaction, damage, epochs, groups, members, records, watermark
+from yak.sim.mutants import bugs, compaction, damage, epochs, groups, members, records, watermark
 from yak.sim.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -15,6 +15,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *compaction.MUTANTS,
     *damage.MUTANTS,
     *groups.MUTANTS,
+    *bugs.MUTANTS,
 )
 BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}
 assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"

@@ -1,0 +1,63 @@
+"""Bugs that the simulator plants in a broker: what they cost, and that one which costs something else is told."""
+
+import pytest
+
+from yak.broker import events
+from yak.broker.appending import place
+from yak.errors import FailStop
+from yak.sim.books import Violation
+from yak.sim.cluster_run import run_cluster_seed
+from yak.sim.dice import SeededDice
+from yak.sim.planted_bugs import PlantedBug
+from yak.sim.rig import Rig
+
+
+def planted(rig: Rig, where: str) -> None:
+    """Plant a bug in this kind of place, by the first dice that choose it, to strike at its first call."""
+    for seed in range(200):
+        rig.node.bugs.withdraw()
+        assert rig.node.bugs.plant(SeededDice(f"bug {seed}"))
+        plan = rig.node.bugs._waiting
+        if plan.place == where and plan.wait == 0:
+            return
+    raise AssertionError(f"no dice choose {where}")
+
+
+def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds() -> None:
+    counts: dict[str, int] = {}
+    for seed in range(1, 6):
+        verdict = run_cluster_seed(seed, faults=("bug",))
+        assert verdict.error is None, (seed, verdict.error)
+        for name, count in verdict.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    assert counts["requests failed by a bug"] > 0
+    assert counts["fail-stops"] > 0
+
+
+def test_bug_in_a_handler_ends_the_connection_and_is_no_violation() -> None:
+    rig = Rig()
+    planted(rig, "a handler")
+    assert rig.ask(3, 4, topics=None, allow_auto_topic_creation=False) is None
+    assert rig.ask(3, 4, client=rig.new_client(), topics=None, allow_auto_topic_creation=False) is not None
+
+
+def test_bug_in_a_write_that_a_handler_survives_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.create_topic("orders")
+    monkeypatch.setattr("yak.broker.appending.place", place.__wrapped__)
+    planted(rig, "a write")
+    with pytest.raises(Violation, match="did not stop the broker"):
+        rig.produce("orders", [b"a"])
+
+
+def test_bug_that_nobody_planted_ends_the_run_by_its_own_name() -> None:
+    rig = Rig()
+    with pytest.raises(ZeroDivisionError):
+        rig.node.bugs.stopped(_because(FailStop("place"), ZeroDivisionError()))
+    with pytest.raises(PlantedBug):
+        rig.node.bugs.request_failed(events.Notice("error", "request-failed", {}, error=PlantedBug("of another run")))
+
+
+def _because(failure: FailStop, cause: Exception) -> FailStop:
+    failure.__cause__ = cause
+    return failure

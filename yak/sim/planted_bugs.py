@@ -1,0 +1,220 @@
+"""Bugs of ours, planted in a running broker: an unexpected exception at a random place, and what the rule says of it.
+
+The rule (`yak.fail_stop`): one that is raised while a single request is served ends that request's connection and nothing else;
+any other stops the broker. A bug that does neither was swallowed, and the broker went on with what was half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from yak.broker import events
+from yak.errors import FailStop
+from yak.sim.books import Violation
+from yak.sim.dice import SeededDice
+from yak.sim.disk_death import Death, Tear
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.sim.node import SimNode
+
+Costs = Literal["a connection", "the broker", "either"]
+Wrap: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+EVENTS: Final = (
+    events.TurnEnd,
+    events.TimerDue,
+    events.JobDone,
+    events.StoreReplied,
+    events.RecordsTailed,
+    events.PeerAnswered,
+    events.PeerConnected,
+    events.PeerLost,
+)
+"""Those that serve no request: a bug in one of them stops the broker."""
+STATE_JOBS: Final = ("flush", "checkpoint", "image", "cut")
+CALLS_BEFORE: Final = (1, 5, 40)
+"""The bug strikes after at most so many calls of the place it is in."""
+
+
+class PlantedBug(Exception):
+    """What no code of the broker expects."""
+
+
+@dataclass(slots=True, eq=False)
+class _Plan:
+    """One bug: where it is, what it may cost, and after how many calls of its place it strikes."""
+
+    place: str
+    costs: Costs
+    wait: int
+    error: PlantedBug | None = None
+
+
+class PlantedBugs:
+    """The bug that waits in one broker, or has just struck there."""
+
+    def __init__(self, node: SimNode) -> None:
+        self._node = node
+        self._waiting: _Plan | None = None
+        self._struck: _Plan | None = None
+        self.is_stepping = False
+
+    # --------------------------------------------------------------------------------------------------- planting
+
+    def plant(self, dice: SeededDice) -> bool:
+        """Let one of the next calls of some place raise; False where one waits already, or the disk is about to end it."""
+        node = self._node
+        broker = node.broker
+        if broker is None or self._waiting is not None or isinstance(node.disk.writing, Death):
+            return False
+        places: dict[str, tuple[Costs, Callable[[Broker, Wrap, SeededDice], None]]] = {
+            "a handler": ("a connection", self._in_handler),
+            "a delayed operation": ("a connection", self._in_delayed),
+            "a timer": ("the broker", self._in_timer),
+            "an event": ("the broker", self._in_event),
+            "a job": ("the broker", self._in_job),
+            "a write": ("the broker", self._in_write),
+            "an effect": ("either", self._in_effect),
+        }
+        place = dice.choice(tuple(places))
+        costs, put = places[place]
+        plan = self._waiting = _Plan(place, costs, dice.below(dice.choice(CALLS_BEFORE)))
+        is_after = dice.chance(50)
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            def broken(*arguments: Any, **named: Any) -> Any:
+                if not is_after:
+                    self.strike(plan)
+                result = function(*arguments, **named)
+                if is_after:
+                    self.strike(plan)
+                return result
+
+            return broken
+
+        put(broker, wrap, dice)
+        node.world.say(f"node {node.node_id}: a bug waits in {place}, after {plan.wait} calls")
+        return True
+
+    def withdraw(self) -> None:
+        """It strikes no more."""
+        self._waiting = None
+        if isinstance(self._node.disk.writing, _Write):
+            self._node.disk.end_inside(None)
+
+    def _in_handler(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+        broker._table = _Handlers(broker._table, wrap)  # type: ignore[assignment]  # noqa: SLF001
+
+    def _in_delayed(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
+        _put(broker, dice.choice(("_give", "_look")), wrap)
+
+    def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
+        _put(dice.choice(broker._timed), "on_timer", wrap)  # noqa: SLF001
+
+    def _in_event(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
+        kind, handlers = dice.choice(EVENTS), broker._handlers  # noqa: SLF001
+        handlers[kind] = wrap(handlers[kind])
+
+    def _in_job(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+        """In its thread."""
+        run = broker.jobs.run
+
+        def run_broken(kind: events.JobKind, work: Callable[[], object], on_done: Any) -> None:
+            run(kind, wrap(work) if kind in STATE_JOBS else work, on_done)
+
+        broker.jobs.run = run_broken  # type: ignore[method-assign]
+
+    def _in_write(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+        """Right after the bytes are in the file: in an append of a leader, a follower or a coordinator."""
+        assert self._waiting is not None
+        self._node.disk.writing = _Write(self, self._waiting)
+
+    def _in_effect(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
+        """In the middle of anything."""
+        _put(broker, dice.choice(("emit", "notice", "advanced")), wrap)
+
+    def strike(self, plan: _Plan) -> None:
+        """One call of the place: raises PlantedBug when it is the one."""
+        if plan is not self._waiting:
+            return
+        plan.wait -= 1
+        if plan.wait < 0:
+            self.withdraw()
+            self._struck = plan
+            plan.error = PlantedBug(plan.place)
+            raise plan.error
+
+    # ------------------------------------------------------------------------------------------------------ the rule
+
+    def stopped(self, failure: FailStop) -> None:
+        """The broker stopped. Raises what stopped it, unless that was planted where it may."""
+        plan = self._plan_of(failure.__cause__)
+        if plan is None:
+            raise failure.__cause__ or AssertionError(failure.what)
+        if plan.costs == "a connection":
+            raise Violation(f"a bug in {plan.place}, which serves one request, stopped the broker") from failure
+
+    def request_failed(self, notice: events.Notice) -> None:
+        """One request failed. Raises what it failed by, unless that was planted where it may, and its connection ended."""
+        plan = self._plan_of(notice.error)
+        if plan is None:
+            raise notice.error or AssertionError(notice.event)
+        if plan.costs == "the broker":
+            raise Violation(f"a bug in {plan.place}, where replicated state changes, did not stop the broker")
+        broker, peer = self._node.broker, notice.fields["peer"]
+        assert broker is not None
+        if any(each.is_open and each.peer == peer for each in broker.connections.values()):
+            raise Violation(f"a bug in {plan.place} did not end the connection that it served")
+
+    def check_noticed(self, event: events.Event) -> None:
+        """A step ended, and the broker runs. Raises Violation when a bug struck in it, or in its job, and nothing came of it."""
+        plan = self._struck
+        if plan is not None and (
+            plan.place != "a job" or (type(event) is events.JobDone and event.error is plan.error)
+        ):
+            raise Violation(f"a bug in {plan.place} was swallowed")
+
+    def process_ended(self) -> None:
+        """Whatever waited there is gone."""
+        self.withdraw()
+        self._struck = None
+
+    def _plan_of(self, error: BaseException | None) -> _Plan | None:
+        """The bug that this is, which now counts as noticed; None for one that nobody planted."""
+        plan = self._struck
+        if plan is None or error is None or plan.error is not error:
+            return None
+        self._struck = None
+        return plan
+
+
+def _put(owner: Any, name: str, wrap: Wrap) -> None:
+    setattr(owner, name, wrap(getattr(owner, name)))
+
+
+class _Handlers:
+    """The table of handlers, each of them with the bug around it."""
+
+    def __init__(self, table: Any, wrap: Wrap) -> None:
+        self._table, self._wrap = table, wrap
+
+    def get(self, key: tuple[int, int]) -> Any:
+        handle = self._table.get(key)
+        return None if handle is None else self._wrap(handle)
+
+
+class _Write(AbstractContextManager["Tear | None"]):
+    """Entered for each write to the disk, as `yak.sim.disk_death.Death` is."""
+
+    def __init__(self, bugs: PlantedBugs, plan: _Plan) -> None:
+        self._bugs, self._plan = bugs, plan
+
+    def __enter__(self) -> Tear | None:
+        return None
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and self._bugs.is_stepping:
+            self._bugs.strike(self._plan)
