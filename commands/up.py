@@ -8,7 +8,7 @@ from yak.commands.app import OUTPUT, START, STOP, WHAT, command
 from yak.commands.local_cluster import data_dir_flag
 from yak.commands.options import Globals
 from yak.commands.up_words import Action, check_data, check_together, read_action
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster, UpResult, UpSettings
@@ -257,12 +257,19 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
         hint = f"; yak up {action} {node_id}{data_dir_flag(cluster.data_dir)} brings it back" if action else ""
         g.out.note(f"node {node_id} is {condition}{hint}")
 
+    def restarted(node_id: int, error: YakError | None) -> None:
+        if error is None:
+            g.out.note(f"node {node_id} had halted and was started again; please report the traceback in its log")
+        else:
+            g.out.warn(f"node {node_id} halted and does not start: {error.message}")
+
     ended_here = supervise(
         cluster,
         stop_asked,
         on_line=lambda name, line: g.out.note(f"{name:<6} | {line}"),
         on_change=changed,
         on_redis_gone=lambda: g.out.warn(f"Redis is gone; yak up{data_dir_flag(cluster.data_dir)} brings it back"),
+        on_restart=restarted,
     )
     if ended_here:
         g.out.note("stopping followers, then leaders, then Redis")

@@ -1,19 +1,48 @@
 """`yak up` in the foreground: show what the children print, notice when one dies, and end when asked to.
 
 The children need no supervisor; this only watches them. So a cluster whose `yak up` was killed goes on, and another
-`yak up` finds it.
+`yak up` finds it. A broker that halted (`broker-halted` in its log, exit code 6) is started again, as a service manager does
+(systemd's `Restart=on-failure`); one that was killed stays dead, for that is what people do to see what happens.
 """
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 
+from yak.errors import YakError
 from yak.local.cluster import LocalCluster
 from yak.local.status import BrokerCondition, ClusterStatus
 
 _LOOK_EVERY_SECONDS = 0.1
 _STATUS_EVERY_LOOKS = 5
 _READ_AT_MOST_BYTES = 256 * 1024
+_HALTED = "broker-halted"
+RESTART_SECONDS, RESTART_SECONDS_MAX = 1.0, 60.0
+"""Before a broker that halted is started again: twice as long after each time, so that one that halts at once costs little."""
+
+
+class Restarts:
+    """Which brokers halted, and when each is started again. `now` gives seconds on any clock."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._due: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
+
+    def note_line(self, name: str, line: str) -> None:
+        """A line of a child's log; a text or a JSON line says of which event it is."""
+        if f" {_HALTED} " in line or f'"event": "{_HALTED}"' in line:
+            pause = self._pauses.get(name, RESTART_SECONDS)
+            self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
+            self._due[name] = self._now() + pause
+
+    def take_due(self) -> list[str]:
+        """Those that are to be started now, by their names."""
+        due = [name for name, at in self._due.items() if at <= self._now()]
+        for name in due:
+            del self._due[name]
+        return due
 
 
 class LogFollower:
@@ -55,8 +84,13 @@ def supervise(
     on_line: Callable[[str, str], None],
     on_change: Callable[[int, BrokerCondition], None],
     on_redis_gone: Callable[[], None],
+    on_restart: Callable[[int, YakError | None], None],
 ) -> bool:
-    """Watch until `stop_asked` is set (True), or until somebody else has stopped every broker (False)."""
+    """Watch until `stop_asked` is set (True), or until every broker was stopped from elsewhere (False).
+
+    `on_restart` is told of each broker that halted and was started again, with the error of a start that failed.
+    """
+    restarts = Restarts()
     follower = LogFollower(cluster.log_paths())
     seen = _conditions(cluster.status())
     redis_was_up = True
@@ -64,6 +98,8 @@ def supervise(
     while not stop_asked.wait(_LOOK_EVERY_SECONDS):
         for name, line in follower.new_lines():
             on_line(name, line)
+            restarts.note_line(name, line)
+        _start_again(cluster, restarts.take_due(), on_restart)
         looks += 1
         if looks % _STATUS_EVERY_LOOKS:
             continue
@@ -82,6 +118,22 @@ def supervise(
     for name, line in follower.new_lines():
         on_line(name, line)
     return True
+
+
+def _start_again(cluster: LocalCluster, names: list[str], on_restart: Callable[[int, YakError | None], None]) -> None:
+    if not names:
+        return
+    dead = {f"node-{broker.node_id}": broker.node_id for broker in cluster.status().brokers if broker.state == "dead"}
+    for name in names:
+        node_id = dead.get(name)
+        if node_id is None:
+            continue
+        try:
+            cluster.restart(node_id)
+        except YakError as error:
+            on_restart(node_id, error)
+        else:
+            on_restart(node_id, None)
 
 
 def _conditions(status: ClusterStatus) -> dict[int, BrokerCondition]:

@@ -51,7 +51,7 @@ MISDIRECTED = "misdirected"
 """Drawn by dice of its own: it came later, and the other draws of a seed are what they were."""
 BUG = "bug"
 """Likewise, and in so many seeds of a hundred."""
-BUG_PERCENT = 35
+BUG_PERCENT = 50
 ALL_CLASSES = (*CLASSES, MISDIRECTED, BUG)
 SKEW = "skew"
 """Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""

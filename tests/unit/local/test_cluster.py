@@ -162,7 +162,9 @@ def test_the_supervisor_shows_lines_tells_of_deaths_and_ends_when_asked(cluster:
     state_seen_alive = cluster.restart(1)
     assert state_seen_alive.pid is not None
     threading.Timer(0.3, os.kill, (state_seen_alive.pid, signal.SIGKILL)).start()
-    assert supervise(cluster, asked, on_line=line, on_change=changed, on_redis_gone=lambda: None)
+    assert supervise(
+        cluster, asked, on_line=line, on_change=changed, on_redis_gone=lambda: None, on_restart=lambda *_: None
+    )
     assert changes == [(1, "dead")]
     assert ("node-1", "a new line") in lines
     assert ("node-1", "a new line") in follower.new_lines()
@@ -179,6 +181,7 @@ def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(clu
         on_line=lambda *_: None,
         on_change=lambda *change: nothing.append(change),
         on_redis_gone=lambda: None,
+        on_restart=lambda *_: None,
     )
     assert nothing == []
 

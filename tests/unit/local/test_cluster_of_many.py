@@ -281,7 +281,14 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     acting.start()
     give_up = threading.Timer(20, asked.set)
     give_up.start()
-    supervise(cluster, asked, on_line=lambda *line: lines.append(line), on_change=changed, on_redis_gone=lambda: None)
+    supervise(
+        cluster,
+        asked,
+        on_line=lambda *line: lines.append(line),
+        on_change=changed,
+        on_redis_gone=lambda: None,
+        on_restart=lambda *_: None,
+    )
     give_up.cancel()
     acting.join()
     assert (2, "running") in changes

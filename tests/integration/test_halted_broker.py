@@ -1,0 +1,113 @@
+"""A real broker with a bug in the middle of a change of state: it ends at once, and comes back with all it acknowledged."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from conftest import RedisDatabases
+
+SITE = """
+import os, sys
+if "serve" in sys.orig_argv:
+    from yak.broker.isr_changes import IsrChanges
+    real = IsrChanges.run
+    def run(self):
+        real(self)
+        if os.path.exists({path!r}):
+            os.unlink({path!r})
+            raise ZeroDivisionError("planted by the test")
+    IsrChanges.run = run
+"""
+
+
+@pytest.fixture
+def bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Once this file exists, the next end of a turn of some broker raises, once."""
+    path, site = tmp_path / "bug", tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(SITE.format(path=str(path)), "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    return path
+
+
+@pytest.fixture
+def redis_url(redis_databases: RedisDatabases) -> Iterator[str]:
+    """An empty database."""
+    with redis_databases.borrow() as url:
+        yield url
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    for _ in range(int(seconds / 0.05)):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("not in time")
+
+
+def produce(bootstrap: str, value: bytes) -> None:
+    failed: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000})
+    producer.produce("orders", value, partition=0, on_delivery=lambda error, _: failed.append(error) if error else None)
+    assert producer.flush(20) == 0
+    assert not failed
+
+
+def values(bootstrap: str) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        found: list[bytes] = []
+        while (message := consumer.poll(20)) is not None:
+            if message.error() is None:
+                found.append(message.value())
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return found
+        raise AssertionError(f"no end of the partition after {found}")
+    finally:
+        consumer.close()
+
+
+def test_serve_with_a_bug_in_replicated_state_ends_with_exit_code_6_and_no_clean_stop(bug, redis_url, tmp_path, yak):
+    ready = tmp_path / "ready.json"
+    words = ("serve", "--no-http", "--data-dir", str(tmp_path / "data"), "--redis-url", redis_url)
+    broker = yak.start(*words, "--port", "0", "--ready-file", str(ready))
+    wait_until(ready.exists)
+    bootstrap = json.loads(ready.read_text())["address"]
+    produce(bootstrap, b"acknowledged")
+    bug.touch()
+    _out, err = broker.communicate(timeout=30)
+    assert broker.returncode == 6
+    assert err.count(" broker-halted ") == 1
+    assert err.count("ZeroDivisionError: planted by the test\n") == 1
+    assert " stopped " not in err
+    ready.unlink()
+    again = yak.start(*words, "--port", bootstrap.rpartition(":")[2], "--ready-file", str(ready))
+    wait_until(ready.exists)
+    assert values(bootstrap) == [b"acknowledged"]
+    again.send_signal(signal.SIGTERM)
+    assert again.wait(30) == 0
+
+
+def test_up_starts_a_broker_again_that_halted(bug, tmp_path, yak):
+    up = yak.start("up", "--port", "0", "--no-http", "--seed-topic", "orders:1")
+    state = tmp_path / "yak-data" / "cluster.json"
+
+    def broker() -> dict:
+        status = json.loads(yak.run("up", "--status", "-o", "json").out)
+        return status["brokers"][0] if status["brokers"] else {}
+
+    wait_until(lambda: state.exists() and broker().get("state") == "running")
+    before = broker()
+    produce(before["address"], b"acknowledged")
+    bug.touch()
+    wait_until(lambda: broker()["pid"] not in (None, before["pid"]) and broker()["state"] == "running")
+    assert values(before["address"]) == [b"acknowledged"]
+    up.send_signal(signal.SIGINT)
+    _out, err = up.communicate(timeout=60)
+    assert up.returncode == 0
+    assert "node 1 had halted and was started again" in err

@@ -1,0 +1,31 @@
+"""When `yak up` starts a broker again that halted."""
+
+import pytest
+
+from yak.local.supervise import RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts
+
+TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted event=TimerDue in=TimerDue exit_code=6"
+JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "exit_code": 6}'
+
+
+@pytest.mark.parametrize("line", [TEXT, JSON])
+def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line: str) -> None:
+    now = [100.0]
+    restarts = Restarts(lambda: now[0])
+    pause = RESTART_SECONDS
+    for _ in range(10):
+        restarts.note_line("node-2", line)
+        now[0] += pause - 0.01
+        assert restarts.take_due() == []
+        now[0] += 0.02
+        assert restarts.take_due() == ["node-2"]
+        assert restarts.take_due() == []
+        pause = min(2 * pause, RESTART_SECONDS_MAX)
+    assert pause == RESTART_SECONDS_MAX
+
+
+def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() -> None:
+    restarts = Restarts(lambda: 0.0)
+    restarts.note_line("node-1", 'INFO    connection-closed peer=1.2.3.4:5 reason="broker-halted"')
+    restarts.note_line("node-1", "INFO    stopped node_id=1")
+    assert restarts.take_due() == []
