@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yak.broker.refused_batches import refusal_of
 from yak.config.log_config import NEVER
@@ -11,6 +11,9 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.protocol.record_batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_header, with_append_time
 from yak.replication.partition import Partition
+from yak.storage.log import Log
+from yak.storage.producer_state import EarlierUnread
+from yak.storage.producers_restore import search_plan
 
 if TYPE_CHECKING:
     from yak.broker.apis.produce import ProduceWaiting
@@ -82,6 +85,10 @@ def place(
     if header.producer_id != NO_PRODUCER_ID:
         try:
             repeated = log.producers.check(header)
+        except EarlierUnread:
+            _search_earlier(broker, partition, log)
+            words = "the log is searched for earlier batches of the producer; nothing was written"
+            raise PeerError(ErrorCode.not_enough_replicas, words) from None
         except PeerError as error:
             raise refusal_of(partition, header, error, now_ms) from error
         if repeated is not None:
@@ -125,6 +132,26 @@ def place(
     if acks == ACKS_ALL and partition.high_watermark < end_offset:
         appended.must_wait = True
     return appended
+
+
+def _search_earlier(broker: Broker, partition: Partition, log: Log) -> None:
+    """Look in a job for the batches that a snapshot of producers does not hold. Meanwhile what does not fit is refused for now:
+    clients send a batch again that was refused with NOT_ENOUGH_REPLICAS."""
+    producers = log.producers
+    if producers.is_reading or producers.unread_before is None:
+        return
+    producers.is_reading = True
+    before, generation = producers.unread_before, log.generation
+
+    def done(headers: Any, error: BaseException | None) -> None:
+        producers.is_reading = False
+        if error is not None:
+            raise error
+        # else the log was cut meanwhile: what is asked next has it searched again
+        if partition.log is log and log.generation == generation:
+            producers.earlier_read(headers)
+
+    broker.jobs.run("read", search_plan(log, before), done)
 
 
 def _ask_for_flush(broker: Broker, partition: Partition, appended: Appended) -> None:

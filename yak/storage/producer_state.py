@@ -5,7 +5,7 @@ difference: a producer expires by when this broker last took a batch of it, not 
 producer that writes old timestamps would else be forgotten at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from yak.errors import ErrorCode, PeerError
@@ -24,6 +24,10 @@ class Duplicate(NamedTuple):
     base_offset: Offset
     last_offset: Offset
     timestamp: int
+
+
+class EarlierUnread(Exception):
+    """A sequence does not follow, and the log was not searched yet for earlier batches of the producer."""
 
 
 class ProducerDescription(NamedTuple):
@@ -54,13 +58,15 @@ class _Producer:
 class ProducerState:
     """Producers by id. Nothing is held for a partition that no idempotent producer wrote to."""
 
-    __slots__ = ("_limit", "_producers", "look_back")
+    __slots__ = ("_limit", "_producers", "is_reading", "unread_before")
 
     def __init__(self, limit: int = PRODUCERS_PER_PARTITION_MAX) -> None:
         self._producers: dict[ProducerId, _Producer] | None = None
         self._limit = limit
-        self.look_back: Callable[[], None] | None = None
-        """Reads the log for earlier batches (`remember_earlier`), once, before a sequence is refused; at most some MB."""
+        self.unread_before: Offset | None = None
+        """Batches below this offset may count and were not looked for yet (`yak.storage.producers_restore.earlier_batches`)."""
+        self.is_reading = False
+        """A job looks for them."""
 
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
@@ -68,7 +74,8 @@ class ProducerState:
     def check(self, header: BatchHeader) -> Duplicate | None:
         """What the leader must know before it appends: None to go on, or the earlier copy of this very batch.
 
-        Raises PeerError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
+        Raises PeerError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER; EarlierUnread where only the log can tell
+        whether the batch is an earlier one that is sent again.
         """
         if self._producers is None or header.producer_id == NO_PRODUCER_ID:
             return None
@@ -95,10 +102,8 @@ class ProducerState:
         if producer.batches:
             expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
             if first_sequence != expected:
-                if self.look_back is not None:
-                    look_back, self.look_back = self.look_back, None
-                    look_back()
-                    return self.check(header)
+                if self.unread_before is not None:
+                    raise EarlierUnread
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
                     f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
@@ -141,6 +146,17 @@ class ProducerState:
         """Where the newest batch of each producer ends."""
         producers = self._producers or {}
         return {producer_id: producer.batches[-1][3] for producer_id, producer in producers.items() if producer.batches}
+
+    def known(self) -> dict[ProducerId, int]:
+        """The epoch of each producer of which earlier batches may count."""
+        producers = self._producers or {}
+        return {producer_id: producer.epoch for producer_id, producer in producers.items() if producer.batches}
+
+    def earlier_read(self, headers: Sequence[BatchHeader]) -> None:
+        """The log was searched for earlier batches, and these are what may be sent again, newest first."""
+        self.unread_before = None
+        for header in headers:
+            self.remember_earlier(header)
 
     def remember_earlier(self, header: BatchHeader) -> None:
         """A batch before all that is known of its producer, which may be sent again; headers come newest first."""
@@ -201,7 +217,7 @@ class ProducerState:
     def clear(self) -> None:
         """Forget all."""
         self._producers = None
-        self.look_back = None
+        self.unread_before = None
 
     # ------------------------------------------------------------------------------------------------ snapshots
 

@@ -1,10 +1,13 @@
 """Producer state from disk: the newest good snapshot at or below an offset, then the batch headers after it."""
 
-import contextlib
-from collections.abc import Sequence
+from __future__ import annotations
 
-from yak.ids import Offset
-from yak.protocol.record_batch import NO_PRODUCER_ID
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from yak.ids import Offset, ProducerId
+from yak.limits import PRODUCER_BATCHES_REMEMBERED
+from yak.protocol.record_batch import NO_PRODUCER_ID, BatchHeader
 from yak.seams.disk import Disk
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
 from yak.storage.producer_snapshot import BadSnapshot, parse_snapshot
@@ -12,6 +15,9 @@ from yak.storage.producer_state import ProducerState
 from yak.storage.reader import DamagedBatch, floor_boundary
 from yak.storage.scan import headers_within, scan_headers
 from yak.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from yak.storage.log import Log
 
 LOOK_BACK_BYTES = 8 * 1024 * 1024
 """How far before a snapshot batches are looked for: the most that a producer of large batches has under way."""
@@ -51,9 +57,9 @@ def restore_producers(
         producers.restore(entries, now_ms)
         start = max(start, offset)
         if entries and looks_back:
-            _look_back(producers, segments, start)
+            producers.earlier_read(earlier_batches(segments, start, producers.known()))
         elif entries:
-            _look_back_when_needed(producers, list(segments), start)
+            producers.unread_before = start
         break
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
@@ -68,29 +74,46 @@ def restore_producers(
             raise DamagedBatch(damaged.file, damaged.position, why) from damaged
 
 
-def _look_back(producers: ProducerState, segments: Sequence[Segment], before: Offset) -> None:
-    """Find the batches before an offset that a producer may still send again, newest segment first."""
+def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:
+    """The newest batches before an offset that producers of these epochs may still send again, newest first.
+
+    Reads up to `LOOK_BACK_BYTES` of the disk; raises OSError.
+    """
+    found: list[BatchHeader] = []
+    counts = dict.fromkeys(epochs, 0)
     left = LOOK_BACK_BYTES
     for segment in reversed(segments):
         if segment.base_offset >= before or not segment.size:
             continue
         if left <= 0:
-            return
+            break
         _, start = floor_boundary(segment, max(0, segment.size - left), cached=False)
         headers = [header for _, header in scan_headers(segment.open(), start, segment.size)]
         for header in reversed(headers):
-            if header.producer_id != NO_PRODUCER_ID and header.base_offset < before:
-                producers.remember_earlier(header)
+            producer_id = header.producer_id
+            if header.base_offset >= before or header.producer_epoch != epochs.get(producer_id) or header.is_control:
+                continue
+            if counts[producer_id] < PRODUCER_BATCHES_REMEMBERED:
+                counts[producer_id] += 1
+                found.append(header)
         left -= segment.size
+    return found
 
 
-def _look_back_when_needed(producers: ProducerState, segments: Sequence[Segment], before: Offset) -> None:
-    def look() -> None:
-        # what retention took meanwhile, or cannot be read, is not known: the producer is refused as if it had expired
-        with contextlib.suppress(OSError):
-            _look_back(producers, segments, before)
+def search_plan(log: Log, before: Offset) -> Callable[[], list[BatchHeader]]:
+    """A job that searches a log as it is now for `earlier_batches`; it holds the log only while it waits and runs.
 
-    producers.look_back = look
+    What retention takes meanwhile, or cannot be read, is not found: the producer is refused as if it had expired.
+    """
+    segments, epochs = list(log.segments), log.producers.known()
+
+    def search() -> list[BatchHeader]:
+        try:
+            return earlier_batches(segments, before, epochs)
+        except OSError:
+            return []
+
+    return search
 
 
 def replay_producers(

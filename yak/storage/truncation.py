@@ -111,7 +111,14 @@ def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Of
     _settle(log, end_offset)
     if not log.producers.truncate_to(end_offset):
         restore_producers(
-            log.producers, log.disk, log.path, log.segments, log.snapshot_offsets, end_offset, log.last_flush_ms
+            log.producers,
+            log.disk,
+            log.path,
+            log.segments,
+            log.snapshot_offsets,
+            end_offset,
+            log.last_flush_ms,
+            looks_back=False,
         )
     if last_end < end_offset:
         # cut where compaction left nothing: the name of a segment tells the end after a crash, no batch does

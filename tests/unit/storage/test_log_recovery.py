@@ -7,6 +7,8 @@ import pytest
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
+from yak.storage.producer_state import EarlierUnread
+from yak.storage.producers_restore import search_plan
 
 FIRST = "/data/t-0/00000000000000000000.log"
 
@@ -341,6 +343,10 @@ def test_an_emptied_file_of_flushed_records_is_told(make_bench):
     assert "ends at offset 0" in str(bench.store.report.events[-1].fields["reason"])
 
 
+def search(log):
+    log.producers.earlier_read(search_plan(log, log.producers.unread_before)())
+
+
 @pytest.mark.parametrize("clean", [False, True])
 def test_all_batches_that_may_be_sent_again_are_known_after_a_stop_though_the_snapshot_holds_one(make_bench, clean):
     bench = make_bench(segment_bytes=250)
@@ -351,6 +357,10 @@ def test_all_batches_that_may_be_sent_again_are_known_after_a_stop_though_the_sn
     assert len(bench.log.segments) > 3
     bench.flush()
     log = bench.reopen(clean=clean)
+    if clean:
+        with pytest.raises(EarlierUnread):
+            log.producers.check(read_header(batches[4]))
+        search(log)
     for number in range(4, 9):
         found = log.producers.check(read_header(batches[number]))
         assert found is not None, number
@@ -367,7 +377,9 @@ def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
     for batch in batches:
         bench.log.append(read_header(batch), batch, 0, 0)
     log = bench.reopen(clean=True)
+    plan = search_plan(log, log.producers.unread_before)
     log.remove_segments(list(log.segments))()
+    log.producers.earlier_read(plan())
     with pytest.raises(PeerError):
         log.producers.check(read_header(batches[6]))
     assert log.producers.check(read_header(batches[8])) is not None

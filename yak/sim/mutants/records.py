@@ -55,7 +55,7 @@ def _restore_no_producers(swaps: Swaps) -> None:
 
 
 def _look_at_no_earlier_batches(swaps: Swaps) -> None:
-    swaps.put(producers_restore, "_look_back", lambda *_arguments: None)
+    swaps.put(producers_restore, "earlier_batches", lambda *_arguments: [])
 
 
 def _keep_the_torn_tail(swaps: Swaps) -> None:
