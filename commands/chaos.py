@@ -22,6 +22,7 @@ chaos = CommandGroup(
     "Break real brokers on purpose, and check what clients saw.",
     examples=(
         "yak chaos run",
+        "yak chaos abuse",
         "yak chaos run --duration 5m --seed 7 --faults kill,pause,cut",
         "yak chaos check history.jsonl",
     ),
@@ -146,6 +147,104 @@ def check(
     found = judge(history)
     show_judgement(g, found, history)
     return None if found.holds else 4
+
+
+@chaos.command(
+    "abuse",
+    examples=(
+        "yak chaos abuse",
+        "yak chaos abuse --attacks pipelined,large-frames --duration 20s",
+        "yak chaos abuse --bootstrap localhost:9092 --http localhost:8080",
+        "yak chaos abuse -o json > abuse.json",
+    ),
+)
+def abuse(
+    g: Globals,
+    duration: Annotated[
+        str,
+        typer.Option("--duration", metavar="DURATION", help="How long each attack lasts.", rich_help_panel=STOP),
+    ] = "10s",
+    attacks: Annotated[
+        str,
+        typer.Option("--attacks", metavar="LIST", help="Names from the table, or all.", rich_help_panel=WHAT),
+    ] = "all",
+    p99: Annotated[
+        str,
+        typer.Option("--p99", metavar="DURATION", help="The healthy client's p99 is promised to stay under this.",
+                     rich_help_panel=WHAT),
+    ] = "50ms",
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap", metavar="ADDRESS", help="Attack this Kafka, and start none; topics are made in it.",
+                     rich_help_panel=CONNECTION),
+    ] = None,
+    http: Annotated[
+        str,
+        typer.Option("--http", metavar="ADDRESS", help="Its HTTP address, for the attacks over HTTP.",
+                     rich_help_panel=CONNECTION),
+    ] = "",
+    remote: Annotated[
+        bool,
+        typer.Option("--remote", help="Attack an address that is not of this machine.", rich_help_panel=CONNECTION),
+    ] = False,
+) -> int | None:  # fmt: skip
+    """Attack a broker with requests that cost much, and measure what a healthy client notices.
+
+    Starts one broker and its Redis, measures a producer and a consumer without an attack, then beside each attack. The
+    attacker is a process of its own. Returns 4 when the healthy client's p99 passes --p99 or one of its records is lost.
+    """
+    from yak.commands import interrupts
+    from yak.commands.chaos_view import show_abuse
+    from yak.commands.units import parse_duration_ms
+    from yak.local.chaos.abuse import AbuseRun, AbuseSettings, refuse_remote
+    from yak.local.chaos.attacks import chosen
+
+    settings = AbuseSettings(
+        chosen(attacks, has_http=bootstrap is None or bool(http)),
+        _seconds(duration),
+        parse_duration_ms(p99, bare_unit="ms"),
+        bootstrap,
+        http,
+        is_remote=remote,
+    )
+    if bootstrap is not None:
+        g.must_not_be_readonly("attacking a cluster")
+        if not remote:
+            refuse_remote(bootstrap, http)
+    with interrupts.held() as held:
+        rows = AbuseRun(settings, g.out.note, lambda: held.signal is not None).run()
+    show_abuse(g, rows)
+    return (None if all(row.holds for row in rows) else 4) or held.exit_code or None
+
+
+@chaos.command("attack", examples=("yak chaos attack regex --bootstrap localhost:9092 --topics a,b",), hidden=True)
+def attack(
+    g: Globals,
+    name: Annotated[str, typer.Argument(help="Of the table of yak chaos abuse.", metavar="NAME", show_default=False)],
+    bootstrap: Annotated[str, typer.Option("--bootstrap", metavar="ADDRESS", help="The broker.",
+                                           rich_help_panel=CONNECTION)],
+    topics: Annotated[str, typer.Option("--topics", metavar="PLAIN,PACKED", help="Write to these.",
+                                        rich_help_panel=WHAT)],
+    duration: Annotated[str, typer.Option("--duration", metavar="DURATION", help="How long.",
+                                          rich_help_panel=STOP)] = "10s",
+    http: Annotated[str, typer.Option("--http", metavar="ADDRESS", help="Its HTTP address.",
+                                      rich_help_panel=CONNECTION)] = "",
+    remote: Annotated[bool, typer.Option("--remote", help="Also another machine.", rich_help_panel=CONNECTION)] = False,
+) -> None:  # fmt: skip
+    """Be the attacker of `yak chaos abuse`: attack until the time is over, and print how often."""
+    import json
+    import os
+
+    from yak.local.chaos.abuse import refuse_remote
+    from yak.local.chaos.attacks import Target, chosen, run_attack
+
+    if not remote:
+        refuse_remote(bootstrap, http)
+    plain, _, packed = topics.partition(",")
+    os.nice(10)  # what is measured is the broker, not how clients of one machine compete for its processors
+    (found,) = chosen(name, has_http=True)
+    rounds = run_attack(found, Target(bootstrap, http, plain, packed), _seconds(duration))
+    g.out.stdout.write(json.dumps({"attack": name, "rounds": rounds}) + "\n")
 
 
 @chaos.command("faults", examples=("yak chaos faults", "yak chaos faults -o json"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from yak.commands.options import Globals
 
 if TYPE_CHECKING:
+    from yak.local.chaos.abuse import AbuseRow
     from yak.local.chaos.cluster import ChaosCluster
     from yak.local.chaos.nemesis import Struck
     from yak.local.chaos.recorder import Recorder
@@ -211,6 +212,35 @@ def anomaly_lines(found: "Judgement") -> list[str]:
         first = next(each for each in found.anomalies if each.kind == kind)
         lines.append(f"violated {first.invariant}: {kind}, {count} times; the first: {first.partition}: {first.words}")
     return lines
+
+
+def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
+    """The table of `yak chaos abuse`, and why a promise is broken."""
+    if g.out.format in {"json", "yaml"}:
+        g.out.object({"ok": all(row.holds for row in rows), "attacks": [row.as_json() for row in rows]})
+        return
+    shown: list[dict[str, Any]] = [
+        {
+            "attack": row.attack,
+            "p50 ms": row.p50_ms,
+            "p99 ms": row.p99_ms,
+            "max ms": row.max_ms,
+            "rss MB": None if row.rss_before_bytes is None else row.rss_before_bytes // 1_000_000,
+            "after MB": None if row.rss_after_bytes is None else row.rss_after_bytes // 1_000_000,
+            "verdict": "holds" if row.holds else "VIOLATED",
+            "rounds": row.rounds,
+            "records": row.records,
+        }
+        for row in rows
+    ]
+    g.out.table(shown, tuple(shown[0])[:7], tuple(shown[0])[7:])
+    if g.out.for_people:
+        g.out.stdout.flush()
+        for row in rows:
+            if not row.holds:
+                g.out.note(f"violated beside {row.attack}: {row.reason}")
+    if rows and not rows[0].holds:
+        g.out.warn("the promise does not hold without an attack either: this machine is too busy to measure")
 
 
 def show_judgement(g: Globals, found: "Judgement", history: "History") -> None:

