@@ -32,6 +32,8 @@ class HttpLimits:
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
     json_depth_max: int = 64
+    json_values_max: int = 50_000
+    """Of one JSON body. The parser holds Python's lock for all of it: 300,000 keys took half a second."""
     records_per_request_max: int = 10_000
     """Written or read by one request; an upload or a stream has no such bound."""
     answer_bytes_max: int = 4 * 1024 * 1024

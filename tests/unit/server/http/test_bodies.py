@@ -1,11 +1,13 @@
 """JSON within bounds: what the standard library takes and is no JSON is refused."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.server.http import bodies
 from yak.server.http.bodies import parse_json
 from yak.server.http.context import HttpLimits
 from yak.server.http.problems import Problem
@@ -52,3 +54,20 @@ def test_the_depth_is_that_of_the_value(value):
     else:
         with pytest.raises(Problem):
             parse_json(text, LIMITS, "")
+
+
+@given(values, st.integers(1, 7))
+def test_strings_are_left_out_wherever_the_pieces_end(value, piece):
+    text = json.dumps(value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "_PIECE_CHARS", piece)
+        outside = bodies._outside_strings(text)
+    assert outside == re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
+
+
+def test_json_of_too_many_values_is_refused_before_it_is_parsed():
+    limits = HttpLimits(json_values_max=10)
+    assert len(parse_json(json.dumps({f"k{number}": "a,b" for number in range(10)}).encode(), limits, "")) == 10
+    with pytest.raises(Problem, match="more than 10 values") as refused:
+        parse_json(json.dumps({f"k{number}": 1 for number in range(11)}).encode(), limits, "")
+    assert (refused.value.status, refused.value.error) == (413, "body-too-large")
