@@ -126,6 +126,11 @@ BROKER: dict[str, Explanation] = {
         "It was damaged, or written by another version.",
         "yak up --data-dir OTHER",
     ),
+    "cluster-state-foreign": explain(
+        "The file in which yak up remembers a cluster is not the user's own.",
+        "It belongs to another user, or any user may write to it. It says where commands go, and what yak up starts and deletes.",
+        "name the brokers with -b, or run the command as the user that owns the cluster",
+    ),
     "data-dir": explain(
         "The broker cannot open its data directory. Nothing was touched.",
         "The message says why.",
@@ -299,10 +304,15 @@ BROKER: dict[str, Explanation] = {
     "redis-not-ready": explain(
         "The Redis server did not answer in time.", "The last line of its log is in the message.", "yak up -d"
     ),
-    "redis-port-taken": explain(
-        "Redis cannot come back on its port, where the running broker looks for it.",
-        "Another program took the port meanwhile.",
-        "stop that program, or yak up --down and start again",
+    "redis-address-changed": explain(
+        "Redis cannot come back on its port, where the running brokers look for it.",
+        "An earlier version of yak started them; Redis listens on a unix socket now.",
+        "yak up --down, then start again",
+    ),
+    "redis-socket-folder": explain(
+        "The folder of the Redis server's socket cannot be used.",
+        "Another user owns it or may write to it, and could answer in the server's place.",
+        "ls -ld FOLDER, and choose another --data-dir",
     ),
     "redis-socket-path": explain(
         "The path of the Redis server's socket is too long.",

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINT_IMPORTS = Path(sys.executable).parent / "lint-imports"
 CORE = ("protocol", "seams", "storage", "replication", "cluster", "groups", "transactions", "broker", "config")
-SHELL = {"aio", "trio", "server", "sim", "client", "local", "testing", "commands", "tui", "spark"}
+SHELL = {"private_files", "aio", "trio", "server", "sim", "client", "local", "testing", "commands", "tui", "spark"}
 REAL_WORLD_CALLS = {
     "datetime.now",
     "datetime.utcnow",

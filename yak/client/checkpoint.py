@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from yak.errors import UsageError, YakError
+from yak.private_files import replace_file
 
 HEAD_BYTES = 4096
 
@@ -75,11 +76,5 @@ class Checkpoint:
             "head_bytes": self._fingerprint.head_bytes,
             "head_sha256": self._fingerprint.head_sha256,
         }
-        temporary = f"{self.path}.tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(document, file)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.path)
+        replace_file(self.path, f"{json.dumps(document)}\n".encode())
         self._written = rows

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from yak.errors import UsageError
+from yak.private_files import replace_file
 
 CURRENT, PREVIOUS, CONTEXTS = "current", "previous", "contexts"
 LAST = "-"
@@ -130,10 +131,4 @@ def _write(path: str, document: dict[str, Any]) -> None:
     from yak.client.toml_text import dump_toml
 
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(dump_toml(document))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    replace_file(path, dump_toml(document).encode())

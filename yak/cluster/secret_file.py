@@ -26,4 +26,4 @@ class SecretFile:
 
     def write(self, secret: ClusterSecret) -> None:
         """Replace the file, durably; waits for the device. Raises OSError."""
-        self._disk.write_file(self._path, f"{secret.to_text()}\n".encode(), is_secret=True)
+        self._disk.write_file(self._path, f"{secret.to_text()}\n".encode())

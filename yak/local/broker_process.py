@@ -19,6 +19,7 @@ from typing import Final
 from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
 from yak.local.processes import ProcessId, identify
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
+from yak.private_files import make_directory
 
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
@@ -84,7 +85,7 @@ class StartingBroker:
         self.spec = spec
         self.log_path = log_path
         self._ready_file = Path(ready_file)
-        self._ready_file.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(str(self._ready_file.parent))
         self._ready_file.unlink(missing_ok=True)
         self._log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
         self._started_at = self._frozen_looked_for = self._said_last_at = time.monotonic()

@@ -123,6 +123,8 @@ class LocalCluster:
                 state.save(known)
             if known.redis.process and not redis_child.stop(known.redis.process):
                 killed.append("redis")
+            if known.redis.is_ours:
+                redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
             known.redis.process, known.supervisor = None, None
             state.save(known)
             if purge or known.ephemeral:
@@ -290,6 +292,8 @@ class LocalCluster:
                 broker.process, broker.is_ready = None, False
                 broker.data_dir = os.path.join(self.data_dir, os.path.basename(broker.data_dir))
             known.data_dir, known.redis.process, known.supervisor = self.data_dir, None, None
+            if known.redis.is_ours:
+                known.redis.url = ""  # the socket there is the first cluster's
         return known
 
     def _require_known(self) -> ClusterState:

@@ -16,8 +16,9 @@ from typing import Final
 from yak.errors import StartRefused
 from yak.local import state
 from yak.local.state import ClusterState
+from yak.private_files import make_directory, open_file
 
-_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, f"{state.STATE_FILE}.tmp", state.LOCK_FILE)
+_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, state.LOCK_FILE)
 
 
 def node_dir(data_dir: str, node_id: int) -> str:
@@ -50,9 +51,8 @@ def prepare(data_dir: str) -> None:
             try_=("yak up --data-dir ./yak-cluster", f"yak serve --data-dir {data_dir}"),
         )
     try:
-        os.makedirs(data_dir, exist_ok=True)
-        with open(os.path.join(data_dir, state.LOCK_FILE), "a", encoding="utf-8"):
-            pass
+        make_directory(data_dir, is_ours=_are_ours)
+        os.close(open_file(os.path.join(data_dir, state.LOCK_FILE), os.O_WRONLY | os.O_CREAT))
     except OSError as error:
         raise StartRefused(
             "data-dir-not-writable",
@@ -62,12 +62,16 @@ def prepare(data_dir: str) -> None:
         ) from error
 
 
+def _are_ours(names: list[str]) -> bool:
+    return all(name in _OWN_ENTRIES or name.startswith(("node-", f"{state.STATE_FILE}.")) for name in names)
+
+
 def purge(known: ClusterState) -> None:
     """Delete what a cluster puts into its directory, and the directory if nothing else is in it."""
     for broker in known.brokers:
         shutil.rmtree(broker.data_dir, ignore_errors=True)
-    for entry in _OWN_ENTRIES:
-        path = Path(known.data_dir) / entry
+    root = Path(known.data_dir)
+    for path in (*(root / name for name in _OWN_ENTRIES), *root.glob(f"{state.STATE_FILE}.*tmp")):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -62,7 +62,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     if settings.redis_url is not None and not known.redis.is_ours:
         known.redis.url = settings.redis_url
     if not known.redis.url:
-        known.redis.port = ports.find_lasting("127.0.0.1")
+        known.redis.is_ours = True
     _set_size(known, settings)
     for broker in known.brokers:
         if not is_alive(broker) and (settings.configs or not broker.wanted):

@@ -1,29 +1,39 @@
 """A Redis server of our own as a child that outlives the command that started it.
 
 It gets its settings on stdin, so no file has to be written: an append-only file, fsynced before each reply, no
-eviction, and 127.0.0.1 only. Its data is the append-only file in its folder; a `kill -9` of it loses nothing.
+eviction. Its data is the append-only file in its folder; a `kill -9` of it loses nothing. It listens on a unix socket in a folder
+that only its owner may enter, which needs no password; on a port of 127.0.0.1, which every user of the machine can reach, only where
+a test puts a proxy before it.
 """
 
+import contextlib
 import importlib.util
 import os
 import platform
 import shutil
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote, unquote
 
 from yak.errors import NothingInTime, StartRefused, UsageError
 from yak.local import processes
 from yak.local.processes import ProcessId, identify
 from yak.local.spawn import foreign_environment, is_frozen, open_log
+from yak.private_files import make_directory
 
 PATIENCE_SECONDS: Final = 20.0
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.002
+SOCKET_NAME: Final = "redis.sock"
+_PARENT_BYTES_MAX: Final = 70
+_SHORT_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - parents of folders that mkdtemp makes
 _SOCKET_PATH_BYTES_MAX: Final = 100
 """Unix socket paths end near 104 bytes (macOS) or 108 (Linux)."""
 _SYSTEMS: Final = {"linux": "linux", "darwin": "darwin"}
@@ -41,6 +51,36 @@ class RunningRedis:
 def url(port: int) -> str:
     """The address of a server of ours."""
     return f"redis://127.0.0.1:{port}/0"
+
+
+def socket_for(folder: str) -> str:
+    """The path of the socket of a server in `folder`: there, or where that is too long in a folder made for it (mkdtemp)."""
+    path = os.path.join(folder, SOCKET_NAME)
+    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
+        return path
+    parents = (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), *_SHORT_FOLDERS)
+    usable = (each for each in parents if os.access(each, os.W_OK) and len(os.fsencode(each)) <= _PARENT_BYTES_MAX)
+    parent = next(usable, None)
+    return path if parent is None else os.path.join(tempfile.mkdtemp(prefix="yak-", dir=parent), SOCKET_NAME)
+
+
+def forget_socket(path: str, folder: str) -> None:
+    """Remove the socket of a server that ended, and the folder that `socket_for` made for it."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    if os.path.dirname(path) != folder:
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+
+
+def socket_url(path: str) -> str:
+    """The address of a server on a socket."""
+    return f"unix://{quote(path)}"
+
+
+def socket_path(address: str) -> str:
+    """The path in an address that `socket_url` made; empty for any other."""
+    return unquote(address.removeprefix("unix://")) if address.startswith("unix://") else ""
 
 
 def find_server(environment: Mapping[str, str] | None = None) -> str:
@@ -89,7 +129,9 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
             why=f"the system takes at most {_SOCKET_PATH_BYTES_MAX} bytes",
             try_=("use a data directory with a shorter path",),
         )
-    os.makedirs(folder, mode=0o750, exist_ok=True)
+    make_directory(folder)
+    if socket_path:
+        _own_socket_folder(os.path.dirname(socket_path))
     program = _lasting_copy(find_server(), folder)
     log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
     log = open_log(log_path)
@@ -103,6 +145,7 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
             env=foreign_environment(),
             start_new_session=True,
             close_fds=True,
+            umask=0o077,
         )
     finally:
         os.close(log)
@@ -133,12 +176,31 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
         time.sleep(_POLL_SECONDS)
     process = identify(child.pid)
     assert process is not None, "it answered a moment ago"
-    return RunningRedis(process, f"unix://{socket_path}" if socket_path else url(port))
+    return RunningRedis(process, socket_url(socket_path) if socket_path else url(port))
 
 
 def stop(process: ProcessId) -> bool:
     """SIGTERM, on which it syncs its file and ends; False when it had to be killed."""
     return processes.stop(process, patience_seconds=PATIENCE_SECONDS)
+
+
+def _own_socket_folder(folder: str) -> None:
+    """Make the folder again where it was cleaned up. Raises StartRefused where another user could put a socket there."""
+    try:
+        make_directory(folder)
+        found = os.lstat(folder)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+    else:
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+            return
+        why = "another user owns it, or may write to it"
+    raise StartRefused(
+        "redis-socket-folder",
+        f"{folder} cannot hold the socket of the metadata store",
+        why=why,
+        try_=(f"ls -ld {folder}", "yak up --redis-url redis://HOST:6379/0"),
+    )
 
 
 def _settings(folder: str, port: int, socket_path: str) -> bytes:

@@ -11,7 +11,6 @@ from typing import Final, Self
 from yak.local import processes, redis_child
 from yak.local.redis_child import RunningRedis
 
-_SOCKET_NAME: Final = "redis.sock"
 _LOG_NAME: Final = "redis.log"
 
 
@@ -25,13 +24,13 @@ class EmbeddedRedis:
         """`port` 0 means a unix socket."""
         self._directory = os.path.abspath(directory)
         self._port = port
-        self._socket_path = "" if port else os.path.join(self._directory, _SOCKET_NAME)
+        self._socket_path = "" if port else redis_child.socket_for(self._directory)
         self._running: RunningRedis | None = None
 
     @property
     def url(self) -> str:
         """The address, also before it runs."""
-        return f"unix://{self._socket_path}" if self._socket_path else redis_child.url(self._port)
+        return redis_child.socket_url(self._socket_path) if self._socket_path else redis_child.url(self._port)
 
     @property
     def pid(self) -> int:
@@ -55,12 +54,18 @@ class EmbeddedRedis:
         if running is not None:
             processes.send_signal(running.process, signal.SIGCONT)
             redis_child.stop(running.process)
+            self._forget_socket()
 
     def kill(self) -> None:
         """`kill -9`: what was answered is in its file all the same."""
         running, self._running = self._running, None
         if running is not None:
             processes.kill(running.process)
+            self._forget_socket()
+
+    def _forget_socket(self) -> None:
+        if self._socket_path:
+            redis_child.forget_socket(self._socket_path, self._directory)
 
     def pause(self) -> None:
         """Make it a black hole: connections stay, nothing is answered."""

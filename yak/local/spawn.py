@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from yak.private_files import make_directory, open_file
+
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
 _KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER", "YAK_HTTP_TOKEN")
@@ -66,10 +68,10 @@ def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, s
 def open_log(path: str) -> int:
     """A file descriptor that appends to a log; a log past 16 MiB is first put aside as `<name>.1`."""
     file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(str(file.parent))
     if file.exists() and file.stat().st_size > _LOG_ROTATE_BYTES:
         file.replace(f"{path}.1")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def spawn_detached(argv: Sequence[str], *, log_path: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -3,15 +3,13 @@
 The brokers come first because they need longer to load than Redis to answer; they wait for it.
 """
 
-from typing import Final
+import os
 
 from yak.errors import YakError
-from yak.local import layout, planning, ports, processes, redis_child, state
+from yak.local import layout, planning, processes, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
 from yak.local.state import BrokerState, ClusterState
 from yak.local.status import broker_status, is_alive
-
-_REDIS_HOST: Final = "127.0.0.1"
 
 
 def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ...]:
@@ -23,7 +21,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
     redis = known.redis
     redis_missing = redis.is_ours and not (redis.process is not None and processes.is_running(redis.process))
     if redis_missing:
-        _choose_redis_port(known)
+        _choose_redis_socket(known)
     server = None
 
     def ready(index: int, found: ReadyBroker) -> None:
@@ -41,9 +39,8 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
                 starting.append((broker, _spawn(known, broker)))
         state.save(known)
         if redis_missing:
-            server = redis_child.start(
-                layout.redis_dir(known.data_dir), redis.port or 0, layout.log_path(known.data_dir, "redis")
-            )
+            folder, log_path = layout.redis_dir(known.data_dir), layout.log_path(known.data_dir, "redis")
+            server = redis_child.start(folder, 0, log_path, socket_path=redis_child.socket_path(redis.url))
             redis.process, redis.url = server.process, server.url
             state.save(known)
         wait_all_ready([child for _, child in starting], ready)
@@ -85,15 +82,20 @@ def _undo(known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]
     state.save(known)
 
 
-def _choose_redis_port(known: ClusterState) -> None:
+def _choose_redis_socket(known: ClusterState) -> None:
+    """Keep the socket that running brokers look for; else take the one of the folder, which may have been moved."""
     redis = known.redis
-    if not redis.port or not ports.is_free(_REDIS_HOST, redis.port):
-        if any(map(is_alive, known.brokers)):
-            raise YakError(
-                "redis-port-taken",
-                f"Redis cannot come back on port {redis.port}, where the running brokers look for it",
-                why=f"{ports.holder(redis.port or 0) or 'another program'} listens there now",
-                try_=(f"yak up --down --data-dir {known.data_dir}          stop all, then start again",),
-            )
-        redis.port = ports.find_lasting(_REDIS_HOST)
-    redis.url = redis_child.url(redis.port)
+    if any(map(is_alive, known.brokers)):
+        if redis_child.socket_path(redis.url):
+            return
+        raise YakError(
+            "redis-address-changed",
+            f"Redis cannot come back at {redis.url}, where the running brokers look for it",
+            why="an earlier version of yak started them with a port; Redis listens on a unix socket now",
+            try_=(f"yak up --down --data-dir {known.data_dir}          stop all, then start again",),
+        )
+    folder = layout.redis_dir(known.data_dir)
+    redis_child.forget_socket(
+        redis_child.socket_path(redis.url) or os.path.join(folder, redis_child.SOCKET_NAME), folder
+    )
+    redis.url = redis_child.socket_url(redis_child.socket_for(folder))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from yak.errors import StartRefused, YakError
 from yak.local.processes import ProcessId
+from yak.private_files import distrust, open_file, replace_file
 
 STATE_FILE: Final = "cluster.json"
 LOCK_FILE: Final = "cluster.lock"
@@ -23,16 +24,14 @@ _VERSION: Final = 1
 
 @dataclass(slots=True)
 class RedisState:
-    """The metadata store: our own Redis server with its process, or the address of someone else's."""
+    """The metadata store: our own Redis server with its process, or the address of another one.
+
+    `is_ours`: this cluster started the server itself, and so stops it.
+    """
 
     url: str
     process: ProcessId | None = None
-    port: int | None = None
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this cluster started the server itself, and so stops it."""
-        return self.port is not None
+    is_ours: bool = False
 
 
 @dataclass(slots=True)
@@ -84,15 +83,23 @@ def state_path(data_dir: str) -> Path:
 def load(data_dir: str) -> ClusterState | None:
     """Read a cluster's state; None when no cluster was ever started there.
 
-    Raises StartRefused when the file is there and cannot be understood.
+    Raises StartRefused when the file is there and cannot be understood, or is not the user's own.
     """
     path = state_path(data_dir)
     try:
-        text = path.read_text("utf-8")
+        problem = distrust(str(path))
+        text = "" if problem else path.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StartRefused("cluster-state", f"cannot read {path}", why=os.strerror(error.errno or 0)) from error
+    if problem:
+        raise StartRefused(
+            "cluster-state-foreign",
+            f"{path} is not used",
+            why=f"{problem}; it says where commands go, and what they start and delete",
+            try_=("yak … -b HOST:PORT          name the brokers", "yak up -d --data-dir OTHER"),
+        )
     try:
         raw = json.loads(text)
         if raw["version"] != _VERSION:
@@ -110,20 +117,14 @@ def load(data_dir: str) -> ClusterState | None:
 def save(state: ClusterState) -> None:
     """Write the state; a reader sees the old file or the new one, never half of one."""
     path = state_path(state.data_dir)
-    temporary = path.with_name(f"{STATE_FILE}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump({"version": _VERSION, **asdict(state)}, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    replace_file(str(path), (json.dumps({"version": _VERSION, **asdict(state)}, indent=2) + "\n").encode())
 
 
 @contextlib.contextmanager
 def locked(data_dir: str) -> Iterator[None]:
     """Hold the cluster's lock. Raises YakError at once when another command holds it."""
     path = Path(data_dir) / LOCK_FILE
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    descriptor = open_file(str(path), os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,7 +144,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
     redis = raw["redis"]
     return ClusterState(
         data_dir=str(raw["data_dir"]),
-        redis=RedisState(str(redis["url"]), _process(redis["process"]), _optional_int(redis["port"])),
+        redis=RedisState(str(redis["url"]), _process(redis["process"]), _is_our_server(redis)),
         cluster_id=None if raw["cluster_id"] is None else str(raw["cluster_id"]),
         ephemeral=bool(raw["ephemeral"]),
         brokers=[
@@ -168,6 +169,11 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:
     return None if raw is None else ProcessId(int(raw["pid"]), str(raw["mark"]))
+
+
+def _is_our_server(redis: dict[str, Any]) -> bool:
+    """Earlier versions wrote the TCP port of a server of ours instead."""
+    return bool(redis["is_ours"]) if "is_ours" in redis else redis["port"] is not None
 
 
 def _optional_int(raw: object) -> int | None:

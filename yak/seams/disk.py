@@ -96,10 +96,10 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
 
-    def write_file(self, path: str, data: bytes, *, is_secret: bool = False) -> None:
+    def write_file(self, path: str, data: bytes) -> None:
         """Replace a small file atomically and durably: write `<path>.tmp`, sync, rename, sync the directory.
 
-        A secret file can be read by this process's user alone (mode 0600).
+        Every file can be read by this process's user alone (mode 0600).
         """
 
     def write_file_lazily(self, path: str, data: bytes) -> None:

@@ -19,6 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from yak.private_files import FILE_MODE
 from yak.seams.disk import Buffer
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
 from yak.server.file_slices import CacheStat, PooledSlice
@@ -244,7 +245,7 @@ class DescriptorPool:
             if file.removed:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             try:
-                return os.open(path, _OPEN_FLAGS | (os.O_CREAT if create else 0), 0o644)
+                return os.open(path, _OPEN_FLAGS | (os.O_CREAT if create else 0), FILE_MODE)
             except FileNotFoundError:
                 if file.path == path:  # else it was renamed under us
                     raise

@@ -10,9 +10,11 @@ import shutil
 import threading
 import weakref
 
+from yak import private_files
 from yak.seams.disk import File, Lock
 from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit
 from yak.server.write_back import EVERY_BYTES, WriteBack, sync_data
+from yak.storage.names import META_PROPERTIES
 
 
 class RealDisk:
@@ -62,17 +64,17 @@ class RealDisk:
             return sorted((entry.name, entry.stat().st_size) for entry in entries if entry.is_file())
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; no error when it exists."""
-        os.makedirs(path, exist_ok=True)
+        """Create a directory and its parents, readable by their owner only; no error when it exists."""
+        private_files.make_directory(path, is_ours=_is_data_directory)
 
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
         with open(path, "rb") as stream:
             return stream.read()
 
-    def write_file(self, path: str, data: bytes, *, is_secret: bool = False) -> None:
+    def write_file(self, path: str, data: bytes) -> None:
         """Replace a small file atomically and durably."""
-        self._replace(path, data, durable=True, is_secret=is_secret)
+        self._replace(path, data, durable=True)
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
         """Replace a small file atomically, without any sync."""
@@ -142,7 +144,7 @@ class RealDisk:
 
         Raises BlockingIOError, which names the holder, when another process (or another call here) has it.
         """
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = private_files.open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -161,14 +163,9 @@ class RealDisk:
         self.write_back.stop()
         self.pool.close_all()
 
-    def _replace(self, path: str, data: bytes, *, durable: bool, is_secret: bool = False) -> None:
+    def _replace(self, path: str, data: bytes, *, durable: bool) -> None:
         temporary = f"{path}.tmp"
-        if is_secret:
-            # A file that is there already keeps its mode, and may be open elsewhere.
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(temporary)
-        exclusive, mode = (os.O_EXCL, 0o600) if is_secret else (os.O_TRUNC, 0o644)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | exclusive | os.O_CLOEXEC, mode)
+        fd = _create(temporary)
         try:
             rest = memoryview(data)
             while rest:
@@ -212,3 +209,17 @@ class FileLock:
 @functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
+
+
+def _is_data_directory(names: list[str]) -> bool:
+    return META_PROPERTIES in names
+
+
+def _create(path: str) -> int:
+    """A new file in the place of what a crash, or another user, left there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, private_files.FILE_MODE)
+    except FileExistsError:
+        os.unlink(path)
+        return os.open(path, flags, private_files.FILE_MODE)

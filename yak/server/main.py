@@ -24,6 +24,7 @@ from yak.broker.events import Event, Refused, StopRequested, StoreConnected, Sto
 from yak.config.broker_configs import BrokerConfig
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
+from yak.private_files import replace_file
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
@@ -214,7 +215,7 @@ class Server:
                 "broker_epoch": epoch,
                 "http_port": self._http_port or None,
             }
-            _write_atomically(options.ready_file, json.dumps(ready) + "\n")
+            replace_file(options.ready_file, f"{json.dumps(ready)}\n".encode())
         listening = f"{bracketed(options.host)}:{self._port}"
         http = f"http://{bracketed(advertised_host)}:{self._http_port}" if self._http_port else None
         if options.log_format == "text":
@@ -306,13 +307,6 @@ def _first_yak_error(errors: BaseExceptionGroup[YakError]) -> YakError:
 
 def _refused(refused: Refused) -> StartRefused:
     return StartRefused(refused.code, refused.message, why=refused.why, try_=refused.try_)
-
-
-def _write_atomically(path: str, text: str) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
 
 
 def _without_password(url: str) -> str:

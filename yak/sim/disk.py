@@ -301,7 +301,7 @@ class SimDisk:
         self.count_read(path)
         return bytes(content.data)
 
-    def write_file(self, path: str, data: bytes, *, is_secret: bool = False) -> None:  # noqa: ARG002
+    def write_file(self, path: str, data: bytes) -> None:
         """Replace a small file, durably."""
         self.may_fail("write_file", path)
         with self.writing:

@@ -11,13 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from yak.errors import YakError
-from yak.local import ports, redis_child
+from yak.local import redis_child
 from yak.local.redis_server import EmbeddedRedis
 from yak.testing.guardian import ALL_CLEAN
 
 _DATABASES: Final = 16
 """What a Redis server has when nothing else is said."""
-_SOCKET_URL_BYTES_MAX: Final = 100
 """Unix socket paths end near 104 bytes (macOS) or 108 (Linux); then a TCP port has to do."""
 _GUARDIAN_SECONDS: Final = 5.0
 
@@ -100,13 +99,9 @@ class Workspace:
         """
         redis_child.find_server()
         server = EmbeddedRedis(os.path.join(self.folder, f"redis-{len(self._servers) + 1}"))
-        if len(os.fsencode(server.url)) > _SOCKET_URL_BYTES_MAX:
-            server = EmbeddedRedis(os.path.dirname(server.log_path), port=ports.find_free("127.0.0.1"))
         self._servers.append(server)
         self._start = self._starting.submit(server.start)
-        if server.url.startswith("unix:"):
-            return [f"{server.url}?db={number}" for number in range(_DATABASES)]
-        return [f"{server.url.removesuffix('/0')}/{number}" for number in range(_DATABASES)]
+        return [f"{server.url}?db={number}" for number in range(_DATABASES)]
 
 
 def _make_empty(urls: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from yak.local.status import look
 def example(folder: Path, process: ProcessId | None = None, **broker: object) -> ClusterState:
     return ClusterState(
         str(folder),
-        RedisState("redis://127.0.0.1:4000/0", process, 4000),
+        RedisState("redis://127.0.0.1:4000/0", process, is_ours=True),
         "cluster-id",
         brokers=[
             BrokerState(1, "leader", "127.0.0.1", 9092, str(folder / "node-1"), ("a=b",), process=process, **broker)  # type: ignore[arg-type]
