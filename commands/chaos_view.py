@@ -259,7 +259,8 @@ def show_judgement(g: Globals, found: "Judgement", history: "History") -> None:
     for line in anomaly_lines(found):
         g.out.note(line)
     if found.anomalies:
-        g.out.note("\nAround the first one:")
+        g.out.note("")
+        g.out.note("Around the first one:")
         for line in around(history, found.anomalies[0]):
             g.out.note(line)
     g.out.note("OK    the history contradicts nothing" if found.holds else "FAIL  it cannot be explained")

@@ -86,7 +86,8 @@ def failover(
     seconds = _load_seconds(duration, fast=fast)
     if data_dir is not None:
         _must_be_new(data_dir)
-    g.out.note("Real data, replicated; the leader killed; every acknowledged message counted.\n")
+    g.out.note("Real data, replicated; the leader killed; every acknowledged message counted.")
+    g.out.note("")
     result = run(FailoverDemoSettings(seconds, brokers, keep, data_dir), Printed(g, STEPS))
 
     def show() -> None:
@@ -138,7 +139,8 @@ def groups(
     session_ms = _session_ms(session_timeout, fast=fast)
     if data_dir is not None:
         _must_be_new(data_dir)
-    g.out.note("Consumers share a topic; one is killed, then a broker; every message counted.\n")
+    g.out.note("Consumers share a topic; one is killed, then a broker; every message counted.")
+    g.out.note("")
     result = run(GroupsDemoSettings(seconds, session_ms, keep, data_dir), PrintedGroups(g, STEPS))
     return _end(g, result, lambda: show_groups_verdict(g, result), verdict_rows(result.verdicts), COLUMNS)
 
@@ -223,7 +225,8 @@ def spark(
     code = hand_over()
     if code is not None:
         return code
-    g.out.note("Live metrics through YAK and Spark; both killed on the way; every window checked.\n")
+    g.out.note("Live metrics through YAK and Spark; both killed on the way; every window checked.")
+    g.out.note("")
     result = run(SparkDemoSettings(seconds, keep, data_dir), ShownSpark(g, STEPS))
     return _end(g, result, lambda: show_spark_verdict(g, result), verdict_rows(result.verdicts), COLUMNS)
 
@@ -244,7 +247,8 @@ def restart(
     seconds = _load_seconds(duration, fast=fast)
     if data_dir is not None:
         _must_be_new(data_dir)
-    g.out.note("Real data, real clients, one kill -9, and every acknowledged message counted.\n")
+    g.out.note("Real data, real clients, one kill -9, and every acknowledged message counted.")
+    g.out.note("")
     result = run(DemoSettings(seconds, kill=not no_kill, keep=keep, data_dir=data_dir), Printed(g, STEPS))
 
     def show() -> None:

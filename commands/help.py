@@ -39,7 +39,8 @@ def help_(
 
         g.out.json({"commands": command_tree(), "exit_codes": {str(code): text for code, text in EXIT_CODES}})
     elif not words:
-        g.out.line(overview())
+        for line in overview().splitlines():
+            g.out.line(line)
     elif words == ["exit-codes"]:
         rows = [{"code": code, "meaning": meaning} for code, meaning in EXIT_CODES]
         g.out.table(rows, ("code", "meaning"))
@@ -76,7 +77,8 @@ def _explain_command(g: Globals, words: list[str]) -> None:
     found = load(entry.module, entry.attribute)
     if isinstance(found, CommandGroup):
         if len(words) == 1:
-            g.out.line(group_overview(found))
+            for line in group_overview(found).splitlines():
+                g.out.line(line)
             return
         leaf = found.leaves.get(words[1])
         if leaf is None:

@@ -10,6 +10,7 @@ from yak.commands.isr_view import BAD, GOOD, WARN, changes, painted, problems, s
 from yak.commands.output import to_json
 from yak.commands.units import format_time
 from yak.errors import Unreachable
+from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
@@ -99,7 +100,7 @@ class Watch:
     def _nobody_answers(self, error: Unreachable, *, in_place: bool) -> None:
         """Once for each time that they fall silent; the table on a terminal stays, and says how old it is."""
         if in_place:
-            self._g.out.stdout.write(HOME + f"{self._now()}   {error.message}: {error.why}" + CLEAR_LINE)
+            self._g.out.stdout.write(HOME + one_line(f"{self._now()}   {error.message}: {error.why}") + CLEAR_LINE)
         elif not self._lost:
             self._g.out.warn(f"{self._now()}  {error.message}: {error.why}")
         self._lost = error.message

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.settings import Settings
 from yak.errors import UsageError
+from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.commands.output import Output
@@ -31,6 +32,7 @@ class Flags:
     readonly: bool | None = None
     yes: bool | None = None
     local: bool | None = None
+    unescaped: bool | None = None
     config: str | None = None
     context_alias: str | None = None
     bootstrap_alias: str | None = None
@@ -67,6 +69,12 @@ OPTIONS: tuple[_Option, ...] = (
     _Option("verbose", ("--verbose", "-v"), "Say more; -vv shows the client library's log.", "count"),
     _Option("no_color", ("--no-color",), "No colours, as with NO_COLOR.", "flag"),
     _Option("no_headers", ("--no-headers",), "No header line in tables and CSV.", "flag"),
+    _Option(
+        "unescaped",
+        ("--unescaped",),
+        "Print text of clients as it came: control characters to a terminal, formulas in CSV.",
+        "flag",
+    ),
     _Option("local", ("--local",), "Read and print times in this machine's zone, not UTC.", "flag"),
     _Option("context", ("--context", "-C"), "Use this named cluster (yak context list).", metavar="NAME"),
     _Option("bootstrap_server", ("--bootstrap-server", "-b"), "Ask these brokers first.", metavar="HOST:PORT,..."),
@@ -79,7 +87,7 @@ OPTIONS: tuple[_Option, ...] = (
         "bootstrap_alias", ("--bootstrap-servers", "--brokers", "--broker-list"), "", metavar="HOST:PORT", hidden=True
     ),
 )
-_OUTPUT_PANEL = {"output", "quiet", "verbose", "no_color", "no_headers", "local"}
+_OUTPUT_PANEL = {"output", "quiet", "verbose", "no_color", "no_headers", "local", "unescaped"}
 
 
 def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
@@ -201,6 +209,7 @@ class Globals:
             color=color,
             headers=not flags.no_headers,
             explicit=chosen is not None,
+            unescaped=bool(flags.unescaped),
         )
         resolved = cls(
             settings=settings,
@@ -251,7 +260,7 @@ class Globals:
         if self.yes:
             return
         if sys.stdin.isatty() and sys.stderr.isatty():
-            sys.stderr.write(f"{question} [y/N] ")
+            sys.stderr.write(f"{one_line(question)} [y/N] ")
             sys.stderr.flush()
             if sys.stdin.readline().strip().lower() in ("y", "yes"):
                 return

@@ -5,21 +5,27 @@ Tables are for people and may change; `-o json` is a contract (keys are covered 
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from yak.errors import YakError
+from yak.plain_text import is_plain, json_text, one_line, one_line_with_tabs, spreadsheet_cell
 
 Row = Mapping[str, Any]
 NOTHING = "\u2013"
 """A table cell without a value."""
 
 
-def to_json(value: object) -> str:
-    """One line of JSON, non-ASCII as is."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+_COLOURS = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[0-7])m)")
+"""What `Output.paint` writes. A client that sends it can colour its own text, and nothing else."""
+
+
+def to_json(value: object, indent: int | None = None) -> str:
+    """JSON with non-ASCII as is, but for what would drive a terminal."""
+    return json_text(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
 
 
 class Output:
@@ -34,6 +40,7 @@ class Output:
         color: bool = False,
         headers: bool = True,
         explicit: bool = False,
+        unescaped: bool = False,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
@@ -44,6 +51,8 @@ class Output:
         self.verbose = verbose
         self.color = color
         self.headers = headers
+        self.unescaped = unescaped
+        """Whether text of clients is printed as it came, also to a terminal and into CSV."""
         self._stdout = stdout
         self._stderr = stderr
         self._warned: set[str] = set()
@@ -63,21 +72,38 @@ class Output:
         """Whether the format is `table` or `wide`."""
         return self.format in ("table", "wide")
 
+    @property
+    def escapes(self) -> bool:
+        """Whether data must not drive what shows it: a format for people, or a terminal; not bytes that go into a pipe."""
+        return not self.unescaped and (self.for_people or self.stdout.isatty())
+
     def line(self, text: str = "") -> None:
         """One line of data."""
-        self.stdout.write(text + "\n")
+        self.stdout.write((self._harmless(text) if self.escapes else text) + "\n")
+
+    def _harmless(self, text: str) -> str:
+        """The text without anything that drives a terminal, but for the colours of `paint`, where there are any."""
+        if text.isprintable():
+            return text
+        if not self.color:
+            return one_line_with_tabs(text)
+        parts = _COLOURS.split(text)
+        return "".join(part if number % 2 else one_line_with_tabs(part) for number, part in enumerate(parts))
 
     def json(self, value: object) -> None:
         """One JSON document, indented for a terminal, one line for a pipe."""
-        indent = 2 if self.stdout.isatty() else None
-        self.line(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+        self.stdout.write(to_json(value, indent=2 if self.stdout.isatty() else None) + "\n")
 
     def object(self, value: object) -> None:
         """A document in the chosen machine format: yaml or json. People's formats are the caller's to print."""
         if self.format == "yaml":
             import yaml
 
-            self.stdout.write(yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True))
+            document = _plain(value)
+            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+            if not is_plain(text):
+                text = yaml.safe_dump(document, sort_keys=False)  # all that is not ASCII as escapes
+            self.stdout.write(text)
         else:
             self.json(value)
 
@@ -96,7 +122,8 @@ class Output:
             self._csv(rows, shown)
         elif self.format == "raw":
             for row in rows:
-                self.line("\t".join(cell(row.get(name)) for name in shown))
+                cells = [cell(row.get(name)) for name in shown]
+                self.line("\t".join(map(one_line, cells) if self.escapes else cells))
         elif rows:
             for line in layout(rows, shown, headers=self.headers):
                 self.line(line)
@@ -104,18 +131,34 @@ class Output:
             self.note(empty)
 
     def _csv(self, rows: Sequence[Row], shown: Sequence[str]) -> None:
+        if self.headers:
+            self.csv_row(shown)
+        for row in rows:
+            self.csv_row([row.get(name) for name in shown])
+
+    def csv_row(self, values: Sequence[Any]) -> None:
+        """One row of CSV. No cell is a formula, and on a terminal none drives it."""
         from yak.client.csv_row import csv_row
 
-        if self.headers:
-            self.stdout.write(csv_row(shown))
-        for row in rows:
-            self.stdout.write(csv_row([flat(row.get(name)) for name in shown]))
+        cells = [flat(value) for value in values]
+        if self.escapes:
+            cells = [one_line(each) for each in cells]
+        if not self.unescaped:
+            cells = [each if isinstance(value, int | float) else spreadsheet_cell(each)
+                     for each, value in zip(cells, values, strict=True)]  # fmt: skip
+        self.stdout.write(csv_row(cells))
 
     def note(self, text: str) -> None:
         """A line for people, on stderr; nothing with -q."""
         if not self.quiet:
-            self.stderr.write(text + "\n")
+            self.stderr.write(self._harmless(text) + "\n")
             self.stderr.flush()
+
+    def note_once(self, text: str) -> None:
+        """A note that was not given yet."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.note(text)
 
     def detail(self, text: str) -> None:
         """A line that is only of interest with -v."""
@@ -125,7 +168,7 @@ class Output:
     def warn(self, text: str) -> None:
         """A warning on stderr; nothing with -qq."""
         if self.quiet < 2:
-            self.stderr.write(self.paint("warning:", "33") + f" {text}\n")
+            self.stderr.write(self.paint("warning:", "33") + f" {self._harmless(text)}\n")
             self.stderr.flush()
 
     def warn_once(self, texts: Sequence[str]) -> None:
@@ -230,7 +273,7 @@ def layout(rows: Sequence[Row], columns: Sequence[str], *, headers: bool = True)
         and any(row.get(name) is not None for row in rows)
         for name in columns
     ]
-    lines = [[cell(row.get(name)) for name in columns] for row in rows]
+    lines = [[one_line(cell(row.get(name))) for name in columns] for row in rows]
     if headers:
         lines.insert(0, [name.upper().replace("_", " ") for name in columns])
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
@@ -258,11 +301,11 @@ def error_document(error: YakError) -> dict[str, object]:
 def error_lines(error: YakError, out: Output | None = None) -> list[str]:
     """What, why, and what to try, in at most five lines."""
     head = f"error[{error.code}]:"
-    lines = [f"{out.paint(head, '1;31') if out else head} {error.message}"]
+    lines = [f"{out.paint(head, '1;31') if out else head} {one_line(error.message)}"]
     if error.why:
-        lines.append("  why:  " + " ".join(error.why.split("\n")))
+        lines.append("  why:  " + one_line(" ".join(error.why.split("\n"))))
     for index, step in enumerate(error.try_[:3]):
-        lines.append(("  try:  " if index == 0 else "        ") + step)
+        lines.append(("  try:  " if index == 0 else "        ") + one_line(step))
     return lines
 
 

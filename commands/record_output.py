@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.commands.units import format_time
 from yak.errors import UsageError, YakError
+from yak.plain_text import bytes_as_lines, is_plain, json_text, lines, one_line_with_tabs
 
 if TYPE_CHECKING:
     from yak.client.received import Received
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "headers")
 _TOKEN = re.compile(r"%([tpoTkKvsSRh%])|\\(n|r|t|\\|x[0-9a-fA-F]{2})")
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
-_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if code != 9}
-"""Control characters as text: a record must not be able to drive the reader's terminal."""
 FLUSH_BYTES = 1 << 16
 
 
@@ -42,14 +41,16 @@ class RecordPrinter:
         self._separator = separator
         self._with_value = with_value
         self._fields = _fields(fields, everything=g.output == "wide")
-        self._for_terminal = self._stdout.isatty()
+        self._escapes = self._stdout.isatty() and not g.out.unescaped
+        """Whether what is printed must not drive a terminal."""
+        self._formulas = g.out.unescaped
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._render = self._renderer(g, format_)
 
     def _renderer(self, g: "Globals", format_: str | None) -> "Callable[[Received], bytes]":
         if format_ is not None:
-            return kcat_renderer(format_, self._headers_text)
+            return kcat_renderer(format_, self._headers_text, self._shown_bytes)
         if g.output == "csv":
             if g.out.headers:
                 from yak.client.record_csv import csv_header
@@ -82,7 +83,7 @@ class RecordPrinter:
         from yak.client.record_json import record_document
 
         document = record_document(record, self._when, json_value=self._json_value)
-        return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        return json_text(json.dumps(document, ensure_ascii=False)).encode() + b"\n"
 
     def _yaml(self, record: "Received") -> bytes:
         import yaml
@@ -90,15 +91,23 @@ class RecordPrinter:
         from yak.client.record_json import record_document
 
         document = record_document(record, self._when, json_value=self._json_value)
-        return b"---\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        if not is_plain(text):
+            text = yaml.safe_dump(document, sort_keys=False)  # all that is not ASCII as escapes
+        return b"---\n" + text.encode()
 
     def _raw(self, record: "Received") -> bytes:
-        return (record.value or b"") + b"\n"
+        return self._shown_bytes(record.value or b"") + b"\n"
+
+    def _shown_bytes(self, data: bytes) -> bytes:
+        """Into a pipe byte by byte; on a terminal without what would drive it."""
+        return bytes_as_lines(data).encode() if self._escapes else data
 
     def _csv(self, record: "Received") -> bytes:
         from yak.client.record_csv import csv_line
 
-        return csv_line(record, self._when).encode("utf-8", "surrogatepass")
+        line = csv_line(record, self._when, formulas=self._formulas)
+        return (lines(line) if self._escapes else line).encode("utf-8", "surrogatepass")
 
     def _text(self, record: "Received") -> bytes:
         parts = [self._field(name, record) for name in self._fields]
@@ -120,7 +129,10 @@ class RecordPrinter:
         return self._headers_text(record)
 
     def _headers_text(self, record: "Received") -> str:
-        return ",".join(f"{name}={self._readable(data)}" for name, data in record.headers)
+        return ",".join(f"{self._name(name)}={self._readable(data)}" for name, data in record.headers)
+
+    def _name(self, name: str) -> str:
+        return one_line_with_tabs(name) if self._escapes else name
 
     def _readable(self, data: bytes | None) -> str:
         """UTF-8 as it is (on a terminal without control characters), other bytes as hex, nothing as `null`."""
@@ -130,7 +142,7 @@ class RecordPrinter:
             text = data.decode()
         except UnicodeDecodeError:
             return "hex:" + data.hex()
-        return text.translate(_CONTROL) if self._for_terminal else text
+        return one_line_with_tabs(text) if self._escapes else text
 
 
 def _fields(text: str | None, *, everything: bool) -> tuple[str, ...]:
@@ -145,8 +157,10 @@ def _fields(text: str | None, *, everything: bool) -> tuple[str, ...]:
     return names
 
 
-def kcat_renderer(format_: str, headers_text: "Callable[[Received], str]") -> "Callable[[Received], bytes]":
-    r"""kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN.
+def kcat_renderer(
+    format_: str, headers_text: "Callable[[Received], str]", shown: "Callable[[bytes], bytes]"
+) -> "Callable[[Received], bytes]":
+    r"""kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN. Keys and values go through `shown`.
 
     %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before anything else is refused.
     """
@@ -162,6 +176,9 @@ def kcat_renderer(format_: str, headers_text: "Callable[[Received], str]") -> "C
             pieces.append(_constant(b"%"))
         elif letter == "h":
             pieces.append(lambda record: headers_text(record).encode("utf-8", "surrogateescape"))
+        elif letter in "ksv":
+            token = _TOKENS[letter]
+            pieces.append(lambda record, token=token: shown(token(record)))  # type: ignore[misc]
         else:
             pieces.append(_TOKENS[letter])
         at = match.end()

@@ -11,4 +11,5 @@ def jobs(g: Globals) -> None:
 
     g.out.table([{"job": name, "does": summary} for name, summary in summaries()], ("job", "does"))
     if g.out.for_people:
-        g.out.note("\nyak spark run JOB --help tells its options; yak spark submit FILE.py runs a program of yours.")
+        g.out.note("")
+        g.out.note("yak spark run JOB --help tells its options; yak spark submit FILE.py runs a program of yours.")

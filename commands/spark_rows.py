@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
     """Print rows of a DataFrame with this schema in the format that was asked for."""
-    from yak.client.csv_row import csv_row
     from yak.commands.output import flat, to_json
 
     columns = list(schema.names)
@@ -27,9 +26,9 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
             g.out.line(to_json(dict(zip(columns, values_of(row), strict=True))))
     elif g.out.format == "csv":
         if g.out.headers:
-            g.out.stdout.write(csv_row(columns))
+            g.out.csv_row(columns)
         for row in rows:
-            g.out.stdout.write(csv_row([flat(_cell(value)) for value in values_of(row)]))
+            g.out.csv_row([_cell(value) for value in values_of(row)])
     elif g.out.format == "raw":
         for row in rows:
             g.out.line("\t".join(flat(_cell(value)) for value in values_of(row)))

@@ -11,6 +11,7 @@ import typer
 from yak.commands.app import STOP, command
 from yak.commands.options import OPTIONS, Globals
 from yak.errors import YakError
+from yak.plain_text import lines
 
 if TYPE_CHECKING:
     from yak.local.spark_runs import Run
@@ -177,7 +178,8 @@ def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
         g.out.object(now.as_json())
         return None
     if child.returncode == 0:
-        g.out.stdout.write((run.folder / "output.txt").read_text(errors="replace"))
+        text = (run.folder / "output.txt").read_text(errors="replace")
+        g.out.stdout.write(lines(text) if g.out.escapes else text)
         g.out.note(f"{run.id}: {now.state}")
         return None
     g.out.line(f"{run.id} runs in process {child.pid}")
@@ -204,7 +206,7 @@ def _tell_errors(g: Globals, run: "Run", said: str) -> None:
     if error is not None and g.output == "json":
         g.out.error(error)
     elif g.quiet < 2:
-        g.out.stderr.write(said)
+        g.out.stderr.write(lines(said))
         g.out.stderr.flush()
 
 

@@ -12,6 +12,7 @@ from yak.commands.options import Globals
 from yak.commands.ui_first import first_run, is_first_run
 from yak.commands.ui_web import check_web, run_web, tab_words
 from yak.errors import UsageError
+from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.tui.settings import UiSettings
@@ -111,7 +112,7 @@ def ui(
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
-            launch.run_plain(source, settings, lambda line: print(line, flush=True))
+            launch.run_plain(source, settings, lambda line: print(one_line(line), flush=True))
         return 0
     return launch.run_app(source, settings, lambda name: _other(g, settings, name))
 

@@ -2,19 +2,22 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from rich.segment import Segment
 from textual.app import App, ScreenStackError
 from textual.color import Color, ColorParseError
 from textual.css.query import NoMatches
 from textual.dom import DOMNode, NoScreen
+from textual.filter import LineFilter
 from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
 
 from yak.errors import YakError
+from yak.plain_text import one_line
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell
 from yak.tui.screens.base import YakScreen
@@ -27,6 +30,19 @@ from yak.tui.widgets.chrome import KeyBar
 
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
+
+
+class _Harmless(LineFilter):
+    """The last step before the terminal, for every widget: what a cluster holds cannot drive it."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
+        """The segments, with escapes in the place of what would."""
+        if all(each.text.isprintable() for each in segments):
+            return segments
+        return [each if each.control else Segment(one_line(each.text), each.style) for each in segments]
+
+
+_HARMLESS: Final = _Harmless()
 
 
 class AppBase(App[int]):
@@ -60,6 +76,10 @@ class AppBase(App[int]):
         self._is_away = False
         for theme in THEMES:
             self.register_theme(theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's, and one that no text of a client gets past."""
+        return [*super().get_line_filters(), _HARMLESS]
 
     def paint_now(self) -> None:
         """Draw what is seen from what is known."""

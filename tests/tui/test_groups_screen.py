@@ -15,6 +15,7 @@ from yak.tui.screens.group_detail import GroupScreen
 from yak.tui.screens.reset_preview import ResetPreview
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.panel import Panel
 
 O0, O1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 EMPTY = {
@@ -285,5 +286,28 @@ def test_a_cluster_that_does_not_answer_leaves_the_old_picture_and_says_why():
             assert app.screen.query_one("#groups", Grid).row_count == 2
             assert "no broker answered: it is dead" in str(app.screen.query_one("#groups-panel").border_subtitle)
             assert not app.notices
+
+    run(scenario())
+
+
+def test_text_of_clients_does_not_drive_the_terminal_and_is_no_markup():
+    async def scenario():
+        name = "[red]\x1b]0;t\x07\u202ex"
+        source = empty_group()
+        source.answers["GET /api/groups"] = {
+            "groups": [{"group": name, "type": "classic", "state": "Empty", "coordinator": 1}],
+            "silent": [],
+        }
+        app = recorded_app(source=source, start="groups")
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.pause(0.5)
+            app.screen.query_one(Panel).entitle(f"Group {name}")
+            app.push_screen(ConfirmDialog(f"Delete {name}?", f"{name} goes."))
+            await pilot.pause(0.6)
+            strips = app.screen._compositor.render_strips()
+            text = "\n".join("".join(each.text for each in strip if not each.control) for strip in strips)
+            assert "[red]\\x1b]0;t\\x07" in text
+            assert "Delete [red]\\x1b" in text
+            assert not any(mark in text for mark in "\x1b\x07\u202e")
 
     run(scenario())

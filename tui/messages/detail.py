@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from yak.plain_text import lines, one_line
 from yak.tui.look import Look
 from yak.tui.messages import json_tree
 from yak.tui.messages.kept import Kept
-from yak.tui.messages.views import NULL, View, decoded, hex_dump, safe, safe_lines
+from yak.tui.messages.views import NULL, View, decoded, hex_dump
 from yak.tui.rows.cells import Tone
 
 BIG_BYTES: Final = 32 << 10
@@ -85,7 +86,7 @@ def _sizes(record: Kept, look: Look) -> str:
 
 
 def _fact(label: str, text: str, tone: Tone = "") -> DetailLine:
-    return DetailLine(((f"{label:<{_LABEL}}", "dim"), (safe(text), tone)))
+    return DetailLine(((f"{label:<{_LABEL}}", "dim"), (one_line(text), tone)))
 
 
 def _heading(text: str) -> DetailLine:
@@ -93,7 +94,7 @@ def _heading(text: str) -> DetailLine:
 
 
 def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
-    label: tuple[tuple[str, Tone], ...] = (("  ", ""), (safe(name), "accent"), (" = ", "dim"))
+    label: tuple[tuple[str, Tone], ...] = (("  ", ""), (one_line(name), "accent"), (" = ", "dim"))
     if data is None:
         yield DetailLine((*label, (NULL, "dim")))
         return
@@ -102,7 +103,7 @@ def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
     if text is None or view == "hex":
         yield DetailLine((*label, (f"⟨hex⟩ {shown.hex(' ')}", "")))
         return
-    first, *others = safe_lines(text)
+    first, *others = _lines(text)
     yield DetailLine((*label, (first, "")))
     for line in others:
         yield DetailLine((("    ", ""), (line, "")))
@@ -128,8 +129,13 @@ def _part(
             spans = ((" " * (line.indent + 2), ""), *((part, _TONES[kind]) for part, kind in line.spans))
             yield DetailLine(spans, line.path if line.is_foldable else None, line.is_folded)
     else:
-        for shown_line in hex_dump(shown) if text is None else safe_lines(text):
+        for shown_line in hex_dump(shown) if text is None else _lines(text):
             yield DetailLine((("  ", ""), (shown_line, "")))
     if is_cut:
         words = f"shown {look.size(len(shown))} of {look.size(len(data))}: enter loads all"
         yield DetailLine((("  ", ""), (words, "warn")), load=what == "value")
+
+
+def _lines(text: str) -> list[str]:
+    """Lines for the screen, tabs as spaces."""
+    return [line.expandtabs(4) for line in lines(text).split("\n")]

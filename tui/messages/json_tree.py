@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from yak.tui.messages.views import safe
+from yak.plain_text import json_text
 
 Kind = Literal["key", "text", "number", "word", "sign", "fold"]
 """What a span of a line is: a name, a string, a number, true false null, punctuation, what a folded thing holds."""
@@ -85,4 +85,4 @@ def _scalar(value: Any) -> tuple[str, Kind]:
 
 
 def _quoted(text: str) -> str:
-    return safe(json.dumps(text, ensure_ascii=False))
+    return json_text(json.dumps(text, ensure_ascii=False))

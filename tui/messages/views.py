@@ -1,11 +1,12 @@
 """Bytes as one line of text for a cell: text, JSON or hex, never more than a cell holds. Pure.
 
-Only the first few hundred bytes are looked at, whatever the size. A record must not be able to drive the terminal: control characters, and
-those that turn the direction of writing, are shown as escapes.
+Only the first few hundred bytes are looked at, whatever the size.
 """
 
 import codecs
 from typing import Final, Literal
+
+from yak.plain_text import one_line
 
 View = Literal["auto", "text", "hex"]
 VIEWS: Final[tuple[View, ...]] = ("auto", "text", "hex")
@@ -13,25 +14,6 @@ VIEWS: Final[tuple[View, ...]] = ("auto", "text", "hex")
 CELL_CHARACTERS: Final = 120
 NULL: Final = "null"
 _BYTES_LOOKED_AT: Final = 4 * CELL_CHARACTERS
-_TURNING: Final = [0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
-_ESCAPES: Final = (
-    {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}
-    | {10: "\\n", 13: "\\r", 9: "\\t", 27: "\\e"}
-    | {code: f"\\u{code:04x}" for code in _TURNING}
-    # Halves of a pair cannot be written at all.
-    | {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
-)
-_WITHOUT_LINES: Final = {code: escape for code, escape in _ESCAPES.items() if code not in (9, 10, 13)}
-
-
-def safe(text: str) -> str:
-    """One line: everything that would move the cursor or turn the text as an escape."""
-    return text.translate(_ESCAPES)
-
-
-def safe_lines(text: str) -> list[str]:
-    """Its lines, tabs as spaces, everything else that would move the cursor as an escape."""
-    return [line.expandtabs(4).translate(_WITHOUT_LINES) for line in text.replace("\r\n", "\n").split("\n")]
 
 
 def decoded(data: bytes) -> str | None:
@@ -57,7 +39,7 @@ def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACT
     is_cut = len(head) < len(data)
     if view == "auto" and text[:1] in ("{", "["):
         text = _joined(text)
-    return cut(safe(text), limit, is_cut=is_cut)
+    return cut(one_line(text), limit, is_cut=is_cut)
 
 
 def _joined(text: str) -> str:

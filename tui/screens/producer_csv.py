@@ -29,6 +29,7 @@ from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.grid import Grid
 from yak.tui.widgets.lines import Lines
 from yak.tui.widgets.panel import Panel
+from yak.tui.widgets.plain import title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -149,7 +150,7 @@ class CsvPane(Vertical):
         is_ready = plan is not None and bool(form.topic) and not self.app.is_readonly
         self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.is_running_one
         words = "" if plan is None else file_words(plan.look, self._lines, self.app.look)
-        self.form.border_subtitle = words
+        self.form.border_subtitle = title(words)
         self.command = ""
         if plan is not None and form.topic:
             acks, codec = form.how

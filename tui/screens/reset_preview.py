@@ -19,6 +19,7 @@ from yak.tui.keys import keys
 from yak.tui.rows.resetting import COLUMNS, command, plan_words, step_rows, target, topics_of
 from yak.tui.source.group_calls import move_group_offsets, plan_group_reset
 from yak.tui.widgets.grid import Grid
+from yak.tui.widgets.plain import title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -41,7 +42,7 @@ class ResetPreview(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """The plan, the command, the buttons."""
         with Vertical(id="dialog", classes="preview") as dialog:
-            dialog.border_title = f"Move the offsets of {self._group}: the plan"
+            dialog.border_title = title(f"Move the offsets of {self._group}: the plan")
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
             yield Static("asking the brokers ...", id="preview-words", markup=False)

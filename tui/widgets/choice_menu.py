@@ -11,6 +11,8 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from yak.tui.widgets.plain import title
+
 
 class ChoiceMenu(ModalScreen[str | None]):
     """Gives the letter that was chosen, or None."""
@@ -28,7 +30,7 @@ class ChoiceMenu(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """The entries."""
         with Vertical(id="dialog", classes="menu") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = title(self._title)
             dialog.border_subtitle = "esc close"
             yield OptionList(*(Option(f"{letter}  {name}", id=letter) for letter, name in self._choices), compact=True)
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
+from yak.plain_text import one_line
 from yak.tui.rows.cells import Column, Row
-from yak.tui.widgets.plain import printable
 
 GAP = 2
 
@@ -73,7 +73,7 @@ def column_at(widths: Sequence[int], x: int) -> int | None:
 
 def cut(text: str, width: int, *, is_right: bool = False) -> str:
     """Text in exactly `width` cells; what is too long ends with an ellipsis."""
-    text = printable(text)  # what a cluster holds must not reach the terminal as commands
+    text = one_line(text)  # what a cluster holds must not reach the terminal as commands
     if text[: width + 1].isascii():
         # Nearly all text is; Rich looks for characters of two cells, and for those made of several, one by one.
         if len(text) > width:

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Checkbox, Input, Label, Select, Static
 
 from yak.errors import YakError
+from yak.tui.widgets.plain import title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -34,7 +35,7 @@ class ConfirmDialog(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """The question."""
         with Vertical(id="dialog") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = title(self._title)
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
             yield Static(self._words, classes="dialog-words", markup=False)
@@ -128,7 +129,7 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     def compose(self) -> ComposeResult:
         """The fields."""
         with Vertical(id="dialog") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = title(self._title)
             if self._words:
                 yield Static(self._words, classes="dialog-words", markup=False)
             with VerticalScroll(id="fields"):
@@ -229,7 +230,7 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The text, which scrolls."""
         with VerticalScroll(id="dialog", classes="reading") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = title(self._title)
             dialog.border_subtitle = "esc close"
             yield Static(self._content, id="text", markup=False)  # type: ignore[arg-type]
 

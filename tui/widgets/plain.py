@@ -1,9 +1,10 @@
-"""Words in lines. Pure."""
+"""Words in lines, and titles. Pure."""
 
-import re
 import textwrap
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+from textual.content import Content
+
+from yak.plain_text import one_line
 
 
 def plain(text: str, width: int, lines_max: int) -> list[str]:
@@ -14,6 +15,6 @@ def plain(text: str, width: int, lines_max: int) -> list[str]:
     return lines[: max(0, lines_max)]
 
 
-def printable(text: str) -> str:
-    """Text without what would move the terminal's cursor or turn its direction: a dot in its place."""
-    return text if text.isprintable() else _CONTROL.sub("·", text)
+def title(text: str) -> Content:
+    """The title of a frame. Textual would read markup in a string, and a group may be called `[red]`."""
+    return Content(one_line(text))

@@ -9,13 +9,13 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from yak.plain_text import one_line
 from yak.tui.keys import keys
 from yak.tui.look import Look
 from yak.tui.messages.detail import BIG_BYTES, DetailLine, detail_lines
 from yak.tui.messages.kept import Kept
 from yak.tui.messages.views import View
 from yak.tui.messages.wrapping import wrapped
-from yak.tui.widgets.plain import printable
 
 _TONES = ("good", "warn", "bad", "dim", "accent", "strong")
 
@@ -110,7 +110,7 @@ class RecordPane(ScrollView, can_focus=True):
             over = Style(reverse=True)
         parts = [
             Segment(
-                printable(text),
+                one_line(text),
                 (self.get_component_rich_style(f"pane--{tone}", partial=True) if tone else Style()) + over,
             )
             for text, tone in line.spans

@@ -12,6 +12,7 @@ from typing import Final
 from yak.client.csv_row import csv_row
 from yak.client.received import Received
 from yak.client.record_json import record_document
+from yak.plain_text import spreadsheet_cell
 
 CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
@@ -21,8 +22,8 @@ def csv_header() -> str:
     return ",".join(CSV_COLUMNS) + "\n"
 
 
-def csv_line(record: Received, when: Callable[[int], str]) -> str:
-    """One record; `when` writes a timestamp in ms."""
+def csv_line(record: Received, when: Callable[[int], str], *, formulas: bool = False) -> str:
+    """One record; `when` writes a timestamp in ms. A key or value that a spreadsheet would run is quoted unless `formulas`."""
     document = record_document(record, when)
     headers = json.dumps(document["headers"], ensure_ascii=False) if record.headers else ""
     return csv_row(
@@ -31,8 +32,10 @@ def csv_line(record: Received, when: Callable[[int], str]) -> str:
             record.partition,
             record.offset,
             document["timestamp"],
-            document["key"],
-            document["value"],
+            *(
+                each if formulas or not isinstance(each, str) else spreadsheet_cell(each)
+                for each in (document["key"], document["value"])
+            ),
             headers,
         ]
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPIC_NAME_LENGTH_MAX
+from yak.plain_text import one_line
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -17,8 +18,7 @@ def validate_topic_name(name: str) -> None:
     """Raise PeerError(INVALID_TOPIC_EXCEPTION) with words unless a topic may have this name."""
     reason = _fault(name)
     if reason:
-        # ascii() escapes what a log or a terminal must not be fed.
-        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {name[:100]!a} {reason}")
+        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{one_line(name[:100])}' {reason}")
 
 
 def is_valid_topic_name(name: str) -> bool:

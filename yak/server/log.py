@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal, TextIO, get_args
 
 from yak.errors import UsageError
+from yak.plain_text import is_plain
 
 LogFormat = Literal["text", "json"]
 LOGGER = logging.getLogger("yak")
@@ -115,6 +116,6 @@ def _time(record: logging.LogRecord) -> str:
 
 def _shown(value: object) -> str:
     text = str(value)
-    if text and text.isprintable() and not any(mark in text for mark in ' "='):
+    if text and is_plain(text) and not any(mark in text for mark in ' "=\t\n'):
         return text
     return json.dumps(text)

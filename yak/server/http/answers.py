@@ -6,12 +6,14 @@ from typing import Any, Final
 import trio
 from starlette.responses import Response
 
+from yak.plain_text import json_text
+
 _LARGE_ITEMS: Final = 500
 
 
 def render(content: Any) -> bytes:
     """Compact UTF-8. NaN in it is our bug."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return json_text(json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode() + b"\n"
 
 
 def answer(content: Any, status: int = 200) -> Response:

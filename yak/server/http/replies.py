@@ -3,6 +3,7 @@
 import json
 from typing import Final
 
+from yak.plain_text import json_text
 from yak.server.http.problems import Problem
 
 SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
@@ -10,7 +11,7 @@ SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control":
 
 def json_bytes(content: object) -> bytes:
     """JSON as UTF-8, compact; NaN in it is our bug."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return json_text(json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode() + b"\n"
 
 
 def body_of(problem: Problem) -> tuple[bytes, list[tuple[str, str]]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from yak.plain_text import json_text
 from yak.server.http.problems import Problem
 
 CURSOR: Final = "[0-9a-z-]{1,40}:[0-9]{1,18}"
@@ -41,7 +42,7 @@ class Wish:
 
 def render(kind: str, fields: Mapping[str, Any], event_id: str | None = None) -> bytes:
     """A server-sent event; `fields` as one line of JSON."""
-    text = json.dumps({"kind": kind, **fields}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json_text(json.dumps({"kind": kind, **fields}, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     head = "" if event_id is None else f"id: {event_id}\n"
     return f"{head}event: {kind}\ndata: {text}\n\n".encode()
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from yak.plain_text import one_line
 from yak.server.latencies import BOUNDS_SECONDS, Histogram
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -96,5 +97,6 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """A label's value, whatever it is."""
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    """A label's value, whatever it is; a reader on a terminal sees what would drive it as an escape."""
+    visible = one_line(text.replace("\\", "\\\\"))  # a backslash is two, so that no two texts become one label
+    return visible.replace("\\", "\\\\").replace('"', '\\"')

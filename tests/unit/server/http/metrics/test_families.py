@@ -153,9 +153,9 @@ def grouped(rig: Rig) -> Rig:
 def test_groups_have_members_states_and_lag(grouped):
     samples, _, left_out = of_groups(grouped)
     assert values(samples, "yak_groups") == {("Stable",): 2}
-    assert values(samples, "yak_group_members") == {("g",): 1, ('it"s\nmine',): 1}
+    assert values(samples, "yak_group_members") == {("g",): 1, ('it"s\\nmine',): 1}
     # a commit past the end is none behind
-    assert values(samples, "yak_group_lag_messages") == {("g", "orders"): 6, ('it"s\nmine', "orders"): 0}
+    assert values(samples, "yak_group_lag_messages") == {("g", "orders"): 6, ('it"s\\nmine', "orders"): 0}
     assert value(samples, "yak_group_lag_unknown_partitions") == 0
     assert left_out == LeftOut()
 
@@ -166,7 +166,7 @@ def test_groups_have_members_states_and_lag(grouped):
         ({"groups_max": 1}, LeftOut(groups=1), {"g"}),
         ({"name_length_max": 5}, LeftOut(groups=1), {"g"}),
         ({"topics_max": 1}, LeftOut(topics=1, offsets=1), {"g"}),
-        ({"offsets_max": 1}, LeftOut(topics=1, offsets=2), {'it"s\nmine'}),
+        ({"offsets_max": 1}, LeftOut(topics=1, offsets=2), {'it"s\\nmine'}),
     ],
 )
 def test_groups_past_a_bound_are_left_out_and_counted(grouped, bounds, left_out, shown):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
+from yak.plain_text import one_line
 from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
 from yak.server.latencies import BOUNDS_SECONDS, Histogram
 
@@ -37,6 +38,11 @@ def parsed(samples: Samples, *, open_metrics: bool) -> dict[str, tuple[str, dict
     }
 
 
+def shown(labels):
+    """What a scraper reads: what drives a terminal as escapes, a backslash as two."""
+    return {name: one_line(text.replace("\\", "\\\\")) for name, text in labels.items()}
+
+
 def unique(rows):
     return list({frozenset(labels.items()): (labels, value) for labels, value in rows}.values())
 
@@ -51,7 +57,8 @@ def test_counters_and_gauges_are_read_as_they_were_written(open_metrics, rows):
         samples.add(COUNTER, value, **labels)
         samples.add(GAUGE, value, **labels)
     found = parsed(samples, open_metrics=open_metrics)
-    expected = {frozenset(labels.items()): float(value) for labels, value in rows}
+    expected = {frozenset(shown(labels).items()): float(value) for labels, value in rows}
+    assert len(expected) == len(rows), "no two texts are one label"
     name = COUNTER.name
     if rows:
         assert found[name] == ("counter", {(f"{name}_total", labels): value for labels, value in expected.items()})
@@ -74,7 +81,7 @@ def test_histograms_are_read_as_they_were_written(open_metrics, times_ns, labels
         **{bound: sum(time_ns < bound * 1e9 for time_ns in times_ns) for bound in BOUNDS_SECONDS},
         math.inf: len(times_ns),
     }
-    key = frozenset(labels.items())
+    key = frozenset(shown(labels).items())
     assert found[f"{TIMES.name}_count", key] == len(times_ns)
     assert found[f"{TIMES.name}_sum", key] == pytest.approx(sum(times_ns) / 1e9)
 
