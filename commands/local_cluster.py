@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from yak.commands.options import Globals
     from yak.local.status import ClusterStatus
 
+_UP_IN = "yak up in "
+
 
 def bootstrap_servers(settings: Settings) -> Resolved:
     """The brokers to ask first: those that were named, else those of `yak up` in our directory that run now.
@@ -26,10 +28,17 @@ def bootstrap_servers(settings: Settings) -> Resolved:
     data_dir = str(settings.value("data_dir"))
     try:
         brokers = LocalCluster(data_dir).status().brokers
-    except YakError:
+    except YakError as error:
+        if error.code == "cluster-state-foreign":
+            settings.warnings.append(f"{error.message}: {error.why}")
         return found
     running = [broker.address for broker in brokers if broker.state in ("running", "starting")]
-    return Resolved(found.name, ",".join(running), f"yak up in {data_dir}") if running else found
+    return Resolved(found.name, ",".join(running), f"{_UP_IN}{data_dir}") if running else found
+
+
+def is_from_directory(settings: Settings, found: Resolved) -> bool:
+    """Whether a file in the working directory gave this address: ./yak.toml, or what `yak up` keeps there."""
+    return settings.is_from_directory(found) or found.origin.startswith(_UP_IN)
 
 
 def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":

@@ -231,9 +231,28 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The brokers to ask first, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.commands.local_cluster import bootstrap_servers
+        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
 
-        return str(bootstrap_servers(self.settings).value)
+        found = bootstrap_servers(self.settings)
+        self.out.warn_once(self.settings.warnings)
+        if is_from_directory(self.settings, found):
+            named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
+            self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
+        return str(found.value)
+
+    def http_token(self) -> str:
+        """The token for requests over HTTP to these brokers; empty where there is none, or it is not for them.
+
+        A context's token belongs to the context's brokers. It is not sent to those that a file in the working directory names.
+        """
+        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
+
+        token, brokers = self.settings.get("http_token"), bootstrap_servers(self.settings)
+        is_contexts = token.value is not None and token.origin.startswith("context ")
+        if is_contexts and brokers.origin != token.origin and is_from_directory(self.settings, brokers):
+            self.out.warn_once([f"the token of {token.origin} is not sent to {brokers.value} ({brokers.origin})"])
+            return ""
+        return str(token.value or "")
 
     def now_ms(self) -> int:
         """This machine's clock."""

@@ -18,8 +18,10 @@ from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
+from yak.private_files import distrust
 
 PROJECT_FILE = "yak.toml"
+_PROJECT_ORIGIN = f"./{PROJECT_FILE}"
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -207,8 +209,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         path = config_path(config_flag, environment)
         document = read_toml(path)
-        project = {key.replace("-", "_"): value for key, value in read_toml(PROJECT_FILE).items()}
-        _refuse_unknown(project, PROJECT_FILE)
+        project, warnings = _read_project()
         contexts = contexts_in(document, path)
         for name, context in contexts.items():
             _refuse_unknown(context, f"context {name} in {path}")
@@ -220,6 +221,7 @@ class Settings:
             contexts,
             document.get("current") or None,
             document.get("previous") or None,
+            warnings,
         )
 
     def context_name(self) -> str | None:
@@ -230,7 +232,7 @@ class Settings:
         for value, origin in (
             (self.flags.get("context"), "flag --context"),
             (self.environment.get("YAK_CONTEXT"), "env YAK_CONTEXT"),
-            (self.project.get("context"), f"./{PROJECT_FILE}"),
+            (self.project.get("context"), _PROJECT_ORIGIN),
             (self.current, self.config_file),
         ):
             if value:
@@ -251,6 +253,11 @@ class Settings:
             if value is not None:
                 return Resolved(name, _parsed(setting, value, origin), origin)
         return Resolved(name, setting.default, "default")
+
+    def is_from_directory(self, found: Resolved) -> bool:
+        """Whether ./yak.toml gave this value, or chose the context that did: a file that comes with a folder."""
+        context, origin = self._context()
+        return found.origin == _PROJECT_ORIGIN or (found.origin == f"context {context}" and origin == _PROJECT_ORIGIN)
 
     def value(self, name: str, flag: object = None) -> Any:
         """`get` without the origin."""
@@ -277,7 +284,7 @@ class Settings:
         sources += [
             (variable, f"env {setting.variable}"),
             (alias, f"env {alias_names}"),
-            (self.project.get(setting.name), f"./{PROJECT_FILE}"),
+            (self.project.get(setting.name), _PROJECT_ORIGIN),
             from_context,
         ]
         return sources
@@ -292,6 +299,19 @@ class Settings:
             host, port = given.get("REDIS_HOST", "127.0.0.1"), given.get("REDIS_PORT", "6379")
             return f"redis://{host}:{port}/0", words
         return next(iter(given.values())), words
+
+
+def _read_project() -> tuple[dict[str, Any], list[str]]:
+    """What ./yak.toml says, if it is the user's own; and a warning if it is not. Raises UsageError (`unknown-setting`)."""
+    try:
+        problem = distrust(PROJECT_FILE)
+    except OSError:
+        return {}, []
+    if problem:
+        return {}, [f"./{PROJECT_FILE} is not used: {problem}"]
+    project = {key.replace("-", "_"): value for key, value in read_toml(PROJECT_FILE).items()}
+    _refuse_unknown(project, PROJECT_FILE)
+    return project, []
 
 
 def _refuse_unknown(values: Mapping[str, object], where: str) -> None:

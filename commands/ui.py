@@ -156,7 +156,7 @@ def _settings(
         context=g.settings.context_name() or "",
         config_file=g.settings.config_file,
         accent=str(g.settings.value("accent") or ""),
-        token=str(g.settings.value("http_token") or ""),
+        token=g.http_token(),
         start=start or "dashboard",
         start_with=what,
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, command
-from yak.commands.local_cluster import data_dir_flag
+from yak.commands.local_cluster import bootstrap_servers, data_dir_flag
 from yak.commands.options import Globals
 from yak.commands.up_words import Action, check_data, check_together, read_action
 from yak.errors import UsageError, YakError
@@ -236,7 +236,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
         g.out.note(f'made topic "{name}"')
     running = [broker.address for broker in status.brokers if broker.state == "running"]
     first = running[0] if running else status.brokers[0].address  # it tells clients of the others
-    flag = "" if first in g.bootstrap_servers.split(",") else f" -b {first}"
+    flag = "" if first in str(bootstrap_servers(g.settings).value).split(",") else f" -b {first}"
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 
 
