@@ -25,6 +25,8 @@ from yak.server.shell import Shell
 class Core:
     """Echoes frames; a first word asks for something else. What is held is answered at `release`."""
 
+    held_bytes = 0
+
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.held: list[tuple[int, bytes]] = []
