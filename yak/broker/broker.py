@@ -8,7 +8,7 @@ the metadata come from in `yak.broker.metadata`, what runs by the clock in `yak.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -241,6 +241,11 @@ class Broker:
         if partition is None or not partition.is_leader or partition.log is None or self.maintenance.is_stopping:
             return self.leader_of(TopicPartition(topic, index))
         return partition
+
+    @property
+    def to_wake(self) -> Iterable[Partition]:
+        """Partitions that moved in this turn: their delayed operations are notified at its end."""
+        return self._advanced
 
     def advanced(self, partition: Partition) -> None:
         """The high watermark (or the log start) moved: wake who waits for it, at the end of the turn."""

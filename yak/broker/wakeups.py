@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 def wake(broker: Broker, partition: Partition) -> None:
     """The high watermark, the flushed end or the log start moved."""
     _wake_produces(broker, partition)
+    grown_bytes = partition.committed_bytes - partition.notified_bytes
+    partition.notified_bytes = partition.committed_bytes
     if partition.waiting_fetches:
-        for fetch in list(partition.waiting_fetches):
+        for fetch, item in list(partition.waiting_fetches.items()):
+            fetch.note_growth(partition, item, grown_bytes)
             broker.look_again(fetch)
     if partition.sessions:
-        for session in partition.sessions:
-            if session.parked is not None:
+        for session, item in partition.sessions.items():
+            # one that opened its session is in `waiting_fetches`
+            if session.parked is not None and session.parked not in (partition.waiting_fetches or ()):
+                session.parked.note_growth(partition, item, grown_bytes)
                 broker.look_again(session.parked)
 
 

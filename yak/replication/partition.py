@@ -29,6 +29,7 @@ class Partition:
         "_quorum",
         "appended_bytes",
         "asked_beyond_ms",
+        "committed_bytes",
         "cut",
         "elr",
         "epoch_start_offset",
@@ -45,6 +46,7 @@ class Partition:
         "leads_since_ms",
         "log",
         "node_id",
+        "notified_bytes",
         "partition_epoch",
         "pending_appends",
         "pending_isr",
@@ -99,14 +101,18 @@ class Partition:
         """Whether some follower was behind at the last look (`yak.broker.isr_changes`)."""
         self._quorum: tuple[tuple[Replica, BrokerEpoch], ...] = ()
         self.appended_bytes = 0
-        """Bytes made visible so far by this process; parked fetches compare it with what they saw."""
+        """Bytes appended so far by this process."""
+        self.committed_bytes = 0
+        """How many of them are below the high watermark: exact where that is the log's end, else in proportion to offsets."""
+        self.notified_bytes = 0
+        """How many of these delayed fetches were notified of."""
         self.cut: Any = None
         """A cut of our log that is under way, up to its sync: nothing is fetched meanwhile (`yak.broker.cuts`)."""
         self.flush_running = False
         self.flush_wanted = False
         self.waiting_produces: deque[Any] | None = None
         self.waiting_flushes: deque[Any] | None = None
-        self.waiting_fetches: dict[Any, None] | None = None
+        self.waiting_fetches: dict[Any, Any] | None = None
         self.sessions: dict[Any, Any] | None = None
         self.replica_sessions: dict[Any, Any] | None = None
         """Fetch sessions of followers: told of what is appended, where those of clients are told of what is committed."""
@@ -266,8 +272,16 @@ class Partition:
                 end = replica_end
         if end <= high_watermark or self.is_under_min_isr:
             return False
-        self.high_watermark = end
+        self._commit(end)
         return True
+
+    def _commit(self, high_watermark: Offset) -> None:
+        uncommitted_bytes = self.appended_bytes - self.committed_bytes
+        end, before = self.log_end_offset, self.high_watermark
+        if high_watermark < end:
+            uncommitted_bytes = uncommitted_bytes * (high_watermark - before) // (end - before)
+        self.committed_bytes += uncommitted_bytes
+        self.high_watermark = high_watermark
 
     def follow_high_watermark(self, leaders: Offset) -> bool:
         """As a follower: take the leader's high watermark as far as our own log goes. Returns whether ours moved."""
@@ -276,7 +290,7 @@ class Partition:
         reached = min(leaders, log.log_end_offset)
         if reached <= self.high_watermark:
             return False
-        self.high_watermark = reached
+        self._commit(reached)
         return True
 
     def log_was_cut(self) -> bool:

@@ -305,3 +305,44 @@ def test_leader_epochs_fence_both_ways(rig):
     rig.restart()
     fields["topics"][0]["partitions"][0]["current_leader_epoch"] = 0
     assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == ErrorCode.fenced_leader_epoch
+
+
+def test_fetch_that_waits_for_min_bytes_counts_committed_bytes_of_all_its_partitions(rig):
+    reader = rig.new_client()
+    fields = fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300)
+    (partition,) = fields["topics"][0]["partitions"]
+    fields["topics"][0]["partitions"] = [partition, {**partition, "partition": 1}]
+    waiting = rig.begin(1, 12, client=reader, **fields)
+    rig.produce("orders", [b"x" * 100])
+    rig.run_for(50)
+    assert not waiting.is_done
+    rig.produce("orders", [b"x" * 100], partition=1)
+    rig.run_for(50)
+    assert [len(values_of(each)) for each in waiting.answer.responses[0].partitions] == [1, 1]
+
+
+def test_fetch_that_opens_a_session_counts_what_is_committed_once(rig):
+    reader = rig.new_client()
+    fields = fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300) | {"session_epoch": 0}
+    waiting = rig.begin(1, 12, client=reader, **fields)
+    rig.produce("orders", [b"x" * 100])
+    rig.run_for(50)
+    assert not waiting.is_done
+    rig.produce("orders", [b"x" * 100])
+    rig.run_for(50)
+    assert waiting.is_done
+
+
+def test_fetch_that_waits_for_min_bytes_does_not_count_what_is_not_committed(rig):
+    rig.create_topic("flushed", flush_messages="1")
+    reader = rig.new_client()
+    waiting = rig.begin(1, 12, client=reader, **fetch_fields("flushed", 0, max_wait_ms=5_000, min_bytes=300))
+    rig.run_for(5)
+    for _ in range(2):
+        # the second is appended while the first is flushed
+        rig.begin(
+            0, 9, client=rig.new_client(), **produce_fields("flushed", record_batch([b"x" * 100], rig.world.now_ms))
+        )
+    while not waiting.is_done:
+        rig.run_for(1)
+    assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2

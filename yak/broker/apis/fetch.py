@@ -26,6 +26,7 @@ from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSess
 from yak.errors import ErrorCode, PeerError
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION
 from yak.protocol.hot import FetchPartitionAnswer, fetch_response
+from yak.replication.partition import Partition
 from yak.storage.reader import ends_with_segment
 
 if TYPE_CHECKING:
@@ -132,11 +133,18 @@ def _count(broker: Broker, answers: list[tuple[FetchItem, FetchPartitionAnswer]]
             broker.counters.failed(KEY, answer.error_code)
 
 
+def _goes_on(partition: Partition, item: FetchItem) -> bool:
+    """Whether the partition goes on, committed, in a later segment than that in which the client is."""
+    log = partition.log
+    return log is not None and ends_with_segment(log, item.fetch_offset, partition.high_watermark)
+
+
 class Fetch(Waiting):
     """A fetch: what it asks for, and how it waits until there is enough of it."""
 
     __slots__ = (
         "_bytes_seen",
+        "_has_enough",
         "_is_incremental",
         "_items",
         "_max_bytes",
@@ -167,6 +175,7 @@ class Fetch(Waiting):
             if request.rack_id and chooses_by_rack(broker, request.rack_id):
                 self._reader = Reader(request.rack_id, takes_follower=True)
         self._bytes_seen = 0
+        self._has_enough = False
         call.request = None  # what is needed of it is in the items
 
     def _partitions_count(self) -> int:
@@ -209,11 +218,7 @@ class Fetch(Waiting):
         """Whether one of its partitions goes on, committed, in a later segment than that in which the client is."""
         for item in self._candidates():
             partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
-            if (
-                partition is not None
-                and partition.log is not None
-                and ends_with_segment(partition.log, item.fetch_offset, partition.high_watermark)
-            ):
+            if partition is not None and _goes_on(partition, item):
                 return True
         return False
 
@@ -273,12 +278,13 @@ class Fetch(Waiting):
 
     def park(self, broker: Broker, reading: Reading) -> None:
         """Have every partition of this fetch wake it."""
-        self._bytes_seen = reading.bytes_count - self._growth(broker)
+        self._bytes_seen = reading.bytes_count
         if self._session is not None:
             self._session.parked = self
             if self._is_incremental:
                 for item in self._session.dirty:
                     broker.sessions.attach(broker, self._session, item)
+                self._leave_out_what_was_read(broker)
                 return
         broker.sessions.delay(self.call.connection, len(self._items))
         for item in self._items:
@@ -286,7 +292,14 @@ class Fetch(Waiting):
             if partition is not None:
                 if partition.waiting_fetches is None:
                     partition.waiting_fetches = {}
-                partition.waiting_fetches[self] = None
+                partition.waiting_fetches[self] = item
+        self._leave_out_what_was_read(broker)
+
+    def _leave_out_what_was_read(self, broker: Broker) -> None:
+        """What was committed earlier in this turn was read, and is notified of at its end all the same."""
+        for partition in broker.to_wake:
+            if self in (partition.waiting_fetches or ()) or self._session in (partition.sessions or ()):
+                self._bytes_seen -= partition.committed_bytes - partition.notified_bytes
 
     def leave(self, broker: Broker) -> None:
         """Wake me no more."""
@@ -299,22 +312,14 @@ class Fetch(Waiting):
                 if partition is not None and partition.waiting_fetches:
                     partition.waiting_fetches.pop(self, None)
 
-    def _growth(self, broker: Broker) -> int:
-        total = 0
-        items = self._session.items.values() if self._is_incremental and self._session is not None else self._items
-        for item in items:
-            partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
-            if partition is not None:
-                total += partition.appended_bytes
-        return total
+    def note_growth(self, partition: Partition, item: FetchItem, grown_bytes: int) -> None:
+        """One of its partitions has so many more committed bytes, or changed; `look` follows."""
+        self._bytes_seen += grown_bytes
+        self._has_enough = self._min_bytes <= 1 or self._bytes_seen >= self._min_bytes or _goes_on(partition, item)
 
     def look(self, broker: Broker) -> None:
         """One of the partitions has more, or changed."""
-        if (
-            self._min_bytes <= 1
-            or self._bytes_seen + self._growth(broker) >= self._min_bytes
-            or self._ends_with_segment(broker)
-        ):
+        if self._has_enough:
             broker.finish(self)
 
     def is_done(self) -> bool:
