@@ -18,8 +18,12 @@ from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_versi
 
 TOPIC = "__consumer_offsets"
 INTERNAL_CLIENT = "__admin_client"
-"""Kafka lets only its own tools write to internal topics, and tells them by this client id."""
-SETTINGS = {"log_cleaner_backoff_ms": 100, "log_segment_delete_delay_ms": 500}
+"""Of an administrator who means to write to an internal topic."""
+SETTINGS = {
+    "yak_internal_topics_admin_enable": "true",
+    "log_cleaner_backoff_ms": 100,
+    "log_segment_delete_delay_ms": 500,
+}
 KEYS = 40
 
 

@@ -91,6 +91,12 @@ _WITH_EFFECT: Final = (
     _static("default.replication.factor", _INT, 1, "Replicas of a new topic that asks for no number.", at_least(1)),
     _static("auto.create.topics.enable", _BOOLEAN, "true", "Whether asking for a topic that is not there creates it."),
     _static("delete.topic.enable", _BOOLEAN, "true", "Whether topics can be deleted."),
+    _static(
+        "yak.internal.topics.admin.enable",
+        _BOOLEAN,
+        "false",
+        "Whether a client on the same machine with the client id __admin_client may write and delete internal topics. YAK's own.",
+    ),
     _static("fetch.max.bytes", _INT, FETCH_BYTES_MAX, "Largest answer to one fetch.", at_least(1024)),
     _static(
         "socket.request.max.bytes",

@@ -24,6 +24,7 @@ class BrokerConfig:
     default_replication_factor: int
     auto_create_topics_enable: bool
     delete_topic_enable: bool
+    yak_internal_topics_admin_enable: bool
     message_max_bytes: int
     min_insync_replicas: int
     fetch_max_bytes: int
@@ -104,6 +105,7 @@ _PLAIN_FIELDS: Final = (
     "default_replication_factor",
     "auto_create_topics_enable",
     "delete_topic_enable",
+    "yak_internal_topics_admin_enable",
     "message_max_bytes",
     "min_insync_replicas",
     "fetch_max_bytes",

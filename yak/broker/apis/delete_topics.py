@@ -1,5 +1,7 @@
 """DeleteTopics (key 20, v1-6): remove topics with all their records. v4: flexible. v5: words. v6: by id.
 
+Internal topics are deleted by no client (`yak.broker.internal_topics`): TOPIC_AUTHORIZATION_FAILED.
+
 Rules for names and ids that are given twice, together or not at all: Kafka's ControllerApis.deleteTopics.
 """
 
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.internal_topics import is_kept_from
 from yak.cluster.controller import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
 
@@ -49,7 +52,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
         try:
             if times[name, topic_id] > 1:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
-            found[index] = _find(broker, call, name, topic_id)
+            topic = _find(broker, call, name, topic_id)
+            if is_kept_from(broker, call, topic.name):
+                raise PeerError(ErrorCode.topic_authorization_failed, f"{topic.name} is deleted by the brokers alone")
+            found[index] = topic
         except PeerError as error:
             waiting.refuse(index, error)
     times_found = Counter(topic.topic_id for topic in found.values())

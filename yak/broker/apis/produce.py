@@ -3,8 +3,7 @@
 v3: record batches, magic 2. v7: zstd. v8: errors by record. v9: flexible. v10: current leader (KIP-951).
 v12: same as v11 here, transactions are not served. v13: topic ids instead of names.
 
-Internal topics are not written by clients, but for one that says it is an administrator (KafkaApis.handleProduceRequest,
-AdminUtils.ADMIN_CLIENT_ID).
+Internal topics are not written by clients (`yak.broker.internal_topics`; the error is KafkaApis.handleProduceRequest's).
 
 With acks=0 there is no answer, and an error closes the connection (Kafka's KafkaApis.handleProduceRequest). With
 acks=1 and acks=all the answer waits for what the topic's `flush.messages` asks; with acks=all also for the high watermark.
@@ -17,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.admission import append_batch
 from yak.broker.appending import Appended
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.internal_topics import is_kept_from
 from yak.broker.keyed_records import record_errors_of
 from yak.broker.leader_hints import add_hints
 from yak.broker.refused_batches import note_not_led, tell_refused
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.hot import ProducePartitionAnswer, produce_response
-from yak.protocol.topic_names import INTERNAL_TOPICS
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
 ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
 
-ADMIN_CLIENT_ID = "__admin_client"
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
@@ -66,7 +64,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     raise PeerError(*refusal)
                 if name is None:
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
-                if name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+                if is_kept_from(broker, call, name):
                     raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is written by the brokers alone")
                 partition = broker.led(name, data.index)
                 appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
