@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
@@ -253,6 +254,8 @@ class Metadata:
                     broker.emit(events.TailStore(after))
                 case out.Say(level, event, fields):
                     broker.emit(events.Notice(level, event, dict(fields)))
+                case out.Work(run, on_worked):
+                    broker.jobs.run("image", run, partial(self._worked, on_worked))
                 case out.BecameReady():
                     broker.became_ready()
                 case out.Refuse(code, message, why, try_):
@@ -280,6 +283,11 @@ class Metadata:
 
         self._secret_on_disk = secret
         self._broker.jobs.run("image", lambda: self._secret_file.write(secret), done)
+
+    def _worked(self, done: Callable[[object], None], result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._carry_out(self.membership.on_worked(done, result))
 
     def _persist_next(self) -> None:
         if self._busy or not self._queue:

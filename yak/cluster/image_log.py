@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.payload import BadRecord
-from yak.cluster.snapshot import write_snapshot
+from yak.cluster.snapshot import json_pieces, write_snapshot
 from yak.cluster.trail import Trail
 from yak.ids import MetadataOffset
 from yak.seams.disk import Disk, File
@@ -158,7 +158,7 @@ def _frame(record: TailedRecord) -> bytes:
         "timestamp_ms": record.timestamp_ms,
         "payload": record.payload,
     }
-    body = json.dumps(entry, separators=(",", ":")).encode()
+    body = "".join(json_pieces(entry)).encode()
     return len(body).to_bytes(4, "big") + crc32c(body).to_bytes(4, "big") + body
 
 

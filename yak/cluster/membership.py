@@ -262,6 +262,11 @@ class Membership:
                 self._high_watermarks.report(now_ms)
         return self._link.take_outputs()
 
+    def on_worked(self, done: Callable[[object], None], result: object) -> list[Output]:
+        """A `Work` ended."""
+        done(result)
+        return self._link.take_outputs()
+
     def on_peer_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> list[Output]:
         """Nobody listens at that broker's address any more, as two probes found: do what is ours to do about it.
 

@@ -1,5 +1,6 @@
 """What the membership asks its driver to do; the broker core turns each into an effect."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -31,6 +32,14 @@ class Say:
     level: Literal["debug", "info", "warning", "error"]
     event: str
     fields: dict[str, object]
+
+
+@dataclass(slots=True, frozen=True)
+class Work:
+    """Call `run` in a thread; its result goes to `Membership.on_worked`, with `done`."""
+
+    run: Callable[[], object]
+    done: Callable[[object], None]
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,4 +81,4 @@ class SecretAgreed:
     secret: ClusterSecret
 
 
-Output: TypeAlias = Call | Tail | Say | BecameReady | Refuse | ChangeDone | Left | SecretAgreed
+Output: TypeAlias = Call | Tail | Say | Work | BecameReady | Refuse | ChangeDone | Left | SecretAgreed

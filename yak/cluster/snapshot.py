@@ -1,7 +1,8 @@
 """An image as one JSON payload, and back: the head of a broker's local log, and of a trimmed metadata log."""
 
+import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from yak.cluster.image import (
     BrokerInfo,
@@ -47,6 +48,26 @@ def write_snapshot(image: Image) -> TailedRecord:
         "producer_blocks": [_write_block(block) for _, block in sorted(image.producer_blocks.items())],
     }
     return TailedRecord(image.offset, image.chain_hash, Kind.SNAPSHOT, image.timestamp_ms, payload)
+
+
+def json_pieces(value: object) -> Iterator[str]:
+    """A payload as JSON, in pieces: for threads, since one call of the encoder lets no other thread run until it ends."""
+    if isinstance(value, dict) and any(type(each) in (dict, list) for each in value.values()):
+        separator = "{"
+        for key, each in value.items():
+            yield f"{separator}{json.dumps(key)}:"
+            yield from json_pieces(each)
+            separator = ","
+        yield "}"
+    elif isinstance(value, list) and value and type(value[0]) is dict:
+        separator = "["
+        for each in value:
+            yield separator
+            yield from json_pieces(each)
+            separator = ","
+        yield "]"
+    else:
+        yield json.dumps(value, separators=(",", ":"))
 
 
 def read_snapshot(record: TailedRecord) -> Image:

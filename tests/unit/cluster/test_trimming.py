@@ -1,0 +1,40 @@
+"""The controller's snapshot for the store is written in a job, in pieces, and says what the image says."""
+
+import json
+
+import pytest
+
+from yak.cluster import office
+from yak.cluster.snapshot import json_pieces, write_snapshot
+from yak.sim.cluster_rig import ClusterRig
+
+
+def test_snapshot_for_the_store_is_written_in_a_job_and_trims_the_log(monkeypatch):
+    rig = ClusterRig(size=1)
+    rig.create_topic("orders", partitions=20, replication_factor=1)
+    in_step, written = [False], []
+    broker = rig.nodes[0].broker
+    step = broker.step
+
+    def marked(event, now_ms):
+        in_step[0] = True
+        try:
+            return step(event, now_ms)
+        finally:
+            in_step[0] = False
+
+    def write(image):
+        written.append(in_step[0])
+        return write_snapshot(image)
+
+    broker.step = marked
+    monkeypatch.setattr(office, "write_snapshot", write)
+    monkeypatch.setattr(office, "TRIM_EVERY", 5)
+    rig.run_until(lambda: "metadata-log-trimmed" in rig.events(1))
+    assert written
+    assert not any(written)
+
+
+@pytest.mark.parametrize("value", [{}, {"a": []}, {"a": [1, "b"], "c": {"d": None}, "e": [{"f": [{}]}, {}]}, [], 7])
+def test_json_in_pieces_is_the_json_of_the_value(value):
+    assert "".join(json_pieces(value)) == json.dumps(value, separators=(",", ":"))
