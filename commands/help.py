@@ -15,6 +15,7 @@ EXIT_CODES = (
     (4, "a check did not hold (doctor, isr --check, demo, bench --assert)"),
     (5, "the time-out passed with nothing to show"),
     (6, "the broker halted on a bug of its own (broker-halted in its log); start it again"),
+    (7, "the broker halted since its last log directory failed (log-directories-lost in its log)"),
     (130, "Ctrl+C"),
     (143, "SIGTERM; yak serve stops in order and returns 0"),
 )

@@ -8,7 +8,7 @@
     └── NothingInTime           the time given passed with nothing to show (exit 5)
     PeerError                   the peer's mistake on one item: answered with a Kafka error code
     ProtocolViolation           the peer's bytes make no sense: the connection is closed
-    LogDirectoryFailure         the disk's fault: that log directory goes offline, the broker lives on
+    LogDirectoryFailure         the disk's fault: that log directory goes offline; the broker halts with the last one (exit 7)
     FailStop                    our own fault, in the middle of a change of state: the broker ends at once (exit 6)
 
 Any other exception in the core is a bug of ours too. While one request is served it ends that request's connection

@@ -147,6 +147,8 @@ PRODUCER_BATCHES_REMEMBERED: Final = 5
 COMPACTION_MAP_BYTES: Final = 64 * MIB
 """Memory for the keys of one round (`log.cleaner.dedupe.buffer.size`): some 330,000 of them, more than 10,000 groups of 30
 partitions have. A log with more keys takes more rounds. Half of Kafka's, since a whole broker here is as large."""
+NEW_LOG_BYTES_MIN: Final = 256 * KIB
+"""Room that a broker's emptiest log directory must have for it to be given a new replica: its folder, files and first records."""
 COMPACTION_SPARE_BYTES: Final = 64 * MIB
 """Room that rewriting a segment leaves on the disk: without it the next append would fail, and with that the directory."""
 

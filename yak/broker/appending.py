@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from yak.broker.lost_directories import is_full
 from yak.broker.refused_batches import refusal_of
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
@@ -111,10 +112,13 @@ def place(
     try:
         base_offset = log.append(header, records, partition.leader_epoch, now_ms)
     except LogDirectoryFailure as failure:
-        broker.directory_failed(failure)
+        if not is_full(broker, failure):
+            broker.directory_failed(failure)
         raise PeerError(
             ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
         ) from failure
+    if broker.full_directories:
+        broker.full_directories.pop(log.directory, None)
     end_offset = log.log_end_offset
     size_bytes = len(records)
     partition.appended_bytes += size_bytes

@@ -81,6 +81,8 @@ class Broker:
         self.now_ms = now_ms
         self._wall_ahead_ms = 0
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.full_directories: dict[str, None] = {}
+        """Log directories that had no room for the last write; they are online."""
         self.connections: dict[ConnectionId, Connection] = {}
         self.held_bytes = 0
         """Copies of clients' batches that wait to be recompressed: the shell counts them as memory held for clients."""

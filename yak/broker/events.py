@@ -260,6 +260,14 @@ class Refused:
 
 
 @dataclass(slots=True)
+class DisksLost:
+    """The last log directory failed: end the process at once, as Kafka does (LogManager.handleLogDirFailure)."""
+
+    directory: str
+    error: str
+
+
+@dataclass(slots=True)
 class Stopped:
     """All is flushed and marked clean; the process may end."""
 
@@ -277,5 +285,6 @@ Effect: TypeAlias = (
     | Notice
     | Ready
     | Refused
+    | DisksLost
     | Stopped
 )

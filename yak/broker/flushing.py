@@ -1,7 +1,7 @@
 """When logs are made durable: `flush.messages`, `flush.ms`, and rolled segments. Group commit, always in threads.
 
 At most one flush of a partition runs at a time; all that was appended by the time it starts is covered by it, and what
-came later waits for the next. A failed flush takes the log directory offline and is never tried again.
+came later waits for the next. A failed sync takes the log directory offline and is never tried again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from yak.broker.lost_directories import is_full
 from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
 
@@ -74,6 +75,10 @@ class Flusher:
         def done(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
             partition.flush_running = False
             if partition.log is not log:
+                return
+            if isinstance(error, LogDirectoryFailure) and is_full(self._broker, error):
+                # the records are synced, the file of epochs is not written: the next flush writes it
+                log.epochs.dirty = log.names_changed = True
                 return
             if error is not None:
                 self._failed(log.directory, error)

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from yak.broker.events import DisksLost
 from yak.cluster.image import Image
 from yak.cluster.membership import Identity
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
+from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import TailedRecord
 from yak.storage.recovery import DamagedLog
 
@@ -74,6 +76,23 @@ def take_offline(broker: Broker, failure: LogDirectoryFailure) -> None:
         directory=failure.directory,
         error=str(failure.error.strerror or failure.error),
     )
+    if not broker.log_store.online():
+        broker.emit(DisksLost(failure.directory, str(failure.error)))
+
+
+def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
+    """Whether a write found no room and left everything as it was: the directory stays online, and the write may be repeated.
+
+    Only for callers that repeat it, or whose client does. Logged once for each directory, until an append succeeds there.
+    """
+    if not isinstance(failure.error, DiskFull):
+        return False
+    if failure.directory not in broker.full_directories:
+        broker.full_directories[failure.directory] = None
+        broker.notice(
+            "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
+        )
+    return True
 
 
 def take_damaged(broker: Broker, partition: Partition, damaged: DamagedLog) -> None:

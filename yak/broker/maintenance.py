@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
+from yak.broker.lost_directories import is_full
 from yak.broker.recompression import fail_pending
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, LogDirectoryFailure
@@ -137,7 +138,8 @@ class Maintenance:
     def _checkpointed(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         self._checkpoint_running = False
         if isinstance(error, LogDirectoryFailure):
-            self._broker.directory_failed(error)
+            if not is_full(self._broker, error):
+                self._broker.directory_failed(error)
         elif error is not None:
             self._broker.notice("error", "checkpoint-failed", error=str(error))
 

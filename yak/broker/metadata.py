@@ -27,12 +27,15 @@ from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, NodeId, TopicPartition
 from yak.protocol.peer_proof import ClusterSecret
 from yak.replication.partition import Partition
+from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import StoreRequest, TailedRecord
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
     from yak.broker.changes_waiting import ChangesWaiting
 
+NO_ROOM_PAUSE_MS = 1_000
+"""Between two attempts to write the copy of the metadata to a disk that is full."""
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second."""
 STORE_BACK_MS = 2_000
@@ -75,6 +78,8 @@ class Metadata:
         self._queue: deque[list[TailedRecord]] = deque()
         self._busy = False
         self._failed = False
+        self._unwritten: tuple[int, Sequence[TailedRecord], _Step] | None = None
+        """Records that found no room on the disk, and when they are tried again."""
         self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
         self.moved: dict[Partition, None] = {}
         """Partitions whose high watermark moved since the last report."""
@@ -142,14 +147,16 @@ class Metadata:
         if self._report_due_ms is not None and self._report_due_ms <= now_ms:
             self._report()
         self.hosting.on_timer()
+        if self._unwritten is not None and self._unwritten[0] <= now_ms:
+            self._persist(*self._unwritten[1:])
 
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
-        due_ms = self.membership.next_due()
         if self.moved and self._report_due_ms is None:
             self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
-        dues = (due_ms, self._report_due_ms, self.hosting.next_due())
-        return min((due for due in dues if due is not None), default=None)
+        unwritten_ms = None if self._unwritten is None else self._unwritten[0]
+        dues = (self.membership.next_due(), self._report_due_ms, self.hosting.next_due(), unwritten_ms)
+        return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     def is_isolated(self, partition: Partition) -> bool:
         """Whether neither the store nor any follower was heard of for a session: another may lead by now."""
@@ -320,9 +327,17 @@ class Metadata:
     def _persist(self, records: Sequence[TailedRecord], step: _Step) -> None:
         try:
             sync = self._image_log.append(records)
+        except DiskFull as error:
+            if self._unwritten is None:
+                self._broker.notice(
+                    "error", "metadata-log-full", error=str(error), what="it goes on when there is room"
+                )
+            self._unwritten = (self._broker.now_ms + NO_ROOM_PAUSE_MS, records, step)
+            return
         except OSError as error:
             self._fail(error)
             return
+        self._unwritten = None
 
         def work() -> LogDirectoryFailure | None:
             sync()

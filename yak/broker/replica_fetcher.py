@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.events import PeerEnd
+from yak.broker.lost_directories import is_full
 from yak.broker.replica_appending import append
 from yak.broker.replica_throttle import Throttle, is_named
 from yak.broker.replica_truncation import begin_inside, begins_inside, may_follow, start_anew, truncate, wanted
@@ -343,7 +344,12 @@ class ReplicaFetcher:
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
-            self._broker.directory_failed(failure)
+            # a cut is not repeated: its directory goes offline
+            is_append = fetched.diverging_epoch is None and not fetched.error_code and partition.cut is None
+            if is_append and is_full(self._broker, failure):
+                self._delay(key)
+            else:
+                self._broker.directory_failed(failure)
         except ProtocolViolation as violation:
             self._broker.notice(
                 "error", "replica-append-refused", partition=str(partition.topic_partition), reason=str(violation)

@@ -12,6 +12,7 @@ from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_crea
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
+from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
@@ -35,7 +36,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
     config = broker.config
     broker.expected_followers.check(replication_factor(broker, new))
     try:
-        return plan_create_topic(
+        plan = plan_create_topic(
             broker.image,
             new,
             broker.dice.uuid4(),
@@ -44,6 +45,16 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
+    refuse_without_room(broker, (node_id for replicas in plan.assignments for node_id in replicas))
+    return plan
+
+
+def refuse_without_room(broker: Broker, replicas: Iterable[NodeId]) -> None:
+    """Raise KAFKA_STORAGE_ERROR when this broker is to hold a new replica and no log directory has room for its log."""
+    if broker.node_id in replicas and not broker.log_store.has_room():
+        raise PeerError(
+            ErrorCode.kafka_storage_error, f"no log directory of broker {broker.node_id} has room for another log"
+        )
 
 
 def refuse_many_partitions(new_partitions: Iterable[int]) -> None:

@@ -5,6 +5,7 @@ lets one `yak up` command at a time change a cluster.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -115,9 +116,21 @@ def load(data_dir: str) -> ClusterState | None:
 
 
 def save(state: ClusterState) -> None:
-    """Write the state; a reader sees the old file or the new one, never half of one."""
+    """Write the state; a reader sees the old file or the new one, never half of one. Raises OSError, which names the file."""
     path = state_path(state.data_dir)
-    replace_file(str(path), (json.dumps({"version": _VERSION, **asdict(state)}, indent=2) + "\n").encode())
+    try:
+        replace_file(str(path), (json.dumps({"version": _VERSION, **asdict(state)}, indent=2) + "\n").encode())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def save_if_room(state: ClusterState) -> None:
+    """Write the state of a cluster that is being stopped: on a full disk the old one stays, whose processes are gone."""
+    try:
+        save(state)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 @contextlib.contextmanager

@@ -30,6 +30,13 @@ Part: TypeAlias = Buffer | FileSlice
 """A piece of an answer."""
 
 
+class DiskFull(OSError):
+    """There is no room for what was to be written, and everything is as it was before the call: it may be tried again.
+
+    A sync that fails for want of room is no DiskFull: what was to be synced may be gone.
+    """
+
+
 class File(Protocol):
     """One file, opened by name. Cheap to hold: an implementation keeps few descriptors open and reopens at need."""
 
@@ -40,7 +47,7 @@ class File(Protocol):
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write all buffers at the end of the file with one call; returns the bytes written, always all of them.
 
-        Raises OSError (ENOSPC, EIO); a partial write is cut back before the error is raised where that works.
+        Raises DiskFull when a partial write was cut back, or there was none; OSError (EIO, or ENOSPC where that failed).
         """
 
     def read(self, size: int, position: int) -> bytes:

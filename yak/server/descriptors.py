@@ -11,7 +11,6 @@ path and takes no lock: it raises `appending` *before* it reads `fd`, and the ev
 executes attribute accesses in order). It follows that one file is appended to by one thread at a time, which is the storage layer's rule anyway.
 """
 
-import contextlib
 import errno
 import os
 import sys
@@ -20,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from yak.private_files import FILE_MODE
-from yak.seams.disk import Buffer
+from yak.seams.disk import Buffer, DiskFull
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
 from yak.server.file_slices import CacheStat, PooledSlice
 from yak.server.write_back import WriteBack, sync_data
@@ -82,9 +81,12 @@ class PooledFile:
             fd = self.fd
             if fd < 0:
                 fd = self._pool.open_for(self, pin=False)
-            written = os.writev(fd, buffers if len(buffers) <= IOV_MAX else buffers[:IOV_MAX])
+            written = _first_write(fd, buffers)
             if written != total:
                 _append_rest(fd, buffers, written, total)
+        except OSError as error:
+            error.filename = error.filename or self.path
+            raise
         finally:
             self.appending = False
         self.recent = True
@@ -283,6 +285,20 @@ class DescriptorPool:
         return True
 
 
+def raise_full(error: OSError) -> None:
+    """Raise DiskFull for an error of a write that left nothing behind, if it says that there is no room."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise DiskFull(error.errno, error.strerror, error.filename) from error
+
+
+def _first_write(fd: int, buffers: Sequence[Buffer]) -> int:
+    try:
+        return os.writev(fd, buffers if len(buffers) <= IOV_MAX else buffers[:IOV_MAX])
+    except OSError as error:
+        raise_full(error)  # a write that fails wrote nothing
+        raise
+
+
 def _append_rest(fd: int, buffers: Sequence[Buffer], written: int, total: int) -> None:
     """Go on after a short write; on failure cut the file back to where it was before `written`."""
     start = os.fstat(fd).st_size - written
@@ -299,9 +315,12 @@ def _append_rest(fd: int, buffers: Sequence[Buffer], written: int, total: int) -
             if step == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             done += step
-    except OSError:
-        with contextlib.suppress(OSError):
+    except OSError as error:
+        try:
             os.ftruncate(fd, start)
+        except OSError:
+            raise error from None
+        raise_full(error)
         raise
 
 

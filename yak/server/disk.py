@@ -12,7 +12,7 @@ import weakref
 
 from yak import private_files
 from yak.seams.disk import File, Lock
-from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit
+from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit, raise_full
 from yak.server.write_back import EVERY_BYTES, WriteBack, sync_data
 from yak.storage.names import META_PROPERTIES
 
@@ -165,15 +165,13 @@ class RealDisk:
 
     def _replace(self, path: str, data: bytes, *, durable: bool) -> None:
         temporary = f"{path}.tmp"
-        fd = _create(temporary)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-            if durable:
-                sync_data(fd)
-        finally:
-            os.close(fd)
+            _write_whole(temporary, data, durable=durable)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.remove(temporary)
+            raise_full(error)  # also where the sync failed: the file that counts was not touched
+            raise
         with self._names_lock:
             os.rename(temporary, path)
             self._drop_handle(path)
@@ -191,6 +189,21 @@ class RealDisk:
         file = self._files.pop(path, None)
         if file is not None:
             self.pool.forget(file)
+
+
+def _write_whole(path: str, data: bytes, *, durable: bool) -> None:
+    fd = _create(path)
+    try:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(fd, rest) :]
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, path) from error
+        if durable:
+            sync_data(fd)
+    finally:
+        os.close(fd)
 
 
 class FileLock:

@@ -25,6 +25,7 @@ from yak.broker.events import (
     CloseConnection,
     ClosePeer,
     ConnectPeer,
+    DisksLost,
     Effect,
     Event,
     Notice,
@@ -54,6 +55,8 @@ from yak.server.outgoing import Outgoing
 from yak.server.peers import Peers
 from yak.server.receive_buffer import Memory, SharedBuffer
 
+DISKS_LOST_EXIT_CODE: Final = 7
+"""Of a process that halts since its last log directory failed; `yak help exit-codes`."""
 SLOW_TURN_MS: Final = 200
 """A turn that takes longer held up every connection: it is worth a line."""
 _RETRY_AFTER_BUG_SECONDS: Final = 1.0
@@ -204,6 +207,7 @@ class Shell:
             Notice: self._notice,
             Ready: self._ready,
             Refused: self._refused,
+            DisksLost: self._disks_lost,
             Stopped: self._stopped,
         }
 
@@ -351,6 +355,12 @@ class Shell:
     def _refused(self, effect: Refused) -> None:
         self.refusal = effect
         self.stopped.set()
+
+    def _disks_lost(self, effect: DisksLost) -> None:
+        """Nothing can be served or written: the process ends without an orderly stop, as Kafka's does."""
+        fields = {"directory": effect.directory, "error": effect.error, "exit_code": DISKS_LOST_EXIT_CODE}
+        log.write("error", "log-directories-lost", fields)
+        self._end_process(DISKS_LOST_EXIT_CODE)
 
     def _stopped(self, _effect: Stopped) -> None:
         self.stopped.set()

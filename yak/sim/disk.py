@@ -13,7 +13,7 @@ from typing import Final
 
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, read_header
 from yak.seams.dice import Dice
-from yak.seams.disk import Buffer
+from yak.seams.disk import Buffer, DiskFull
 from yak.sim.disk_content import Content
 from yak.sim.disk_death import Death, Tear
 from yak.sim.disk_names import Names
@@ -197,7 +197,8 @@ class SimDisk:
                 del ordered[index]
                 if self.observe_failure is not None:
                     self.observe_failure(operation, path)
-                raise OSError(error_number, errno.errorcode[error_number], path)
+                is_clean = operation in ("append", "write_file") and error_number == errno.ENOSPC
+                raise (DiskFull if is_clean else OSError)(error_number, errno.errorcode[error_number], path)
 
     def garble_next(self, dice: Dice, *, path_contains: str) -> None:
         """The next read that gives a batch from its beginning on, of such a path, gives it with a wrong bit."""

@@ -353,6 +353,8 @@ class SimNode:
                 self.on_ready()
             case events.Refused():
                 self.on_refused(effect)
+            case events.DisksLost():
+                pass  # the fault that broke the disk ends the process too, when its time has come
             case events.Stopped():
                 self._end_process()
                 self.on_stopped()

@@ -12,6 +12,7 @@ from functools import partial
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
+from yak.limits import NEW_LOG_BYTES_MIN
 from yak.seams.disk import Disk
 from yak.storage import store_opening
 from yak.storage.closing import close_log
@@ -276,6 +277,16 @@ class LogStore:
     def online(self) -> list[LogDirectory]:
         """Directories that did not fail."""
         return [directory for directory in self.directories if directory.failure is None]
+
+    def has_room(self) -> bool:
+        """Whether a new log can be made in one of the directories."""
+        for directory in self.online():
+            try:
+                if self.disk.free_bytes(directory.path) >= NEW_LOG_BYTES_MIN:
+                    return True
+            except OSError:
+                continue
+        return False
 
     def _directory(self, path: str) -> LogDirectory:
         return next(directory for directory in self.directories if directory.path == path)

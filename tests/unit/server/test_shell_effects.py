@@ -4,6 +4,7 @@ import errno
 import threading
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 import trio
@@ -11,6 +12,7 @@ import trio
 from tests.unit.server.shell_rig import ScriptedCore, ask, running
 from yak.broker.events import (
     CallStore,
+    DisksLost,
     Effect,
     Event,
     JobDone,
@@ -20,6 +22,7 @@ from yak.broker.events import (
     TimerDue,
     WallClockMoved,
 )
+from yak.commands.help import EXIT_CODES
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram
@@ -66,6 +69,27 @@ def test_core_after_the_wall_clock_was_set_is_told_before_the_next_frame() -> No
             assert abs(moved.ahead_ms - 3_600_000) < 100
 
     trio.run(main)
+
+
+def test_process_whose_last_log_directory_failed_ends_with_its_exit_code() -> None:
+    codes: list[int] = []
+
+    class Ended(BaseException):
+        pass
+
+    def end_process(code: int) -> NoReturn:
+        codes.append(code)
+        raise Ended
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            shell = Shell(ScriptedCore(), nursery, end_process=end_process)
+            with pytest.raises(Ended):
+                shell.carry_out([DisksLost("/data", "[Errno 5] Input/output error")])
+
+    trio.run(main)
+    assert codes == [7]
+    assert 7 in {code for code, _meaning in EXIT_CODES}
 
 
 def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> None:

@@ -117,6 +117,12 @@ def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError 
     if error is None and plan is not None:
         image = broker.image
         made = image.topics.get(name)
+        offline = [
+            index for index in range(len(plan.assignments)) if made is not None and broker.is_offline(name, index)
+        ]
+        if offline:
+            answer["error_code"] = ErrorCode.kafka_storage_error
+            answer["error_message"] = f"created, but broker {broker.node_id} could not make {len(offline)} of its logs"
         rows = describe_topic(
             plan.configs,
             image.broker_configs.get(broker.node_id, {}),
