@@ -21,13 +21,13 @@ class Clock:
     """`now_ms()` for the core, `wall_ms()` for timestamps, `steady_ns()` for measuring: the cheapest clock that never goes
     back, from any beginning."""
 
-    __slots__ = ("_offset_ns", "_wall_ahead_ms", "_wall_ns")
+    __slots__ = ("_ahead_ns_least", "_ahead_ns_most", "_offset_ns", "_wall_ahead_ms", "_wall_ns")
 
     steady_ns = staticmethod(time.perf_counter_ns)
 
     def __init__(self, wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._wall_ns = wall_ns
-        self._wall_ahead_ms = 0
+        self._note_ahead(0)
         self._offset_ns = wall_ns() - time.clock_gettime_ns(_STEADY_CLOCK)
 
     def now_ms(self) -> int:
@@ -40,17 +40,19 @@ class Clock:
 
     def wall_moved(self, now_ns: int) -> int | None:
         """How far the wall clock is ahead of `now_ns` by now, in ms, when it was set since this was last asked; else None."""
-        if self._is_as_known(self._wall_ns() - now_ns):
+        if self._ahead_ns_least < self._wall_ns() - now_ns < self._ahead_ns_most:
             return None
         now_ns = self.now_ns()
         ahead_ns = self._wall_ns() - now_ns
-        if self.now_ns() - now_ns > _READING_NS_MAX or self._is_as_known(ahead_ns):
+        if self.now_ns() - now_ns > _READING_NS_MAX or self._ahead_ns_least < ahead_ns < self._ahead_ns_most:
             return None
-        self._wall_ahead_ms = ahead_ns // 1_000_000
+        self._note_ahead(ahead_ns // 1_000_000)
         return self._wall_ahead_ms
 
-    def _is_as_known(self, ahead_ns: int) -> bool:
-        return -WALL_STEP_MS < ahead_ns // 1_000_000 - self._wall_ahead_ms < WALL_STEP_MS
+    def _note_ahead(self, ahead_ms: int) -> None:
+        self._wall_ahead_ms = ahead_ms
+        self._ahead_ns_least = (ahead_ms - WALL_STEP_MS) * 1_000_000
+        self._ahead_ns_most = (ahead_ms + WALL_STEP_MS) * 1_000_000
 
     def wall_ms(self) -> int:
         """The wall clock as the core knows it, in milliseconds since the epoch; it may go back."""

@@ -245,12 +245,15 @@ class Connection(Outgoing):
 
     def _must_pause(self) -> bool:
         shell = self._shell
-        limits = shell.limits
+        limits, memory, frames_in = shell.limits, shell.memory, self.input
         return (
             self.unsent_bytes > limits.unsent_reply_bytes_max
             or shell.core.backlog(self.connection_id) >= limits.in_flight_max
-            or not shell.memory.may_read(
-                self, in_frame=self.input.frame_bytes > 0, in_large_frame=self.input.is_in_large_frame
+            or (
+                memory.held_bytes > memory.frame_bytes_max
+                and not memory.may_read(
+                    self, in_frame=frames_in.frame_bytes > 0, in_large_frame=frames_in.is_in_large_frame
+                )
             )
         )
 

@@ -37,10 +37,11 @@ class Memory:
     """
 
     def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
+        self.bytes_max, self.frame_bytes_max = bytes_max, bytes_max // 2
         self.held_bytes = 0
         self.frame_bytes = 0
-        """Of partly received large frames; part of `held_bytes`."""
+        """Of partly received large frames; part of `held_bytes`, and at most `frame_bytes_max`. While all that is held is below
+        that, every connection may read."""
         self.exempt: object | None = None
         self._waiting: deque[trio.Event] = deque()
 
@@ -63,7 +64,7 @@ class Memory:
     @property
     def is_full_of_frames(self) -> bool:
         """Whether large frames hold more than their half."""
-        return self.frame_bytes > self.bytes_max // 2
+        return self.frame_bytes > self.frame_bytes_max
 
     def may_read(self, who: object, *, in_frame: bool, in_large_frame: bool) -> bool:
         """Whether a connection may take more memory now; makes one that is in the middle of a frame the exempt one."""
@@ -125,22 +126,19 @@ class SharedBuffer:
 class ReceiveBuffer:
     """The receiving side of one connection."""
 
-    __slots__ = ("_own", "_own_end", "_rest", "_shared", "frame_bytes", "has_whole_frames")
+    __slots__ = ("_own", "_own_end", "_rest", "_shared", "frame_bytes", "has_whole_frames", "is_in_large_frame")
 
     def __init__(self, shared: SharedBuffer) -> None:
         self.frame_bytes = 0
         """Announced size, prefix included, of the frame that is only partly here (4 while not even that is); or 0."""
         self.has_whole_frames = False
         """Stepping was stopped early: `step_kept` goes on, without reading."""
+        self.is_in_large_frame = False
+        """A frame that has a buffer of its own is only partly here."""
         self._shared = shared
         self._rest = b""
         self._own: mmap.mmap | None = None
         self._own_end = 0
-
-    @property
-    def is_in_large_frame(self) -> bool:
-        """Whether a frame that has a buffer of its own is only partly here."""
-        return self._own is not None
 
     @property
     def missing_bytes(self) -> int:
@@ -196,6 +194,7 @@ class ReceiveBuffer:
             return
         self._rest = b""
         self._own = shared.take(need)
+        self.is_in_large_frame = True
         self._own[:left] = shared.view[start:end]
         self._own_end = left
         shared.memory.change_frames(left)
@@ -218,5 +217,6 @@ class ReceiveBuffer:
 
     def _give_back(self, own: mmap.mmap) -> None:
         self._own = None
+        self.is_in_large_frame = False
         self._shared.memory.change_frames(-self._own_end)
         self._shared.give_back(own)
