@@ -53,6 +53,11 @@ class Redis:
             found = client.hgetall("{y}:cluster")
         return int(found["incarnation"]) if found.get("state") == "LIVE" else 0
 
+    def secret(self) -> str | None:
+        """The cluster's secret as the store holds it; None when it has none."""
+        with redis.Redis.from_url(self.url, decode_responses=True) as client:
+            return client.get("{y}:secret")
+
     def held(self, topic: str) -> str | None:
         """The incarnation that the topic's first partition is held back in."""
         with redis.Redis.from_url(self.url, decode_responses=True) as client:
@@ -102,6 +107,10 @@ class Cluster:
 
     def wait_states(self, wanted: str, seconds: float = RESTORED_IN_SECONDS) -> None:
         wait_until(lambda: set(self.states().values()) == {wanted}, f"all are {wanted}", seconds)
+
+    def secret_files(self) -> list[Path]:
+        """Each broker's copy of the cluster's secret, by node id."""
+        return sorted(Path(self.local.data_dir).rglob("cluster-secret"))
 
     def log(self, node_id: int) -> str:
         return Path(self.local.log_path(f"node-{node_id}")).read_text("utf-8", "replace")
@@ -174,7 +183,7 @@ def test_lost_metadata_are_restored_while_brokers_go_on(
     cluster: Cluster, unique_topic: str, tmp_path: Path, lose: Callable[[Cluster, Path], None]
 ) -> None:
     cluster.create(unique_topic, 3)
-    incarnation = cluster.redis.incarnation()
+    incarnation, secret = cluster.redis.incarnation(), cluster.redis.secret()
     with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
         load.wait_for(100)
         before = set(cluster.admin.list_topics(timeout=10).topics)
@@ -186,12 +195,32 @@ def test_lost_metadata_are_restored_while_brokers_go_on(
         cluster.wait_states("ACTIVE")
         load.wait_for(100)
         assert cluster.redis.incarnation() == incarnation + 1
+        assert secret
+        assert cluster.redis.secret() == secret
         assert set(cluster.admin.list_topics(timeout=10).topics) == before
         cluster.create(f"{unique_topic}-after")
         if lose in (emptied, put_back_to_an_old_copy):
             lose_a_leader_and_have_it_back(cluster, unique_topic, load)
     check_complete(load, cluster.bootstrap, unique_topic)
     assert load.slowest_ack_seconds < 10
+
+
+def test_broker_without_its_copy_of_the_secret_joins_after_a_restore(cluster: Cluster, unique_topic: str) -> None:
+    cluster.create(unique_topic)
+    incarnation, secret = cluster.redis.incarnation(), cluster.redis.secret()
+    emptied(cluster, Path())
+    assert cluster.redis.secret() is None
+    wait_until(lambda: cluster.redis.incarnation() > incarnation, "it is restored", RESTORED_IN_SECONDS)
+    cluster.wait_states("ACTIVE")
+    follower = next(node for node in NODES if node != cluster.partition(unique_topic).leader)
+    cluster.local.kill(follower)
+    copy = cluster.secret_files()[NODES.index(follower)]
+    copy.unlink()
+    wait_until(lambda: follower not in cluster.partition(unique_topic).isrs, "it is out of sync", 20)
+    cluster.local.restart(follower)
+    wait_until(lambda: len(cluster.partition(unique_topic).isrs) == 3, "it is in sync again", 20)
+    assert {path.read_text().strip() for path in cluster.secret_files()} == {secret}
+    assert cluster.redis.secret() == secret
 
 
 def test_an_operator_restores_without_a_broker_and_what_it_may_know_is_held_back(
