@@ -402,12 +402,20 @@ def test_guests_get_no_partitions_also_when_they_are_the_only_others(cluster, ne
     cluster.local.kill(2)
     cluster.local.kill(3)
     wait_until(lambda: active(cluster) == [1, *sorted(known_guests(cluster))], "the dead are fenced")
-    other = new_name()
+    other, wide = new_name(), new_name()
+    # A replica goes to a registered broker that is dead, rather than to a guest.
     refused(
-        cluster.post(1, "/create_topic", json={"name": other, "replicationFactor": 2}),
+        cluster.post(1, "/create_topic", json={"name": other, "replicationFactor": 4}),
         400,
         "invalid-replication-factor",
     )
+    assert (
+        cluster.post(1, "/create_topic", json={"name": wide, "numPartitions": 4, "replicationFactor": 3}).status_code
+        == 201
+    )
+    for each in cluster.get(1, f"/get_topic_by_name/{wide}").json()["partitions"]:
+        assert (each["replicas"][0], sorted(each["replicas"])) == (1, [1, 2, 3])
+        assert (each["ISR"], each["leader"]) == ([1], 1)
     assert (
         cluster.post(1, "/create_topic", json={"name": other, "numPartitions": 4, "replicationFactor": 1}).status_code
         == 201
