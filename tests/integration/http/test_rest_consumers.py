@@ -212,12 +212,15 @@ def test_an_instance_full_of_records_that_nobody_reads_gives_partitions_away(clu
         each.did("DELETE", "")
 
 
-def test_positions_move_to_offsets_times_and_both_ends(cluster, topic, new_name):
+def test_positions_move_to_offsets_times_and_both_ends(cluster, new_name):
+    topic = new_name()
+    # The records are of 2023: older than the retention that a topic has else.
+    Admin(cluster.bootstrap).create_topic(topic, assignment=[[1, 2, 3]], configs={"retention.ms": "-1"})
     one = RestConsumer(cluster, 1, new_name(), format="json", **{"auto.commit.enable": "false"})
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for number in range(10):
         producer.produce(topic, b"%d" % number, partition=0, timestamp=1_700_000_000_000 + number * 1_000)
-    producer.flush(30)
+    assert producer.flush(30) == 0
     place = {"topic": topic, "partition": 0}
     one.did("POST", "/assignments", {"partitions": [place]})
     one.did("POST", "/positions", {"offsets": [place | {"offset": 6}]})
