@@ -5,7 +5,8 @@ A read that meets a batch which is not what was written, twice in a row (`yak.st
 - One line is written (`log-damaged`), and the partition is shown as damaged until its log is another one, the batch is no longer
   in it, or a later read finds it whole.
 - With another replica in the ISR, or one that may be elected (ELR), this broker leaves the ISR in the store, as one that lost
-  something (`leave_isr` with `lost`). So it leads no longer, is not elected again, and its log is copied anew from the leader.
+  something (`leave_isr` with `lost`). From that request on it fetches nothing for the partition: a fetch would tell the leader of
+  the end of a log that is about to be given up, and bring the replica back into the ISR before the answer is here. So it leads no longer, is not elected again, and its log is copied anew from the leader.
   The store refuses that for the last replica in sync. So of two replicas that are known to be damaged one leads on, and a replica
   that knows its own damage never takes leadership back: it comes into the ISR with a new copy only.
 - The last replica in sync goes on and serves what is whole.
@@ -65,7 +66,13 @@ class DamagedReplicas:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._found: dict[Partition, Damage] = {}
+        self._resigning: dict[Partition, None] = {}
+        """Those with a request to leave the ISR that has no definite answer yet."""
         self._due_ms: int | None = None
+
+    def is_resigning(self, partition: Partition) -> bool:
+        """Whether the partition's replica here leaves the ISR, or may have left it: it must not fetch."""
+        return partition in self._resigning
 
     def of(self, partition: Partition) -> Damage | None:
         """What is known of a partition's log; None for a whole one, as far as reads have told."""
@@ -95,6 +102,7 @@ class DamagedReplicas:
             return ErrorCode.none
         if plan.offset <= known.offset < plan.next_offset:
             del self._found[partition]
+            self._stays(partition)
             self._broker.notice(
                 "info", "damaged-batch-read", partition=str(partition.topic_partition), offset=known.offset
             )
@@ -138,10 +146,15 @@ class DamagedReplicas:
             return
         for partition in [each for each, damage in self._found.items() if not damage.is_of(each)]:
             del self._found[partition]
+            self._stays(partition)
         self._due_ms = broker.now_ms + RETRY_MS if self._found else None
         for partition, damage in self._found.items():
-            if self._may_leave(partition) and not damage.is_asked:
+            if damage.is_asked:
+                continue
+            if self._may_leave(partition):
                 self._leave(partition, damage)
+            else:
+                self._stays(partition)
 
     def _leave(self, partition: Partition, damage: Damage) -> None:
         item = {
@@ -153,6 +166,8 @@ class DamagedReplicas:
         try:
             self._broker.metadata.begin_own((request,), partial(self._answered, partition, damage))
             damage.is_asked = True
+            self._resigning[partition] = None
+            self._broker.replication.changed(partition)
         except PeerError:
             # the metadata store is away: the timer asks again
             return
@@ -161,7 +176,11 @@ class DamagedReplicas:
         self, partition: Partition, damage: Damage, error: PeerError | None, values: tuple[dict[str, Any], ...]
     ) -> None:
         damage.is_asked = False
-        if error is not None or values[0]["codes"][0] != "OK" or partition.log is not damage.log:
+        if error is not None:
+            # the store may have executed the request, or may do so later: the timer asks again
+            return
+        self._stays(partition)
+        if values[0]["codes"][0] != "OK" or partition.log is not damage.log:
             return
         self._broker.notice(
             "warning",
@@ -171,3 +190,9 @@ class DamagedReplicas:
         )
         self._found.pop(partition, None)
         give_up_log(self._broker, partition, str(damage.batch))
+
+    def _stays(self, partition: Partition) -> None:
+        """No request to leave is under way any more: the replica fetches again, if it still has a log."""
+        if partition in self._resigning:
+            del self._resigning[partition]
+            self._broker.replication.changed(partition)

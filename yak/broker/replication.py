@@ -123,6 +123,8 @@ class Replication:
         is_ours = broker.partitions.get(partition.topic_partition) is partition
         if not self._epoch or not is_ours or partition.log is None or partition.is_leader:
             return None
+        if broker.damaged_replicas.is_resigning(partition):
+            return None
         leader = partition.leader_id
         return leader if leader >= 0 and leader != broker.node_id and broker.node_id in partition.replicas else None
 

@@ -5,12 +5,15 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.cluster.payload import parse_isr
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
 from yak.sim.rig import Rig
+from yak.sim.store_line import STORE
+from yak.storage.reader import DamagedBatch
 
 FIRST = "/data/orders-0/00000000000000000000.log"
 ORDERS = TopicPartition("orders", 0)
@@ -156,3 +159,58 @@ def test_two_damaged_replicas_one_leads_on_and_leadership_does_not_go_back_and_f
     assert (rig.leader("orders"), rig.info("orders").leader_epoch) == (second, elections)
     assert [rig.events(node).count("log-damaged") for node in (first, second)] == [1, 1]
     assert rig.events(first).count("replica-fetch-damaged") == 1
+
+
+def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_with_a_whole_copy(rig):
+    behind = rig.followers("orders")[0]
+    node = rig.nodes[behind - 1]
+    rig.cluster.network.cut(STORE, node.party)  # the answer comes late
+    rig.world.after(300_000, lambda: rig.cluster.network.heal(STORE, node.party))
+    position = damage(node, 2)
+    partition = node.broker.partitions[ORDERS]
+    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not fit"))
+    node._arm_timer()
+    members: list[list[int]] = []
+
+    def look() -> None:
+        (row,) = (row for key, row in rig.cluster.store.state.partitions.items() if key[0] == str(partition.topic_id))
+        members.append([member.node_id for member in parse_isr(row["isr"])])
+
+    rig.world.run(
+        lambda: "replica-begun-anew" in rig.events(behind) and members[-1] == [1, 2, 3],
+        check=look,
+        events_max=100_000,
+    )
+    left = members.index([each for each in (1, 2, 3) if each != behind])
+    # once: with the log that is given up it does not come in again
+    assert [behind in each for each in members[left:]] == sorted(behind in each for each in members[left:])
+    assert rig.produce("orders", [b"next"]).error_code == 0
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(behind, "orders").log.log_end_offset == 5
+
+
+def test_replica_that_may_not_resign_goes_on_fetching():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", replication_factor=2)
+    assert rig.produce("orders", [b"a" * 50]).error_code == 0
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    node = rig.nodes[behind - 1]
+    partition = node.broker.partitions[ORDERS]
+    codes: list[str] = []
+
+    def note(request, outcome):
+        if request.script == "leave_isr":
+            codes.append(outcome.value["codes"][0])
+
+    rig.cluster.on_call = note
+    rig.nodes[leader - 1].kill()
+    rig.run_until(lambda: rig.info("orders").leader == behind)
+    partition.isr = (behind, leader)  # as an image shows it that is behind the store
+    position = damage(node, 0)
+    node.broker.damaged_replicas.found(partition, 0, DamagedBatch(FIRST, position, "the CRC-32C does not fit"))
+    node._arm_timer()
+    rig.run_until(lambda: bool(codes))
+    rig.run_for(100)
+    assert codes[0] == "LAST_MEMBER"
+    assert not node.broker.damaged_replicas.is_resigning(partition)
