@@ -45,7 +45,7 @@ def context_of(image, answer, **limits):
     """A context on node 1."""
     config = SimpleNamespace(static={}, auto_create_topics_enable=True)
     broker = SimpleNamespace(image=image, node_id=1, config=config)
-    shell = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 1234))
+    shell = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 1234))
     return Context(
         shell=shell,
         broker=broker,
