@@ -117,8 +117,11 @@ def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError 
     if error is None and plan is not None:
         image = broker.image
         made = image.topics.get(name)
+        # a partition with another replica in the ISR is led by that one: the topic works
         offline = [
-            index for index in range(len(plan.assignments)) if made is not None and broker.is_offline(name, index)
+            info.partition
+            for info in (() if made is None else made.partitions)
+            if not set(info.isr) - {broker.node_id} and broker.is_offline(name, info.partition)
         ]
         if offline:
             answer["error_code"] = ErrorCode.kafka_storage_error
