@@ -125,11 +125,13 @@ def test_a_failed_flush_is_told_to_all_who_wait_for_it():
 # ------------------------------------------------------------------------------------------------ metadata and its disk
 
 
-@pytest.mark.parametrize("operation", ["append", "sync", "open"])
-def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation):
+@pytest.mark.parametrize(
+    ("operation", "error_number"), [("append", errno.EIO), ("sync", errno.ENOSPC), ("open", errno.ENOSPC)]
+)
+def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation, error_number):
     rig = Rig()
     rig.create_topic("orders")
-    rig.node.disk.fail_next(operation, errno.ENOSPC, path_contains="__yak_metadata")
+    rig.node.disk.fail_next(operation, error_number, path_contains="__yak_metadata")
     if operation == "open":
         rig.node.broker.metadata._image_log._file = None
     topic = {"name": "more", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}

@@ -1,5 +1,6 @@
 """Produce and Fetch through frames, on the simulated broker."""
 
+import errno
 import struct
 
 import pytest
@@ -283,12 +284,15 @@ def test_cold_bytes_come_from_the_device(rig):
     assert values_of(rig.fetch("orders", 0)) == [b"a", b"b"]
 
 
-def test_a_failed_disk_takes_its_directory_offline_and_the_broker_lives(rig):
+def test_append_that_fails_in_one_of_two_directories_takes_that_one_offline_only():
+    rig = Rig(directories=("/data", "/more"))
+    rig.create_topic("orders", partitions=2)
     rig.produce("orders", [b"a"])
-    rig.node.disk.fail_next("append", 28, path_contains="orders-0")
+    rig.node.disk.fail_next("append", errno.EIO, path_contains="orders-0/")
     assert rig.produce("orders", [b"b"]).error_code == ErrorCode.kafka_storage_error
     assert rig.produce("orders", [b"c"]).error_code == ErrorCode.kafka_storage_error
     assert rig.fetch("orders", 0).error_code == ErrorCode.kafka_storage_error
+    assert rig.produce("orders", [b"d"], partition=1).error_code == ErrorCode.none
     assert rig.ask(18, 0) is not None
 
 

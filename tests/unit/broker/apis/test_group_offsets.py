@@ -356,10 +356,10 @@ def test_offsets_of_a_topic_that_went_while_nobody_coordinated_are_forgotten_too
     rig = GroupsRig(offsets_retention_check_interval_ms="1000")
     rig.commit({("orders", 0): 1})
     broker = rig.node.broker
-    original, broker.coordinator.expiry.topics_removed = broker.coordinator.expiry.topics_removed, lambda names: None
+    original, broker.coordinator.expiry.topics_deleted = broker.coordinator.expiry.topics_deleted, lambda names: None
     delete_topic(rig, "orders")
     assert rig.committed() == {("orders", 0): (1, "")}
-    broker.coordinator.expiry.topics_removed = original
+    broker.coordinator.expiry.topics_deleted = original
     rig.run_for(2_000)
     assert rig.committed() == {}
 
