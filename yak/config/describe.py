@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, split_list
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
+
+_DEFAULTS: Final[Mapping[str, str | None]] = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,12 +105,11 @@ def describe_default_broker(
 def _levels(
     dynamic_broker: Mapping[str, str], dynamic_default: Mapping[str, str], static: Mapping[str, str]
 ) -> list[tuple[ConfigSource, Mapping[str, str | None]]]:
-    defaults = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
     return [
         (ConfigSource.DYNAMIC_BROKER, dynamic_broker),
         (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
         (ConfigSource.STATIC_BROKER, static),
-        (ConfigSource.DEFAULT, defaults),
+        (ConfigSource.DEFAULT, _DEFAULTS),
     ]
 
 

@@ -12,7 +12,7 @@ ones, `preload_rest` for the others between requests.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,7 @@ from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
 from yak.protocol.produce_request import decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.request_header import RequestHeader, read_request_header
-from yak.protocol.response_encoder import Fields, Writer, struct_writer
+from yak.protocol.response_encoder import EncodedItems, Fields, UnknownNames, Writer, struct_writer
 from yak.protocol.schema_fields import EntityClass, schema_fields
 from yak.protocol.versions import (
     API_NAMES,
@@ -48,6 +48,7 @@ __all__ = [
     "VersionRange",
     "decode_request",
     "decode_response",
+    "encode_items",
     "encode_request",
     "encode_response",
     "encode_response_body",
@@ -161,6 +162,18 @@ def encode_response_body(api_key: int, api_version: int, fields: Fields) -> byte
     return bytes(out)
 
 
+def encode_items(api_key: int, api_version: int, path: tuple[str, ...], items: Sequence[Fields]) -> EncodedItems:
+    """The structures of one array of an answer, for parts of the answer that have them alike.
+
+    `path` has the names of the fields that lead to the array. Errors are those of `encode_response`.
+    """
+    out = bytearray()
+    write = _item_writer(api_key, api_version, path)
+    for item in items:
+        write(out, item)
+    return EncodedItems(len(items), bytes(out))
+
+
 @cache
 def _response_class(api_key: int, api_version: int) -> EntityClass:
     return load_response_schema(api_key, api_version)
@@ -168,13 +181,25 @@ def _response_class(api_key: int, api_version: int) -> EntityClass:
 
 @cache
 def _writer(api_key: int, api_version: int) -> Writer:
+    return struct_writer(_response_class(api_key, api_version), (), _refuse_unknown_in(api_key))
+
+
+@cache
+def _item_writer(api_key: int, api_version: int, path: tuple[str, ...]) -> Writer:
+    entity = _response_class(api_key, api_version)
+    for step in path:
+        entity = next(field.struct for field in schema_fields(entity) if field.name == step)
+    return struct_writer(entity, path, _refuse_unknown_in(api_key))
+
+
+def _refuse_unknown_in(api_key: int) -> UnknownNames:
     def refuse_unknown(path: tuple[str, ...], names: frozenset[str]) -> None:
         for name in sorted(names):
             if not _known_in_any_version(api_key, path, name):
                 place = ".".join((API_NAMES[api_key], *path))
                 raise TypeError(f"{place} has no field {name!r} in any version")
 
-    return struct_writer(_response_class(api_key, api_version), (), refuse_unknown)
+    return refuse_unknown
 
 
 @cache

@@ -13,13 +13,22 @@ import struct
 import uuid
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from yak.protocol.schema_fields import STRUCT_KIND, UNSET, EntityClass, SchemaField, schema_fields
 from yak.protocol.varint import append_uvarint
 
 Fields: TypeAlias = Mapping[str, object]
 Writer: TypeAlias = Callable[[bytearray, Any], None]
+
+
+class EncodedItems(NamedTuple):
+    """The structures of an array as bytes: what many parts of one answer have alike is encoded once."""
+
+    length: int
+    data: bytes
+
+
 UnknownNames: TypeAlias = Callable[[tuple[str, ...], frozenset[str]], None]
 """Called with the path of a structure and names that this version lacks; raises TypeError when no version has them."""
 
@@ -254,6 +263,10 @@ def _array_writer(write: Writer, flexible: bool) -> Writer:
     def write_array(out: bytearray, values: Any) -> None:
         if values is None:
             _write_count(out, -1, flexible)
+            return
+        if type(values) is EncodedItems:
+            _write_count(out, values.length, flexible)
+            out += values.data
             return
         _write_count(out, len(values), flexible)
         for value in values:

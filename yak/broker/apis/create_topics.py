@@ -7,7 +7,7 @@ when this broker leads its partitions: a client may produce at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
@@ -17,6 +17,8 @@ from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPICS_PER_CREATE_MAX
+from yak.protocol.codec import encode_items
+from yak.protocol.response_encoder import EncodedItems
 from yak.protocol.topic_names import METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 19, "CreateTopics", range(2, 8)
 ABSENT: tuple[str, ...] = ()
+_CONFIGS_VERSION = 5
+_Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
+"""Encoded rows by the overrides of a topic."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -52,7 +57,9 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         names = list(dict.fromkeys(topic.name for topic in asked))
-        return Now({"topics": [_answer(broker, name, plans.get(name), results.get(name)) for name in names]})
+        alike: _Alike = {}
+        answers = [_answer(broker, call, name, plans.get(name), results.get(name), alike) for name in names]
+        return Now({"topics": answers})
 
     waiting = ChangesWaiting(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
@@ -104,7 +111,9 @@ def _new_topic(asked: Any) -> NewTopic:
     return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
 
 
-def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError | None) -> Fields:
+def _answer(
+    broker: Broker, call: Call, name: str, plan: TopicPlan | None, error: PeerError | None, alike: _Alike
+) -> Fields:
     answer: Fields = {
         "name": name,
         "error_code": ErrorCode.none if error is None else error.error_code,
@@ -115,8 +124,7 @@ def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError 
         "configs": None,
     }
     if error is None and plan is not None:
-        image = broker.image
-        made = image.topics.get(name)
+        made = broker.image.topics.get(name)
         # a partition with another replica in the ISR is led by that one: the topic works
         offline = [
             info.partition
@@ -126,16 +134,21 @@ def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError 
         if offline:
             answer["error_code"] = ErrorCode.kafka_storage_error
             answer["error_message"] = f"created, but broker {broker.node_id} could not make {len(offline)} of its logs"
-        rows = describe_topic(
-            plan.configs,
-            image.broker_configs.get(broker.node_id, {}),
-            image.default_broker_configs,
-            broker.config.static,
-        )
         answer["topic_id"] = plan.topic_id if made is None else made.topic_id
         answer["num_partitions"] = len(plan.assignments)
         answer["replication_factor"] = plan.replication_factor
-        answer["configs"] = [
+        if call.version >= _CONFIGS_VERSION:
+            answer["configs"] = _configs(broker, call, plan, alike)
+    return answer
+
+
+def _configs(broker: Broker, call: Call, plan: TopicPlan, alike: _Alike) -> EncodedItems:
+    """The rows of a topic's configs, encoded once for all topics of the request that have the same overrides."""
+    key = tuple(sorted(plan.configs.items()))
+    if key not in alike:
+        image = broker.image
+        own = image.broker_configs.get(broker.node_id, {})
+        rows = [
             {
                 "name": row.name,
                 "value": row.value,
@@ -143,6 +156,7 @@ def _answer(broker: Broker, name: str, plan: TopicPlan | None, error: PeerError 
                 "config_source": row.source,
                 "is_sensitive": row.is_sensitive,
             }
-            for row in rows
+            for row in describe_topic(plan.configs, own, image.default_broker_configs, broker.config.static)
         ]
-    return answer
+        alike[key] = encode_items(KEY, call.version, ("topics", "configs"), rows)
+    return alike[key]

@@ -8,13 +8,16 @@ epochs, which no API of Kafka has, to who asks for them by name: `yak.partition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
 from yak.config.definitions import ConfigSource, ConfigType
-from yak.config.describe import describe_broker, describe_default_broker, describe_topic
+from yak.config.describe import ConfigRow, describe_broker, describe_default_broker, describe_topic
 from yak.errors import ErrorCode, PeerError
+from yak.protocol.codec import encode_items
+from yak.protocol.response_encoder import EncodedItems
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -28,6 +31,9 @@ ABSENT = (
 _DOCUMENTATION_VERSION = 3
 _LONG_STRINGS_VERSION = 4
 """Before, a string ends at 32,767 bytes, which the epochs of a few thousand partitions would not fit in."""
+_ROWS = ("results", "configs")
+_Alike: TypeAlias = dict[Any, EncodedItems]
+"""Encoded rows by the overrides of a topic and the names that are asked for."""
 _PARTITION_EPOCHS = "yak.partition.epochs"
 _DAMAGED_OFFSETS = "yak.damaged.offsets"
 _VIEWS = {
@@ -44,10 +50,20 @@ _VIEWS = {
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe each resource."""
-    return Now({"results": [_describe(broker, call, asked) for asked in call.request.resources]})
+    resources = call.request.resources
+    times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
+    alike: _Alike = {}
+    return Now(
+        {
+            "results": [
+                _describe(broker, call, asked, alike, times[asked.resource_type, asked.resource_name])
+                for asked in resources
+            ]
+        }
+    )
 
 
-def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
+def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int) -> Fields:
     result: Fields = {
         "error_code": ErrorCode.none,
         "error_message": None,
@@ -56,32 +72,59 @@ def _describe(broker: Broker, call: Call, asked: Any) -> Fields:
         "configs": [],
     }
     names = asked.configuration_keys or None
-    views: list[Fields] = []
     try:
+        if times > 1:
+            # A broker described 10,000 times would be an answer of 600 MB.
+            raise PeerError(ErrorCode.invalid_request, "the resource is named more than once")
         resource = resource_of(broker, asked.resource_type, asked.resource_name)
-        image = broker.image
-        own = image.broker_configs.get(broker.node_id, {})
         if isinstance(resource, TopicResource):
-            rows = describe_topic(resource.overrides, own, image.default_broker_configs, broker.config.static, names)
-            if names is not None and _PARTITION_EPOCHS in names and call.version >= _LONG_STRINGS_VERSION:
-                views.append(_partition_epochs(broker, resource.name))
-            if names is not None and _DAMAGED_OFFSETS in names:
-                views.append(_damaged_offsets(broker, resource.name))
-        elif resource.is_default:
-            rows = describe_default_broker(image.default_broker_configs, names)
+            result["configs"] = _of_topic(broker, call, resource, names, alike)
         else:
-            rows = describe_broker(own, image.default_broker_configs, broker.config.static, names)
-        request = call.request
-        documented = call.version >= _DOCUMENTATION_VERSION and request.include_documentation
-        result["configs"] = [
-            row.as_fields(include_synonyms=request.include_synonyms, include_documentation=documented) for row in rows
-        ]
-        if isinstance(resource, BrokerResource) and not resource.is_default:
-            views = _views(broker, names, documented=documented)
-        result["configs"] += views
+            result["configs"] = _of_broker(broker, call, resource, names)
     except PeerError as error:
         result["error_code"], result["error_message"] = error.error_code, error.message
     return result
+
+
+def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alike: _Alike) -> EncodedItems:
+    """The rows of one topic: encoded once for all topics of the request that have the same overrides.
+
+    Describing and encoding the 33 rows of a topic takes 0.4 ms, and tools ask for all topics at once.
+    """
+    key = (tuple(sorted(topic.overrides.items())), names)
+    if key not in alike:
+        image = broker.image
+        own = image.broker_configs.get(broker.node_id, {})
+        rows = describe_topic(topic.overrides, own, image.default_broker_configs, broker.config.static, names)
+        alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
+    views: list[Fields] = []
+    if names is not None and _PARTITION_EPOCHS in names and call.version >= _LONG_STRINGS_VERSION:
+        views.append(_partition_epochs(broker, topic.name))
+    if names is not None and _DAMAGED_OFFSETS in names:
+        views.append(_damaged_offsets(broker, topic.name))
+    shared = alike[key]
+    if not views:
+        return shared
+    more = encode_items(KEY, call.version, _ROWS, views)
+    return EncodedItems(shared.length + more.length, shared.data + more.data)
+
+
+def _of_broker(broker: Broker, call: Call, resource: BrokerResource, names: Any) -> list[Fields]:
+    image = broker.image
+    if resource.is_default:
+        return _as_fields(call, describe_default_broker(image.default_broker_configs, names))
+    own = image.broker_configs.get(broker.node_id, {})
+    rows = describe_broker(own, image.default_broker_configs, broker.config.static, names)
+    return _as_fields(call, rows) + _views(broker, names, documented=_is_documented(call))
+
+
+def _as_fields(call: Call, rows: list[ConfigRow]) -> list[Fields]:
+    synonyms, documented = call.request.include_synonyms, _is_documented(call)
+    return [row.as_fields(include_synonyms=synonyms, include_documentation=documented) for row in rows]
+
+
+def _is_documented(call: Call) -> bool:
+    return call.version >= _DOCUMENTATION_VERSION and call.request.include_documentation
 
 
 def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:

@@ -29,7 +29,7 @@ _LENGTH: Final = struct.Struct(">i")
 _CLIENT_ID: Final = "yak-abuse"
 
 PRODUCE, FETCH, METADATA, OFFSET_FETCH = 0, 1, 3, 9
-CREATE_TOPICS, DELETE_TOPICS, CONSUMER_GROUP_HEARTBEAT = 19, 20, 68
+CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, CONSUMER_GROUP_HEARTBEAT = 19, 20, 32, 68
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +208,13 @@ def _asking_in_turn(requests: tuple[bytes, ...]) -> Round:
     return act
 
 
+def _described(target: Target) -> Round:
+    """All configs of one topic, asked for 10,000 times in one request."""
+    resource = {"resource_type": 2, "resource_name": target.topic, "configuration_keys": None}
+    fields = {"resources": [resource] * 10_000, "include_synonyms": True, "include_documentation": True}
+    return _asking_in_turn((frame(DESCRIBE_CONFIGS, 3, fields),))
+
+
 def _pipelined(target: Target) -> Round:
     count = 3000
     requests = _metadata([target.topic]) * count
@@ -353,6 +360,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("delete-topics", "1,000 topics made and deleted at once", 1, _deletions),
     Attack("elements", "requests of 240,000 elements", 2, lambda _: _elements(240_000)),
     Attack("elements-taken", "the largest requests that are taken", 2, lambda _: _elements(REQUEST_ELEMENTS_MAX - 1)),
+    Attack("describe-configs", "DescribeConfigs that names one topic 10,000 times", 1, _described),
     Attack("pipelined", "200 connections with 3,000 Metadata requests each", 200, _pipelined),
     Attack("large-frames", "50 connections with frames of 100 MB", 50, _large_frames),
     Attack("unread", "20 connections that ask for all metadata and read no answer", 20, _unread),

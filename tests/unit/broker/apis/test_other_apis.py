@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.broker.apis import APIS
+from yak.config.describe import describe_topic
 from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import read_answer
 from yak.storage.reader import DamagedBatch
@@ -72,6 +73,40 @@ def test_topic_configs_are_described_with_source_synonyms_type_and_words(rig):
     assert describe(rig, TOPIC, "nowhere").error_code == ErrorCode.unknown_topic_or_partition
     assert describe(rig, BROKER, "7").error_code == ErrorCode.invalid_request
     assert describe(rig, 99, "x").error_code == ErrorCode.invalid_request
+
+
+def test_describe_configs_of_topics_with_the_same_overrides_describes_them_once(rig, monkeypatch):
+    described = []
+
+    def counted(overrides, *arguments):
+        described.append(dict(overrides))
+        return describe_topic(overrides, *arguments)
+
+    monkeypatch.setattr("yak.broker.apis.describe_configs.describe_topic", counted)
+    names = ["a", "b", "c"]
+    for name in names:
+        rig.create_topic(name)
+    rig.create_topic("short", retention_ms="1000")
+    resources = [
+        {"resource_type": TOPIC, "resource_name": name, "configuration_keys": None} for name in [*names, "short"]
+    ]
+    answer = rig.ask(32, 4, resources=resources, include_synonyms=True, include_documentation=True)
+    assert described == [{}, {"retention.ms": "1000"}]
+    first, *alike, short = answer.results
+    assert len(first.configs) > 20
+    assert all(result.configs == first.configs for result in alike)
+    values = [{row.name: row.value for row in result.configs}["retention.ms"] for result in (first, short)]
+    assert values == ["604800000", "1000"]
+
+
+def test_describe_configs_of_a_resource_named_twice_returns_invalid_request(rig):
+    resources = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        for kind, name in [(BROKER, "1"), (BROKER, "1"), (BROKER, "")]
+    ]
+    answer = rig.ask(32, 4, resources=resources, include_synonyms=False, include_documentation=True)
+    assert [result.error_code for result in answer.results] == [ErrorCode.invalid_request] * 2 + [ErrorCode.none]
+    assert [len(result.configs) for result in answer.results] == [0, 0, 0]
 
 
 def test_partition_epochs_are_told_to_who_asks_for_them_by_name(rig):

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.config.describe import describe_topic
 from yak.sim.rig import Rig
 
 
@@ -72,6 +73,24 @@ def test_a_created_topic_is_there_with_leader_and_id(rig):
         include_topic_authorized_operations=False,
     ).topics
     assert by_id.name == "orders"
+
+
+def test_create_topics_with_the_same_overrides_describes_them_once(rig, monkeypatch):
+    described = []
+
+    def counted(overrides, *arguments):
+        described.append(dict(overrides))
+        return describe_topic(overrides, *arguments)
+
+    monkeypatch.setattr("yak.broker.apis.create_topics.describe_topic", counted)
+    topics = [
+        {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
+        for name, configs in [("a", []), ("b", []), ("c", [{"name": "retention.ms", "value": "1000"}])]
+    ]
+    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
+    assert described == [{}, {"retention.ms": "1000"}]
+    values = [{row.name: row.value for row in topic.configs}["retention.ms"] for topic in answer.topics]
+    assert values == ["604800000", "604800000", "1000"]
 
 
 def test_a_topic_is_made_when_it_is_named_and_may_be(rig):
