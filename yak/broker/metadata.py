@@ -86,7 +86,8 @@ class Metadata:
         self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
         self.on_image: Callable[[Image, Image, Delta], None] | None = None
-        """Told of every new image when it is acted on: what it replaced, itself, and what changed. It must only take note."""
+        """Told of every new image when it is acted on: what it replaced, itself, and what changed. It must only take note.
+        An exception in it is logged (`observer-failed`)."""
         self.store_lost_ms: int | None = None
         """Since when the store does not answer; None while it does."""
         for topic in self.image.topics.values():
@@ -423,11 +424,19 @@ class Metadata:
         broker.failure_watch.image_changed(delta)
         broker.suspects.wake()
         broker.maintenance.image_changed()
-        if self.on_image is not None:
-            self.on_image(before, image, delta)
+        self._show_image(before, image, delta)
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)
+
+    def _show_image(self, before: Image, image: Image, delta: Delta) -> None:
+        """Call `on_image`. An exception there is a bug of a view: it is logged, and the broker goes on."""
+        if self.on_image is None:
+            return
+        try:
+            self.on_image(before, image, delta)
+        except Exception as error:  # noqa: BLE001 - the observer changes no replicated state
+            self._broker.emit(events.Notice("error", "observer-failed", {"observed": "image"}, error=error))
 
     def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:

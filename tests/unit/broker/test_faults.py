@@ -147,6 +147,24 @@ def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation, er
     assert rig.produce("more", [b"b"]).error_code == ErrorCode.none
 
 
+def test_image_observer_that_raises_is_logged_and_the_broker_goes_on():
+    rig = Rig()
+    bug = RuntimeError("a bug of a view")
+
+    def observe(*_seen: object) -> None:
+        raise bug
+
+    failed: list[events.Notice] = []
+    rig.node.on_request_failed = failed.append  # the simulated node raises the bugs that a notice carries
+    rig.node.broker.metadata.on_image = observe
+    rig.create_topic("orders")
+    assert {(notice.event, notice.error) for notice in failed} == {("observer-failed", bug)}
+    assert not notices(rig, "metadata-log-failed")
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
+    rig.create_topic("more")
+    assert rig.produce("more", [b"b"]).error_code == ErrorCode.none
+
+
 def test_a_topic_deleted_and_made_again_in_one_go_keeps_its_new_data_only():
     rig = Rig()
     rig.create_topic("orders")
