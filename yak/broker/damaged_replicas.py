@@ -33,6 +33,8 @@ from yak.storage.reader import DamagedBatch, PendingRead
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
+ANSWER_MS: Final = 50
+"""A leader that waits for records answers a fetch within `replica.fetch.wait.max.ms`."""
 RETRY_MS: Final = 2_000
 """A store that is away, or a replica that was not in sync, may be back by then."""
 
@@ -67,7 +69,7 @@ class DamagedReplicas:
         self._broker = broker
         self._found: dict[Partition, Damage] = {}
         self._resigning: dict[Partition, None] = {}
-        """Those with a request to leave the ISR that has no definite answer yet."""
+        """Those that fetch no more: they are about to leave the ISR, or asked to and have no definite answer yet."""
         self._due_ms: int | None = None
 
     def is_resigning(self, partition: Partition) -> bool:
@@ -151,10 +153,18 @@ class DamagedReplicas:
         for partition, damage in self._found.items():
             if damage.is_asked:
                 continue
-            if self._may_leave(partition):
-                self._leave(partition, damage)
-            else:
+            if not self._may_leave(partition):
                 self._stays(partition)
+                continue
+            is_new = partition not in self._resigning
+            if is_new:
+                self._resigning[partition] = None
+                broker.replication.changed(partition)
+            if is_new or broker.replication.is_naming(partition):
+                # The leader may take that fetch after it has heard of the leave, and let this log into the ISR again.
+                self._due_ms = broker.now_ms + ANSWER_MS
+            else:
+                self._leave(partition, damage)
 
     def _leave(self, partition: Partition, damage: Damage) -> None:
         item = {
@@ -166,11 +176,9 @@ class DamagedReplicas:
         try:
             self._broker.metadata.begin_own((request,), partial(self._answered, partition, damage))
             damage.is_asked = True
-            self._resigning[partition] = None
-            self._broker.replication.changed(partition)
         except PeerError:
-            # the metadata store is away: the timer asks again
-            return
+            # the metadata store is away: the replica fetches on, and the timer asks again
+            self._stays(partition)
 
     def _answered(
         self, partition: Partition, damage: Damage, error: PeerError | None, values: tuple[dict[str, Any], ...]

@@ -59,9 +59,9 @@ class ReplicaFetcher:
         """What the session at the leader has: in which epoch we named it, in which request, and what we asked for, last."""
         self._delayed: dict[Key, int] = {}
         self._tries: dict[Key, int] = {}
+        """Errors in a row."""
         self._stuck_at: dict[Key, Offset] = {}
         """Where the leader's log is damaged, so that the log line about it is written once."""
-        """Errors in a row."""
         self._unflushed: dict[Key, None] = {}
         self._in_flight: deque[int] = deque()
         self._heard_ms = 0
@@ -102,6 +102,11 @@ class ReplicaFetcher:
             self._stuck_at.pop(key, None)
             if key in self._told:
                 self._to_forget[key] = None
+
+    def is_naming(self, partition: Partition) -> bool:
+        """Whether a request that names the partition has no answer yet."""
+        told = self._told.get(_key(partition))
+        return told is not None and told[1] in self._in_flight
 
     def flushed(self, partition: Partition) -> None:
         """What was appended is on the device: it may be acknowledged."""
@@ -233,7 +238,12 @@ class ReplicaFetcher:
         self._to_forget.clear()
         self._delayed.clear()
         waiting = self._unflushed
-        self._to_tell = {key: None for key, held in self.partitions.items() if key not in waiting and held.cut is None}
+        is_resigning = self._broker.damaged_replicas.is_resigning
+        self._to_tell = {
+            key: None
+            for key, held in self.partitions.items()
+            if key not in waiting and held.cut is None and not is_resigning(held)
+        }
 
     # --------------------------------------------------------------------------------------------------------- asking
 
@@ -393,7 +403,7 @@ class ReplicaFetcher:
 
     def _tell(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request: an acknowledgement of all it has, so what must be flushed is flushed first."""
-        if partition.cut is not None:
+        if partition.cut is not None or self._broker.damaged_replicas.is_resigning(partition):
             # told again when that is done
             self._to_tell.pop(key, None)
         elif log.unflushed_messages >= log.config.flush_messages:

@@ -123,10 +123,13 @@ class Replication:
         is_ours = broker.partitions.get(partition.topic_partition) is partition
         if not self._epoch or not is_ours or partition.log is None or partition.is_leader:
             return None
-        if broker.damaged_replicas.is_resigning(partition):
-            return None
         leader = partition.leader_id
         return leader if leader >= 0 and leader != broker.node_id and broker.node_id in partition.replicas else None
+
+    def is_naming(self, partition: Partition) -> bool:
+        """Whether a fetch that names the partition has no answer yet."""
+        source = self._sources.get(partition)
+        return source is not None and self._fetchers[source].is_naming(partition)
 
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""

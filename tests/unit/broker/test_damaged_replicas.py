@@ -214,3 +214,28 @@ def test_replica_that_may_not_resign_goes_on_fetching():
     rig.run_for(100)
     assert codes[0] == "LAST_MEMBER"
     assert not node.broker.damaged_replicas.is_resigning(partition)
+
+
+def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answered_it(rig):
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    node, network = rig.nodes[behind - 1], rig.cluster.network
+    asked: list[int] = []
+
+    def note(request, outcome):
+        if request.script == "leave_isr":
+            asked.append(rig.world.now_us)
+
+    rig.cluster.on_call = note
+    partition, replication = node.broker.partitions[ORDERS], node.broker.replication
+    replication._fetchers[leader].restart()
+    rig.run_until(lambda: replication.is_naming(partition))
+    network.cut(rig.nodes[leader - 1].party, node.party)
+    position = damage(node, 2)
+    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not fit"))
+    node._arm_timer()
+    rig.run_for(1_000)
+    assert asked == []
+    assert node.broker.damaged_replicas.is_resigning(partition)
+    network.heal(rig.nodes[leader - 1].party, node.party)
+    rig.run_until(lambda: bool(asked))
+    rig.run_until(lambda: rig.is_in_sync("orders"))
