@@ -4,6 +4,8 @@ A log directory that fails takes its partitions offline: we leave their in-sync 
 was missing or damaged at the start is worse: by the metadata we may be in sync, or eligible, with records that we do not have.
 So we first give that up in the store (`leave_isr` with `lost`), and only then begin an empty log that the leader fills.
 The only copy there is, or the last one in sync, is never given up: it stays offline for an operator to mend.
+
+A log that could not be created since its directory was full is created when there is room.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
+from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.hosting import Created
+    from yak.broker.hosting import Created, NewLog
 
 BATCH_MAX = 200
 RETRY_MS = 500
+NO_ROOM_PAUSE_MS = 2_000
+"""Between two attempts to create the logs that found no room."""
 
 
 class AbsentReplicas:
@@ -33,6 +38,15 @@ class AbsentReplicas:
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
         self._due_ms: int | None = None
+        self._without_room: dict[TopicPartition, None] = {}
+        self._create_due_ms: int | None = None
+
+    def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
+        """Repeat a creation that failed with `created`, if it failed for want of room alone."""
+        error = created.error if isinstance(created, LogDirectoryFailure) else created
+        if isinstance(error, DiskFull):
+            self._without_room[topic_partition] = None
+            self._create_due_ms = self._create_due_ms or self._broker.now_ms + NO_ROOM_PAUSE_MS
 
     def is_offline(self, partition: Partition) -> None:
         """Its log directory failed; the records may be back after a restart."""
@@ -51,12 +65,21 @@ class AbsentReplicas:
 
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
-        return self._due_ms
+        return min((due for due in (self._due_ms, self._create_due_ms) if due is not None), default=None)
 
     def on_timer(self) -> None:
-        """Ask when it is time to."""
-        if self._due_ms is not None and self._due_ms <= self._broker.now_ms:
+        """Ask when it is time to, and repeat creations."""
+        now_ms = self._broker.now_ms
+        if self._due_ms is not None and self._due_ms <= now_ms:
             self.ask()
+        if self._create_due_ms is not None and self._create_due_ms <= now_ms:
+            self._create_due_ms = None
+            waiting, self._without_room = self._without_room, {}
+            partitions = [self._broker.partitions.get(each) for each in waiting]
+            wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
+            if wanted and not self._broker.maintenance.is_stopping:
+                hosting = self._broker.metadata.hosting
+                self._broker.jobs.run("image", lambda: hosting.create_all(wanted), self._made)
 
     def ask(self) -> None:
         """Tell the store what we give up: at a start before any controller can let us in, and elect us."""
@@ -91,18 +114,23 @@ class AbsentReplicas:
                     partition=str(partition.topic_partition),
                     what="no other replica is in sync: it stays offline until its log is back",
                 )
-            elif code == "OK" and is_lost:
+            elif code == "OK" and is_lost and partition.log is None:
                 gone.append(partition)
         if gone:
             self._begin_anew(gone)
 
-    def _begin_anew(self, partitions: list[Partition]) -> None:
-        metadata, hosting = self._broker.metadata, self._broker.metadata.hosting
+    def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
+        metadata = self._broker.metadata
         wanted = []
         for partition in partitions:
             topic = metadata.image.topics.get(partition.topic_partition.topic)
             if topic is not None and topic.topic_id == partition.topic_id:
                 wanted.append((partition.topic_partition, topic.topic_id, metadata.log_config(topic)))
+        return wanted
+
+    def _begin_anew(self, partitions: list[Partition]) -> None:
+        hosting = self._broker.metadata.hosting
+        wanted = self._new_logs(partitions)
 
         def work() -> Created:
             return hosting.create_anew(wanted)
@@ -126,12 +154,17 @@ class AbsentReplicas:
         topic = broker.image.topics.get(topic_partition.topic)
         if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
             return
+        if isinstance(created, (OSError, LogDirectoryFailure)):
+            self.lacks_room(topic_partition, created)
+            if topic_partition in self._without_room:
+                return
         log = broker.metadata.hosting.taken(topic, topic_partition, created)
         if log is not None:
             partition.log = log
             partition.high_watermark = log.log_start_offset
             broker.notice("warning", "replica-begun-anew", partition=str(topic_partition))
             broker.replication.changed(partition)
+            broker.coordinate(partition)
 
 
 def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.lost_directories import take_damaged
+from yak.broker.lost_directories import is_full, take_damaged
 from yak.errors import LogDirectoryFailure
 from yak.ids import LeaderEpoch, Offset
 from yak.replication.partition import Partition
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TOGETHER_MAX: Final = 50
 """Cuts that one job syncs: the first partitions of a thousand are fetched again before the last are synced."""
+NO_ROOM_PAUSE_MS: Final = 1_000
+"""Between two attempts of a cut that found no room on the disk."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +60,32 @@ class Cuts:
         self._to_lower: dict[str, list[Cut]] = {}
         self._to_sync: dict[str, list[Cut]] = {}
         self._lowering: dict[str, None] = {}
+        self._without_room: dict[Cut, bool] = {}
+        """Cuts that found no room on the disk, and whether their recovery points still have to be lowered there."""
+        self._retry_due_ms: int | None = None
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is wanted, in ms."""
+        return self._retry_due_ms
+
+    def on_timer(self) -> None:
+        """Repeat the cuts that found no room."""
+        if self._retry_due_ms is None or self._retry_due_ms > self._broker.now_ms:
+            return
+        self._retry_due_ms = None
+        cuts, self._without_room = self._without_room, {}
+        for cut, must_lower in cuts.items():
+            if not cut.is_wanted:
+                self._end(cut)
+            elif must_lower:
+                self._to_lower.setdefault(cut.log.directory, []).append(cut)
+            else:
+                self._go_on(cut)
+
+    def _repeat_later(self, cut: Cut, *, must_lower: bool) -> None:
+        self._without_room[cut] = must_lower
+        if self._retry_due_ms is None:
+            self._retry_due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
 
     def begin(self, cut: Cut) -> None:
         """Cut now, or when the recovery point is low enough."""
@@ -75,6 +103,9 @@ class Cuts:
                 return
             cut.carry_out()
         except LogDirectoryFailure as failure:
+            if is_full(self._broker, failure):
+                self._repeat_later(cut, must_lower=False)
+                return
             self._broker.directory_failed(failure)
             self._end(cut)
             return
@@ -98,15 +129,20 @@ class Cuts:
     def _lower(self, directory: str, cuts: list[Cut]) -> None:
         def lowered(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
             del self._lowering[directory]
+            has_room = True
             if isinstance(error, LogDirectoryFailure):
-                self._broker.directory_failed(error)
+                has_room = not is_full(self._broker, error)
+                if has_room:
+                    self._broker.directory_failed(error)
             elif error is not None:
                 raise error
             for cut in cuts:
-                if cut.is_wanted:
+                if not cut.is_wanted:
+                    self._end(cut)
+                elif has_room:
                     self._go_on(cut)
                 else:
-                    self._end(cut)
+                    self._repeat_later(cut, must_lower=True)
 
         self._lowering[directory] = None
         plan = self._broker.log_store.lowering_plan(directory, [cut.log for cut in cuts])

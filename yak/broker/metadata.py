@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
 from yak.broker.hosting import Created, Hosting, NewLog
+from yak.broker.lost_directories import is_full
 from yak.cluster import outputs as out
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.member_state import MemberState
@@ -348,7 +349,7 @@ class Metadata:
             if error is not None:
                 self._fail(error)
                 return
-            if failure is not None:
+            if failure is not None and not is_full(self._broker, failure):
                 self._broker.directory_failed(failure)
             self._replace(step)
 
@@ -402,6 +403,8 @@ class Metadata:
                     log = None if held is None or held.topic_id != topic.topic_id else held.log
                     if topic_partition in created:
                         log = self.hosting.taken(topic, topic_partition, created[topic_partition])
+                        if log is None:
+                            broker.absent_replicas.lacks_room(topic_partition, created[topic_partition])
                     self.hosting.host(topic, info, log)
                     partition = broker.partitions[topic_partition]
                     if partition.log is None and (partition is not held or broker.node_id in info.isr):

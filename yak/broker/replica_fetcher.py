@@ -354,9 +354,7 @@ class ReplicaFetcher:
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
-            # a cut is not repeated: its directory goes offline
-            is_append = fetched.diverging_epoch is None and not fetched.error_code and partition.cut is None
-            if is_append and is_full(self._broker, failure):
+            if partition.cut is None and is_full(self._broker, failure):
                 self._delay(key)
             else:
                 self._broker.directory_failed(failure)

@@ -134,6 +134,8 @@ class Replication:
     def next_due(self) -> int | None:
         """When `on_timer` is wanted, in ms."""
         dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
+        if (due := self.cuts.next_due()) is not None:
+            dues.append(due)
         if (due := self.serving.next_due()) is not None:
             dues.append(due)
         return min(dues, default=None)
@@ -142,6 +144,7 @@ class Replication:
         """Let both sides run by the clock."""
         now_ms = self._broker.now_ms
         self.serving.on_timer()
+        self.cuts.on_timer()
         for fetcher in list(self._fetchers.values()):
             if (due_ms := fetcher.next_due()) is not None and due_ms <= now_ms:
                 fetcher.on_timer()

@@ -252,6 +252,7 @@ class DescriptorPool:
                 if file.path == path:  # else it was renamed under us
                     raise
             except OSError as error:
+                raise_full(error)  # a file that could not be created is not there
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or attempt:
                     raise
                 with self._lock:

@@ -65,7 +65,11 @@ class RealDisk:
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents, readable by their owner only; no error when it exists."""
-        private_files.make_directory(path, is_ours=_is_data_directory)
+        try:
+            private_files.make_directory(path, is_ours=_is_data_directory)
+        except OSError as error:
+            raise_full(error)
+            raise
 
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
@@ -167,14 +171,14 @@ class RealDisk:
         temporary = f"{path}.tmp"
         try:
             _write_whole(temporary, data, durable=durable)
+            with self._names_lock:
+                os.rename(temporary, path)
+                self._drop_handle(path)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.remove(temporary)
             raise_full(error)  # also where the sync failed: the file that counts was not touched
             raise
-        with self._names_lock:
-            os.rename(temporary, path)
-            self._drop_handle(path)
         if durable:
             self.sync_directory(os.path.dirname(path) or ".")
 

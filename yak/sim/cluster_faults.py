@@ -100,6 +100,7 @@ class ClusterFaults:
             node.store_line.late_percent = late_percent
             node.on_ended_inside = partial(self._ended_inside, node)
             node.on_fail_stop = partial(self._fail_stopped, node)
+            node.on_disks_lost = partial(self._disks_lost, node)
             node.on_request_failed = partial(self._request_failed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if dice.chance(30) and not spec.leaves_out(SKEW):
@@ -229,6 +230,15 @@ class ClusterFaults:
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
         self._count("fail-stops")
+        node.kill()
+        if node.node_id in self._busy:
+            node.on_stopped()
+        else:
+            self._restart_later(node)
+
+    def _disks_lost(self, node: SimNode) -> None:
+        """The shell ends the process, and a service manager starts it again."""
+        self._count("halts for the last directory")
         node.kill()
         if node.node_id in self._busy:
             node.on_stopped()

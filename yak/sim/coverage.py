@@ -18,6 +18,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         "disk failures: rename",
         "disk failures: write_file",
         "disks that fail at the start",
+        "halts for the last directory",
         "slow disks",
         "cold caches",
         "unflushed, lost with the power",
@@ -69,6 +70,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "bug",
         "requests failed by a bug",
         "fail-stops",
+        "halts for the last directory",
     ),
     "disks": (
         *TORN,

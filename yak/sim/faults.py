@@ -73,6 +73,7 @@ class Faults:
         if spec.faults is not None:
             self._left = FAULTS_MAX if self._table else 0
         node.disk.observe_failure = self._disk_failed
+        node.on_disks_lost = self._disks_lost
 
     @property
     def are_over(self) -> bool:
@@ -190,10 +191,18 @@ class Faults:
         self._world.say(f"{operation} fails on {path}")
         self._count(f"disk failures: {operation}")
 
+    def _disks_lost(self) -> None:
+        """The shell ends the process, and a service manager starts it again."""
+        self._count("halts for the last directory")
+        self._node.kill()
+        self._restart_later()
+
     def _end_later(self) -> None:
+        starts = self._node.starts_count
+
         def end() -> None:
-            if self._node.broker is None:
-                return
+            if self._node.broker is None or self._node.starts_count != starts:
+                return  # it halted by itself
             if self._dice.chance(25):
                 self._stop_now()
             elif self._dice.chance(50):

@@ -81,6 +81,8 @@ class SimNode:
         self.on_ready: Callable[[], None] = lambda: None
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
+        self.on_disks_lost: Callable[[], None] = lambda: None
+        """The last log directory failed: the shell ends the process. A rig's node goes on, so that tests see what it answers."""
         self.on_ended_inside: Callable[[], None] = self.kill
         self.bugs = PlantedBugs(self)
         self.on_fail_stop: Callable[[FailStop], None] = self.bugs.stopped
@@ -354,7 +356,8 @@ class SimNode:
             case events.Refused():
                 self.on_refused(effect)
             case events.DisksLost():
-                pass  # the fault that broke the disk ends the process too, when its time has come
+                self.world.say(f"node {self.node_id}: its last log directory failed")
+                self.on_disks_lost()
             case events.Stopped():
                 self._end_process()
                 self.on_stopped()

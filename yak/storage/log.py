@@ -289,7 +289,10 @@ class Log:
         return now_ms - segment.created_ms > rolling.roll_after_ms(self)
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log's end. Raises LogDirectoryFailure."""
+        """Close the active segment and begin a new one at the log's end.
+
+        Raises LogDirectoryFailure. After DiskFull the active segment is the old one, and the roll may be repeated.
+        """
         if not self.active.size and self.active.base_offset == self.log_end_offset:
             return
         try:

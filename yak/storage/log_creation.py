@@ -4,7 +4,7 @@ import uuid
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
-from yak.seams.disk import Disk
+from yak.seams.disk import Disk, DiskFull
 from yak.storage.checkpoints import format_partition_metadata
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.log import Log
@@ -24,15 +24,20 @@ def create_log(
     *,
     is_durable: bool,
 ) -> Log:
-    """Make it; waits for the device when it must be durable at once. Raises OSError."""
+    """Make it; waits for the device when it must be durable at once. Raises OSError; DiskFull where no folder is left behind."""
     path = directory.file(str(topic_partition))
-    disk.make_directory(path)
-    segment = Segment.create(disk, path, 0, config, now_ms)
     has_stale_points = directory.has_points_of(topic_partition)
-    if has_stale_points:
-        disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
-    write = disk.write_file if is_durable else disk.write_file_lazily
-    write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+    disk.make_directory(path)
+    try:
+        segment = Segment.create(disk, path, 0, config, now_ms)
+        if has_stale_points:
+            disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
+        write = disk.write_file if is_durable else disk.write_file_lazily
+        write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+    except DiskFull:
+        # each repeated attempt would otherwise keep the folder of the last one as a stray log
+        disk.remove_tree(path)
+        raise
     if is_durable:
         disk.sync_directory(directory.path)
     log = Log(

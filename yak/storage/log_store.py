@@ -143,7 +143,7 @@ class LogStore:
         is_new: bool = True,
         is_durable: bool = True,
     ) -> Log:
-        """A new, durable, empty log in the online directory with the fewest partitions.
+        """A new, durable, empty log in the online directory with the fewest partitions, of those that have room if some have.
 
         Data of another topic under the same name is moved aside as stray, never deleted. May run in a thread; waits for the
         device, unless `is_durable` is false and many are made durable at once by `sync_created`. Raises LogDirectoryFailure, also when this very log exists but is unavailable, or may do so in a directory
@@ -266,6 +266,7 @@ class LogStore:
             )
         if len(online) == 1:
             return online[0]
+        online = [directory for directory in online if self._has_room(directory)] or online
         counts = dict.fromkeys((directory.path for directory in online), 0)
         for log in list(self.logs.values()):
             if log.directory in counts:
@@ -280,13 +281,13 @@ class LogStore:
 
     def has_room(self) -> bool:
         """Whether a new log can be made in one of the directories."""
-        for directory in self.online():
-            try:
-                if self.disk.free_bytes(directory.path) >= NEW_LOG_BYTES_MIN:
-                    return True
-            except OSError:
-                continue
-        return False
+        return any(map(self._has_room, self.online()))
+
+    def _has_room(self, directory: LogDirectory) -> bool:
+        try:
+            return self.disk.free_bytes(directory.path) >= NEW_LOG_BYTES_MIN
+        except OSError:
+            return False
 
     def _directory(self, path: str) -> LogDirectory:
         return next(directory for directory in self.directories if directory.path == path)

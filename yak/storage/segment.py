@@ -7,7 +7,7 @@ and positions they were given, never what changes.
 from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import NO_TIMESTAMP
-from yak.seams.disk import Disk, File
+from yak.seams.disk import Disk, DiskFull, File
 from yak.storage import offset_index, time_index
 from yak.storage.names import (
     LOG_SUFFIX,
@@ -67,12 +67,30 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, now_ms: int) -> "Segment":
-        """An empty segment with its three files. Raises OSError."""
+        """An empty segment with its three files. Raises OSError; DiskFull where none of them is left behind.
+
+        A `.log` left behind would end the segment before it at the next start, although that was appended to since.
+        """
         segment = cls(disk, folder, base_offset, now_ms)
         segment.index_due_position = config.index_interval_bytes
-        segment.file = disk.open(segment.path(LOG_SUFFIX), create=True)
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            disk.open(segment.path(suffix), create=True).close()
+        created: list[str] = []
+        try:
+            for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                path = segment.path(suffix)
+                if not disk.exists(path):
+                    created.append(path)
+                file = disk.open(path, create=True)
+                if suffix == LOG_SUFFIX:
+                    segment.file = file
+                else:
+                    file.close()
+        except DiskFull as error:
+            try:
+                for path in created:
+                    disk.remove(path)
+            except OSError:
+                raise OSError(error.errno, error.strerror, error.filename) from None
+            raise
         return segment
 
     def path(self, suffix: str) -> str:

@@ -122,11 +122,16 @@ def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Of
         )
     if last_end < end_offset:
         # cut where compaction left nothing: the name of a segment tells the end after a crash, no batch does
-        log.roll(log.last_flush_ms)
+        try:
+            log.roll(log.last_flush_ms)
+        except LogDirectoryFailure as failure:
+            # not DiskFull: the log was cut already, and a repeated cut would not roll
+            error = failure.error
+            raise OSError(error.errno, error.strerror, error.filename) from failure
 
 
 def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
-    """See `Log.truncate_fully_and_start_at`."""
+    """See `Log.truncate_fully_and_start_at`. After DiskFull the log holds what it held."""
     try:
         _begin(log, min(offset, log.log_start_offset))
         removed = log.segments

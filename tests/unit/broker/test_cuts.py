@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from yak.broker.replica_fetcher import ReplicaFetcher
@@ -230,3 +232,13 @@ def test_many_cuts_of_one_turn_share_their_jobs():
     assert rig.events(node_id).count("log-truncated") == len(led)
     assert 1 <= started.count("cut") < len(led) / 2
     assert [path for _, path in watch.waits() if "many" in path] == []
+
+
+def test_cut_whose_recovery_point_finds_no_room_is_repeated_when_there_is():
+    rig = make_rig(flush_messages="1")
+    deposed, _ = diverge(rig)
+    rig.nodes[deposed - 1].disk.fail_next("write_file", errno.ENOSPC, path_contains="lowered")
+    rig.run_until(lambda: "log-directory-full" in rig.events(deposed))
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(deposed, "orders").log_end_offset == 1
+    assert "log-directory-offline" not in rig.events(deposed)

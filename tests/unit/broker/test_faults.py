@@ -126,7 +126,7 @@ def test_a_failed_flush_is_told_to_all_who_wait_for_it():
 
 
 @pytest.mark.parametrize(
-    ("operation", "error_number"), [("append", errno.EIO), ("sync", errno.ENOSPC), ("open", errno.ENOSPC)]
+    ("operation", "error_number"), [("append", errno.EIO), ("sync", errno.ENOSPC), ("open", errno.EIO)]
 )
 def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation, error_number):
     rig = Rig()

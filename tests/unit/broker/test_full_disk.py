@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.broker import events
+from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig, create_fields
 
@@ -72,6 +73,67 @@ def test_create_topics_whose_log_could_not_be_made_does_not_answer_0(rig):
     rig.node.disk.fail_next("open", errno.ENOSPC, path_contains="half-0/")
     answer = rig.ask(19, 5, **create_fields("half", {}, 1))
     assert answer.topics[0].error_code == ErrorCode.kafka_storage_error
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        ("open", ".log"),
+        ("open", ".index"),
+        ("open", ".timeindex"),
+        ("write_file", ".snapshot"),
+        ("write_file", ".index"),
+    ],
+)
+def test_roll_without_room_is_repeated_by_the_next_append(rig, operation, name):
+    rig.create_topic("rolled", segment_bytes="300", index_interval_bytes="1")
+    while rig.produce("rolled", [bytes(60)]).base_offset < 1:
+        pass
+    log = rig.node.broker.partitions[TopicPartition("rolled", 0)].log
+    segments = len(log.segments)
+    rig.node.disk.fail_next(operation, errno.ENOSPC, path_contains=name)
+    refused = 0
+    while len(log.segments) == segments:
+        refused += rig.produce("rolled", [bytes(60)]).error_code == ErrorCode.kafka_storage_error
+        assert refused <= 1
+        assert refused or len(rig.node.disk.names(log.path)) <= 3 * segments + 4
+    assert refused == 1
+    assert not said(rig, "log-directory-offline")
+    end = log.log_end_offset
+    rig.restart()
+    assert rig.node.broker.partitions[TopicPartition("rolled", 0)].log.log_end_offset == end
+
+
+def test_segment_without_room_leaves_no_file_behind(rig):
+    log = rig.node.broker.partitions[TopicPartition("orders", 0)].log
+    before = rig.node.disk.names(log.path)
+    rig.node.disk.fail_next("open", errno.ENOSPC, path_contains=".timeindex")
+    with pytest.raises(LogDirectoryFailure):
+        log.roll(0)
+    assert [name for name in rig.node.disk.names(log.path) if name.endswith("1.log")] == []
+    assert set(before) <= set(rig.node.disk.names(log.path))
+
+
+def test_log_that_found_no_room_is_created_when_there_is_without_a_restart(rig):
+    rig.node.disk.fail_next("open", errno.ENOSPC, path_contains="half-0/")
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    assert rig.produce("half", [b"a"]).error_code == ErrorCode.kafka_storage_error
+    rig.run_for(5_000)
+    assert rig.produce("half", [b"a"]).error_code == NONE
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [("open", f"{0:020}.log"), ("open", f"{0:020}.timeindex"), ("write_file", "partition.metadata")],
+)
+def test_log_that_finds_no_room_repeatedly_leaves_no_folders_behind(rig, operation, name):
+    for _ in range(3):
+        rig.node.disk.fail_next(operation, errno.ENOSPC, path_contains=f"half-0/{name}")
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    rig.run_for(10_000)
+    assert rig.produce("half", [b"a"]).error_code == NONE
+    assert [each for each in rig.node.disk.names("/data") if each.startswith("half-0")] == ["half-0"]
+    assert not said(rig, "stray-log-kept")
 
 
 @pytest.mark.parametrize("operation", ["sync", "append"])

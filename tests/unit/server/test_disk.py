@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.seams.disk import Disk
+from yak.seams.disk import Disk, DiskFull
 from yak.server import cached_reads, descriptors
 from yak.server.descriptors import DescriptorPool, PooledFile
 from yak.server.disk import RealDisk
@@ -199,6 +199,21 @@ def test_a_full_device_raises_enospc(disk: RealDisk) -> None:
     with pytest.raises(OSError, match="No space") as caught:
         file.append([b"x"])
     assert caught.value.errno == errno.ENOSPC
+
+
+def test_file_that_finds_no_room_at_its_creation_is_disk_full_and_can_be_created_later(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(DiskFull):
+        disk.open(f"{tmp_path}/a", create=True)
+    monkeypatch.undo()
+    assert disk.names(str(tmp_path)) == []
+    disk.open(f"{tmp_path}/a", create=True).append([b"kept"])
+    assert disk.read_file(f"{tmp_path}/a") == b"kept"
 
 
 def test_cached_reads_equal_plain_ones(disk: RealDisk, tmp_path: Path) -> None:
