@@ -66,11 +66,13 @@ partitions of a full fetch session (37 bytes each)."""
 
 # ---------------------------------------------------------------------------------------------------- what is decoded
 
-REQUEST_ELEMENTS_MAX: Final = 20_000
-"""Array elements and tagged fields of one request, all together: the offsets of 10,000 partitions fit twice. To decode, serve and
-answer one takes about 5 us, and nothing else is served meanwhile."""
-DATA_REQUEST_ELEMENTS_MAX: Final = 250_000
-"""Likewise of Produce and Fetch: a fetch of 100,000 partitions fits twice, and followers of so many send it."""
+REQUEST_ELEMENTS_MAX: Final = 12_000
+"""Array elements and tagged fields of one request of a client, all together: 10,000 partitions of any number of topics, for a
+topic counts as its partitions. To decode, serve and answer one takes about 5 us, and nothing else is served meanwhile."""
+REPLICAS_PER_ELEMENT: Final = 8
+"""Fewer replicas of a partition, assigned by hand, count as nothing beside their partition: they are numbers, and cheap."""
+BROKER_REQUEST_ELEMENTS_MAX: Final = 250_000
+"""Likewise in any request of a broker that has proven to be one: followers fetch 100,000 partitions at once."""
 ANSWER_ELEMENTS_MAX: Final = 4_000_000
 """Likewise in an answer of another broker: the metadata of 100,000 partitions has eight for each."""
 TAGGED_FIELDS_MAX: Final = 1000
@@ -168,11 +170,12 @@ assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
 assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"
 assert FETCH_ANSWER_AIM_BYTES <= FETCH_BYTES_MAX <= REQUEST_BYTES_MAX, "who takes such requests takes such answers"
 assert REQUEST_BYTES_MAX + 64 * FETCH_SESSION_PARTITIONS_MAX < PEER_ANSWER_BYTES_MAX <= 2**31 - 1
-assert FETCH_SESSION_PARTITIONS_MAX <= DATA_REQUEST_ELEMENTS_MAX
+assert FETCH_SESSION_PARTITIONS_MAX <= BROKER_REQUEST_ELEMENTS_MAX
 assert FETCH_SESSION_PARTITIONS_MAX <= FETCH_PARTITIONS_REMEMBERED_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"
 assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= PARTITIONS_PER_REQUEST_MAX <= REQUEST_ELEMENTS_MAX
+assert REQUEST_ELEMENTS_MAX <= BROKER_REQUEST_ELEMENTS_MAX <= ANSWER_ELEMENTS_MAX
 assert 0 < REQUEST_MEMORY_SHARE_MAX < 1
 
 

@@ -44,6 +44,7 @@ from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, Prot
 from yak.fail_stop import changes_state
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.ids import ConnectionId, TopicPartition
+from yak.limits import BROKER_REQUEST_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.replication.partition import Partition
 from yak.seams.dice import Dice
@@ -364,7 +365,8 @@ class Broker:
         if handle is None:
             handle = self._unserved(call)
         else:
-            call.request = decode_request(api_key, version, frame, header.body_offset)
+            elements_max = REQUEST_ELEMENTS_MAX if connection.proven is None else BROKER_REQUEST_ELEMENTS_MAX
+            call.request = decode_request(api_key, version, frame, header.body_offset, elements_max)
         outcome = handle(self, call)
         if session is not None and session.may_learn:
             session.learn(frame)

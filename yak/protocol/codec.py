@@ -13,7 +13,7 @@ ones, `preload_rest` for the others between requests.
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from kio.index import load_request_schema, load_response_schema
@@ -59,7 +59,8 @@ __all__ = [
     "supported_ranges",
 ]
 
-BodyDecoder: TypeAlias = Callable[[Buffer, int], Any]
+BodyDecoder: TypeAlias = Callable[[Buffer, int, int], Any]
+"""(frame, where the body starts in it, elements it may have)."""
 
 _PREFIX: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
@@ -67,16 +68,18 @@ _REQUEST_HEAD: Final = struct.Struct(">hhih")
 _KIO_ERRORS: Final = (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error)
 
 
-def decode_request(api_key: int, api_version: int, frame: Buffer, offset: int) -> Any:
+def decode_request(
+    api_key: int, api_version: int, frame: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> Any:
     """The body of a request that starts at `offset` of its frame.
 
     Produce and Fetch give `hot.ProduceRequest` and `hot.FetchRequest`, the same for all versions, whose `records`
     are views into the frame and valid as long as it is. All others give kio's dataclass of the version.
 
-    Raises ProtocolViolation when the version is not one that can be decoded, or the bytes are not exactly one such
-    body. `frame` must be read-only.
+    Raises ProtocolViolation when the version is not one that can be decoded, the bytes are not exactly one such body,
+    or it has more than `elements_max` array elements and tagged fields. `frame` must be read-only.
     """
-    return _decoder(api_key, api_version)(frame, offset)
+    return _decoder(api_key, api_version)(frame, offset, elements_max)
 
 
 @cache
@@ -85,19 +88,21 @@ def _decoder(api_key: int, api_version: int) -> BodyDecoder:
         # A raised exception is not cached, so a peer cannot fill the cache.
         raise ProtocolViolation(f"api key {api_key} has no version {api_version} here")
     if api_key == PRODUCE:
-        return lambda frame, offset: decode_produce_request(api_version, frame, offset)
+        return partial(decode_produce_request, api_version)
     if api_key == FETCH:
-        return lambda frame, offset: decode_fetch_request(api_version, frame, offset)
+        return partial(decode_fetch_request, api_version)
     decode = _checked_kio_decoder(load_request_schema(api_key, api_version))
     if api_key == METADATA:
-        return lambda frame, offset: decode(*without_reserved_bytes(api_version, frame, offset))
+        return lambda frame, offset, elements_max: decode(
+            *without_reserved_bytes(api_version, frame, offset), elements_max
+        )
     return decode
 
 
-def _checked_kio_decoder(entity: EntityClass, elements_max: int = REQUEST_ELEMENTS_MAX) -> BodyDecoder:
+def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
     read = entity_reader(entity)
 
-    def decode(frame: Buffer, offset: int) -> Any:
+    def decode(frame: Buffer, offset: int, elements_max: int) -> Any:
         edits = check_body(entity, frame, offset, elements_max)
         if edits:
             frame, offset = apply_edits(frame, offset, edits), 0
@@ -145,14 +150,14 @@ def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
     offset = _LENGTH.size + (api_key != API_VERSIONS and entity.__flexible__)
     try:
         # Checked as requests are: kio makes room for as many elements as a count says, and ends the process when it cannot.
-        return _checked_answer_decoder(api_key, api_version)(memoryview(frame), offset)
+        return _checked_answer_decoder(api_key, api_version)(memoryview(frame), offset, ANSWER_ELEMENTS_MAX)
     except ProtocolViolation as error:
         raise ProtocolViolation(f"an answer that is no {entity.__name__}: {error}") from None
 
 
 @cache
 def _checked_answer_decoder(api_key: int, api_version: int) -> BodyDecoder:
-    return _checked_kio_decoder(_response_class(api_key, api_version), ANSWER_ELEMENTS_MAX)
+    return _checked_kio_decoder(_response_class(api_key, api_version))
 
 
 def encode_response_body(api_key: int, api_version: int, fields: Fields) -> bytes:

@@ -104,11 +104,12 @@ _PARTITION_V12: Final = struct.Struct(">iiqiqi")
 _PARTITION_V12_TAGS: Final = struct.Struct(">iiqiqiB")
 
 
-def decode_fetch_request(version: int, frame: Buffer, offset: int) -> FetchRequest:
+def decode_fetch_request(version: int, frame: Buffer, offset: int, elements_max: int) -> FetchRequest:
     """A Fetch body of version 4 to 18 that takes the frame from `offset` to its end. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
-        request, position = (_fetch_flexible if version >= 12 else _fetch_legacy)(version, view, offset, Budget())
+        read = _fetch_flexible if version >= 12 else _fetch_legacy
+        request, position = read(version, view, offset, Budget(elements_max))
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
     refuse_trailing(view, position)
@@ -129,6 +130,7 @@ def _fetch_legacy(version: int, view: memoryview, position: int, budget: Budget)
     for _ in range(topic_count):
         name, position = read_string(view, position)
         partitions, position = _legacy_partitions(version, view, position, budget)
+        budget.end_topic(len(partitions))
         topics.append(FetchTopic(required(name), None, partitions))
     forgotten: list[ForgottenTopic] = []
     if version >= 7:
@@ -138,6 +140,7 @@ def _fetch_legacy(version: int, view: memoryview, position: int, budget: Budget)
             count, position = read_count(view, position, 4, budget)
             indexes = struct.unpack_from(f">{count}i", view, position)
             position += 4 * count
+            budget.end_topic(count)
             forgotten.append(ForgottenTopic(required(name), None, indexes))
     rack_id = ""
     if version >= 11:
@@ -192,6 +195,7 @@ def _fetch_flexible(version: int, view: memoryview, position: int, budget: Budge
         name, topic_id, position = _topic(version, view, position)
         partitions, position = _flexible_partitions(version, view, position, budget)
         position = end_of_tags(view, position, budget)
+        budget.end_topic(len(partitions))
         topics.append(FetchTopic(name, topic_id, partitions))
     topic_count, position = read_compact_count(view, position, 3, budget)
     forgotten = []
@@ -200,6 +204,7 @@ def _fetch_flexible(version: int, view: memoryview, position: int, budget: Budge
         count, position = read_compact_count(view, position, 4, budget)
         indexes = struct.unpack_from(f">{count}i", view, position)
         position = end_of_tags(view, position + 4 * count, budget)
+        budget.end_topic(count)
         forgotten.append(ForgottenTopic(name, topic_id, indexes))
     text, position = read_compact_string(view, position)
     rack_id = required(text)

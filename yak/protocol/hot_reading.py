@@ -8,7 +8,7 @@ import uuid
 from typing import Final
 
 from yak.errors import ProtocolViolation
-from yak.limits import DATA_REQUEST_ELEMENTS_MAX, TOPIC_IDS_CACHED_MAX
+from yak.limits import TOPIC_IDS_CACHED_MAX
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint
 from yak.seams.disk import Buffer
@@ -19,18 +19,23 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Budget:
-    """How many array elements and tagged fields one message may still have (`limits.DATA_REQUEST_ELEMENTS_MAX`)."""
+    """How many array elements and tagged fields one message may still have. A topic counts as its partitions."""
 
-    __slots__ = ("left",)
+    __slots__ = ("elements_max", "left")
 
-    def __init__(self) -> None:
-        self.left = DATA_REQUEST_ELEMENTS_MAX
+    def __init__(self, elements_max: int) -> None:
+        self.left = self.elements_max = elements_max
 
     def spend(self, count: int) -> None:
         """Take some; refuse the message when too few are left."""
         self.left -= count
         if self.left < 0:
-            raise ProtocolViolation(f"more than {DATA_REQUEST_ELEMENTS_MAX} array elements in one message")
+            raise ProtocolViolation(f"more than {self.elements_max} array elements in one message")
+
+    def end_topic(self, partitions: int) -> None:
+        """Give back what a topic took itself, when it has partitions: those were taken too."""
+        if partitions:
+            self.left += 1
 
     def spend_array(self, count: int, bytes_left: int, element_bytes_min: int) -> None:
         """Take an array's elements; refuse a count that the bytes that are left cannot hold."""

@@ -62,7 +62,7 @@ class ProduceRequest(NamedTuple):
         return dt.timedelta(milliseconds=self.timeout_ms)
 
 
-def decode_produce_request(version: int, frame: Buffer, offset: int) -> ProduceRequest:
+def decode_produce_request(version: int, frame: Buffer, offset: int, elements_max: int) -> ProduceRequest:
     """A Produce body of version 3 to 13 that takes the frame from `offset` to its end. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
@@ -70,9 +70,9 @@ def decode_produce_request(version: int, frame: Buffer, offset: int) -> ProduceR
             usual = _one_batch(version, view, offset)
             if usual is not None:
                 return usual
-            request, position = _produce_flexible(version, view, offset, Budget())
+            request, position = _produce_flexible(version, view, offset, Budget(elements_max))
         else:
-            request, position = _produce_legacy(view, offset, Budget())
+            request, position = _produce_legacy(view, offset, Budget(elements_max))
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
     refuse_trailing(view, position)
@@ -136,6 +136,7 @@ def _produce_legacy(view: memoryview, position: int, budget: Budget) -> tuple[Pr
             if position > end:
                 raise ProtocolViolation(f"records of {length} bytes go past the end")
             partitions.append(PartitionProduceData(index, view[start:position]))
+        budget.end_topic(partition_count)
         topics.append(TopicProduceData(required(name), None, partitions))
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
 
@@ -167,6 +168,7 @@ def _produce_flexible(version: int, view: memoryview, position: int, budget: Bud
             position = end_of_tags(view, position, budget)
             partitions.append(PartitionProduceData(index, records))
         position = end_of_tags(view, position, budget)
+        budget.end_topic(partition_count)
         topics.append(TopicProduceData(name, topic_id, partitions))
     position = end_of_tags(view, position, budget)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), position

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from yak.errors import ProtocolViolation
+from yak.limits import BROKER_REQUEST_ELEMENTS_MAX
 from yak.protocol.fetch_answer import DivergingEpoch
 from yak.protocol.hot_pieces import LENGTH, LeaderHint, append_count, append_string, pack_int32
 from yak.protocol.hot_reading import (
@@ -164,7 +165,7 @@ _NO_RECORDS: Final = memoryview(b"")
 
 def decode_replica_fetch_answer(frame: memoryview) -> ReplicaFetchAnswer:
     """An answer to `replica_fetch_request`, without its length prefix. Raises ProtocolViolation."""
-    budget = Budget()
+    budget = Budget(BROKER_REQUEST_ELEMENTS_MAX)
     try:
         usual = _one_partition(frame)
         if usual is not None:

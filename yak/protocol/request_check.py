@@ -16,7 +16,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from yak.errors import ProtocolViolation
-from yak.limits import REQUEST_ELEMENTS_MAX
+from yak.limits import REPLICAS_PER_ELEMENT, REQUEST_ELEMENTS_MAX
 from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint, uvarint
@@ -25,6 +25,8 @@ from yak.seams.disk import Buffer
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _ENDS_EARLY: Final = "the request ends early"
+_REPLICAS: Final = frozenset({"broker_ids", "replicas"})
+"""Arrays of node ids: in CreateTopics and CreatePartitions, and in AlterPartitionReassignments."""
 
 
 class Walk:
@@ -40,11 +42,11 @@ class Walk:
         self.edits: list[tuple[int, int, bytes]] = []
         """(start, end, replacement) of what must change for kio to read it; not in order."""
 
-    def bound_array(self, count: int, position: int, element_bytes_min: int) -> None:
-        """Refuse a count that cannot be true, or too many elements in one request."""
+    def bound_array(self, count: int, position: int, element_bytes_min: int, per_element: int) -> None:
+        """Refuse a count that cannot be true, or too many elements in one request; so many count as one."""
         if count * element_bytes_min > self.end - position:
             raise ProtocolViolation(f"an array of {count} with {self.end - position} bytes left")
-        self.spend(count)
+        self.spend(count // per_element)
 
     def spend(self, count: int) -> None:
         """Count elements or tagged fields against what one request may have."""
@@ -197,6 +199,7 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
     element = SchemaField(name, field.kind, field.struct, False, False, None, None)
     element_bytes_min = _field_bytes_min(element, flexible)
     fixed = element.fixed_size
+    per_element = REPLICAS_PER_ELEMENT if name in _REPLICAS else 1
     step = _field_step(element, flexible=flexible)
 
     def check_array(walk: Walk, position: int) -> int:
@@ -204,11 +207,16 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
         if count < 0:
             _refuse_negative(name, count, nullable)
             return position
-        walk.bound_array(count, position, element_bytes_min)
+        walk.bound_array(count, position, element_bytes_min, per_element)
         if fixed is not None:
             return position + count * fixed
         for _ in range(count):
+            before = walk.elements
             position = step(walk, position)
+            if walk.elements > before:
+                walk.elements -= (
+                    1  # a topic counts as its partitions, or many small topics would be refused as many partitions
+                )
         return position
 
     return check_array

@@ -31,10 +31,10 @@ def fetches_decoded(monkeypatch) -> list[int]:
     """One element for each Fetch that was decoded."""
     found: list[int] = []
 
-    def decode(api_key, version, frame, offset):
+    def decode(api_key, version, frame, offset, elements_max):
         if api_key == FETCH:
             found.append(version)
-        return core_decode(api_key, version, frame, offset)
+        return core_decode(api_key, version, frame, offset, elements_max)
 
     core_decode = core.decode_request
     monkeypatch.setattr(core, "decode_request", decode)

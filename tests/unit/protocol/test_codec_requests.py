@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema
 
 from yak.errors import ProtocolViolation
-from yak.limits import DATA_REQUEST_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from yak.limits import REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_request
 from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.varint import uvarint
@@ -172,7 +172,7 @@ def test_too_many_elements_are_refused_before_they_are_built():
 def test_elements_are_counted_over_all_arrays_and_tags_of_a_request():
     tags = uvarint(900) + b"".join(uvarint(tag) + b"\0" for tag in range(900))
     partition = bytes(4) + b"\1" + tags
-    count = DATA_REQUEST_ELEMENTS_MAX // 900 + 1
+    count = REQUEST_ELEMENTS_MAX // 900 + 1
     body = b"\0" + bytes(6) + b"\2\2t" + uvarint(count + 1) + partition * count + b"\0\0"
     with pytest.raises(ProtocolViolation, match="elements"):
         decode_request(PRODUCE, 9, view(body), 0)

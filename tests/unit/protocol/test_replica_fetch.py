@@ -15,7 +15,7 @@ from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 
 from yak.errors import ProtocolViolation
-from yak.limits import DATA_REQUEST_ELEMENTS_MAX
+from yak.limits import BROKER_REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_request, read_request_header
 from yak.protocol.hot import (
     AbortedTransaction,
@@ -283,7 +283,7 @@ def test_an_answer_that_lies_about_its_sizes_is_a_violation(frame):
 
 
 def test_too_many_partitions_are_refused_before_they_are_built():
-    count = DATA_REQUEST_ELEMENTS_MAX + 1
+    count = BROKER_REQUEST_ELEMENTS_MAX + 1
     with pytest.raises(ProtocolViolation, match="elements"):
         decode_replica_fetch_answer(memoryview(HEAD + uvarint(count + 1) + bytes(37 * count)))
 

@@ -352,9 +352,9 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     Attack("bombs", "122 KB of gzip that unpack to 120 MiB", 2, _bomb),
     Attack(
         "fetch-sessions",
-        "new fetch sessions of 100,000 unknown partitions",
+        "new fetch sessions of 10,000 unknown partitions",
         2,
-        lambda _: _once(_fetch_session(100_000)),
+        lambda _: _once(_fetch_session(10_000)),
     ),
     Attack("create-topics", "CreateTopics with 100 names of 10,000 partitions", 1, _create_topics),
     Attack("delete-topics", "1,000 topics made and deleted at once", 1, _deletions),

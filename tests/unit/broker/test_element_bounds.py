@@ -1,0 +1,136 @@
+"""How many elements one request may have, by the kind of connection that it came over."""
+
+import pytest
+
+from yak.broker import events
+from yak.limits import BROKER_REQUEST_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from yak.protocol.codec import encode_request
+from yak.protocol.peer_proof import Incarnation
+from yak.sim.rig import Rig
+
+PRODUCE, FETCH, METADATA, OFFSET_FETCH = 0, 1, 3, 9
+CREATE_TOPICS, CREATE_PARTITIONS, ALTER_REASSIGNMENTS = 19, 37, 45
+REPLICAS = [1, 2, 3, 4, 5]
+
+
+def produce(topics: int, partitions: int) -> tuple[int, int, dict]:
+    rows = [{"index": number, "records": None} for number in range(partitions)]
+    data = [{"name": f"t{number}", "partition_data": rows} for number in range(topics)]
+    return PRODUCE, 9, {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": data}
+
+
+def fetch(topics: int, partitions: int) -> tuple[int, int, dict]:
+    rows = [
+        {
+            "partition": number,
+            "current_leader_epoch": -1,
+            "fetch_offset": 0,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1,
+        }
+        for number in range(partitions)
+    ]
+    fields = {
+        "replica_id": -1,
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": 1,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": f"t{number}", "partitions": rows} for number in range(topics)],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return FETCH, 12, fields
+
+
+def offset_fetch(topics: int, partitions: int) -> tuple[int, int, dict]:
+    indexes = list(range(partitions))
+    rows = [{"name": f"t{number}", "partition_indexes": indexes} for number in range(topics)]
+    return OFFSET_FETCH, 5, {"group_id": "g", "topics": rows}
+
+
+def metadata(topics: int, partitions: int) -> tuple[int, int, dict]:
+    fields = {
+        "topics": [{"name": f"t{number}"} for number in range(topics * partitions)],
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    return METADATA, 8, fields
+
+
+def create_topics(topics: int, partitions: int) -> tuple[int, int, dict]:
+    assignments = [{"partition_index": number, "broker_ids": REPLICAS} for number in range(partitions)]
+    row = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments, "configs": []}
+    rows = [{"name": f"t{number}"} | row for number in range(topics)]
+    return CREATE_TOPICS, 5, {"topics": rows, "timeout": 1000, "validate_only": True}
+
+
+def create_partitions(topics: int, partitions: int) -> tuple[int, int, dict]:
+    assignments = [{"broker_ids": REPLICAS}] * partitions
+    rows = [{"name": f"t{number}", "count": partitions + 1, "assignments": assignments} for number in range(topics)]
+    return CREATE_PARTITIONS, 2, {"topics": rows, "timeout": 1000, "validate_only": True}
+
+
+def reassignments(topics: int, partitions: int) -> tuple[int, int, dict]:
+    numbers = [{"partition_index": number, "replicas": REPLICAS} for number in range(partitions)]
+    rows = [{"name": f"t{number}", "partitions": numbers} for number in range(topics)]
+    return ALTER_REASSIGNMENTS, 0, {"timeout": 1000, "topics": rows}
+
+
+EVERY = (produce, fetch, offset_fetch, metadata, create_topics, create_partitions, reassignments)
+
+
+class Sender:
+    """Connections of three kinds to one broker."""
+
+    def __init__(self) -> None:
+        self.rig = Rig()
+        self.connection_id = 10_000
+
+    def is_taken(self, request: tuple[int, int, dict], *, is_broker: bool = False, is_in_process: bool = False) -> bool:
+        """Whether the connection stays open after the request."""
+        broker, now_ms = self.rig.node.broker, self.rig.world.now_ms
+        self.connection_id += 1
+        opened = events.ConnectionOpened(self.connection_id, "client:1", is_in_process=is_in_process)
+        broker.step(opened, now_ms)
+        connection = broker.connections[self.connection_id]
+        if is_broker:
+            connection.proven = Incarnation(2, 1, "boot")
+        api_key, version, fields = request
+        frame = memoryview(encode_request(api_key, version, 1, "c", fields))
+        broker.step(events.FrameReceived(self.connection_id, frame), now_ms)
+        return connection.is_open
+
+
+@pytest.fixture(scope="module")
+def sender() -> Sender:
+    return Sender()
+
+
+@pytest.mark.parametrize("request_of", EVERY)
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 10_000), (10, 1000), (10_000, 1)])
+def test_client_request_of_10_000_partitions_is_taken(sender, request_of, topics, partitions):
+    assert sender.is_taken(request_of(topics, partitions))
+
+
+@pytest.mark.parametrize("request_of", EVERY)
+@pytest.mark.parametrize("is_in_process", [False, True])
+def test_client_request_past_the_bound_closes_its_connection(sender, request_of, is_in_process):
+    for topics, partitions in ((1, REQUEST_ELEMENTS_MAX + 1), (REQUEST_ELEMENTS_MAX + 1, 1)):
+        assert not sender.is_taken(request_of(topics, partitions), is_in_process=is_in_process)
+
+
+@pytest.mark.parametrize("request_of", [fetch, metadata])
+def test_request_of_a_proven_broker_is_taken_up_to_its_own_bound(sender, request_of):
+    assert sender.is_taken(request_of(1, 4 * REQUEST_ELEMENTS_MAX), is_broker=True)
+    assert not sender.is_taken(request_of(1, BROKER_REQUEST_ELEMENTS_MAX + 1), is_broker=True)
+
+
+def test_assignment_of_very_many_replicas_closes_its_connection(sender):
+    api_key, version, fields = create_topics(1, 1)
+    fields["topics"][0]["assignments"][0]["broker_ids"] = list(range(8 * REQUEST_ELEMENTS_MAX + 8))
+    assert not sender.is_taken((api_key, version, fields))
