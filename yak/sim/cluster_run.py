@@ -9,6 +9,7 @@ from yak.cluster.member_state import MembershipSettings
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.sim.books import Violation
+from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
@@ -102,6 +103,7 @@ class ClusterRun:
         topics = [name for name in plans if name != CHURN]
         self.groups = Groups(self.view, dice.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
+        self.commits = CommitsOfMembers(self.groups.books)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
@@ -120,6 +122,7 @@ class ClusterRun:
             self.compaction,
             GuestsApart(self.cluster.store),
             self.coordinators,
+            self.commits,
             self.log_starts,
             OutageFencesNobody(self.cluster, membership.patience_ms),
             self.counts,
@@ -173,6 +176,7 @@ class ClusterRun:
                 **self.counts.read(),
                 **self.compaction.counts,
                 "coordinators loaded": self.coordinators.loads_count,
+                "commits appended": self.commits.appended_count,
                 "log starts moved on replicas": self.log_starts.moves_count,
             },
             strikes=self.faults.struck_count,

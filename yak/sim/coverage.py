@@ -92,6 +92,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
     "guests": ("guests registered", "guests changed", "guests closed"),
     "groups": (
         "coordinators loaded",
+        "commits appended",
         "joins",
         "rebalances",
         "members crashed",

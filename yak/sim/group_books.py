@@ -3,7 +3,8 @@
 - what was committed is found again: nobody who asks is told less than the last acknowledged commit, but where another commit
   was under way beside it, or later, whose end nobody knows;
 - in a generation there is one assignment, and in it one owner of each partition;
-- nobody commits for a generation once another was given out.
+- nobody commits for a generation once another was given out;
+- a commit is acknowledged only once the high watermark of the coordinator's partition has passed its record.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
 from yak.sim.history import Key
 from yak.sim.judge.history import Outcome
-from yak.sim.recording import Committing, Place
+from yak.sim.recording import CommitMark, Committing, Place
 
 if TYPE_CHECKING:
     import uuid
@@ -50,6 +51,8 @@ class GroupBooks:
         self._books = books
         self._recorder = books.recorder
         self._groups: dict[str, _Group] = {}
+        self._appended: dict[int, tuple[Key, Offset]] = {}
+        """By a commit's number, the partition that has its record, and the log end offset before the append."""
         self._topic_id: uuid.UUID | None = None
 
     def of(self, group: str) -> _Group:
@@ -134,10 +137,29 @@ class GroupBooks:
         self._books.count(f"commits: {outcome}")
         if outcome is not Outcome.OK or not self.promises(group):
             return
+        self._is_committed(commit)
         if is_classic and commit.is_stale:
             raise Violation(f"I13: {commit.process} committed {commit.offsets} for a generation that {group} had left")
         for place in commit.offsets:
             held.acked[place] = commit
+
+    def appended(self, mark: CommitMark, key: Key, log_end: Offset) -> None:
+        """A coordinator appended this commit to its log, which ended at `log_end` before."""
+        self._appended[mark.number] = (key, log_end)
+
+    def _is_committed(self, commit: Committing) -> None:
+        """Raise Violation for an acknowledged commit whose record no high watermark has passed."""
+        if commit.number not in self._appended:
+            return
+        key, least = self._appended[commit.number]
+        history = self._cluster.history
+        committed = history.committed.get(key)
+        marks = [copy.high_watermark for copy in history.copies.get(key, {}).values()]
+        if max(marks, default=0) <= least and (committed is None or committed.end <= least):
+            raise Violation(
+                f"I13: the commit of {commit.offsets} by {commit.process} was acknowledged, but its record is at {least} or"
+                f" above, and no high watermark of {OFFSETS_TOPIC}-{key.partition} has passed that"
+            )
 
     def fetched(self, group: str, asked_at: float, starts: Mapping[Place, Offset], who: str) -> None:
         """A member asked what is committed, and this is the answer: -1 where nothing is."""

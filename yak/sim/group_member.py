@@ -23,7 +23,7 @@ from yak.sim.group_wire import (
     request,
 )
 from yak.sim.judge.history import Outcome
-from yak.sim.recording import Reading
+from yak.sim.recording import CommitMark, Reading
 from yak.sim.routing import Channel
 
 if TYPE_CHECKING:
@@ -292,6 +292,7 @@ class GroupMember:
     ) -> None:
         group = self._group
         commit = group.books.commits(process, group.group_id, generation, offsets)
+        mark = CommitMark(commit.number, generation, member_id).text
 
         def answered(answer: Any | None) -> None:
             topics = () if answer is None else answer.topics
@@ -309,6 +310,5 @@ class GroupMember:
             group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
             then(codes)
 
-        link.send(
-            OFFSET_COMMIT, commit_request(group.group_id, member_id, generation, self._instance, offsets), answered
-        )
+        body = commit_request(group.group_id, member_id, generation, self._instance, offsets, mark)
+        link.send(OFFSET_COMMIT, body, answered)

@@ -78,9 +78,14 @@ def by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
 
 
 def commit_request(
-    group: str, member_id: str, generation: int, instance: str | None, offsets: Mapping[Place, Offset]
+    group: str,
+    member_id: str,
+    generation: int,
+    instance: str | None,
+    offsets: Mapping[Place, Offset],
+    metadata: str = "",
 ) -> Any:
-    """OffsetCommit."""
+    """OffsetCommit; each offset has the same metadata."""
     topics = [
         {
             "name": topic,
@@ -89,7 +94,7 @@ def commit_request(
                     "partition_index": partition,
                     "committed_offset": offsets[topic, partition],
                     "committed_leader_epoch": -1,
-                    "committed_metadata": "",
+                    "committed_metadata": metadata,
                 }
                 for partition in partitions
             ],

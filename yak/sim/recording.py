@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import Offset
 from yak.sim.books import Violation
@@ -64,12 +64,33 @@ class _Assigned:
         self.group = group
 
 
+class CommitMark(NamedTuple):
+    """Which commit an offset came with: its number in the run, and the member and generation that it was sent for."""
+
+    number: int
+    generation: int
+    member_id: str
+
+    @property
+    def text(self) -> str:
+        """As it stands in the metadata of the commit."""
+        return f"{self.number} {self.generation} {self.member_id}"
+
+    @classmethod
+    def read(cls, text: str) -> CommitMark | None:
+        """The mark in the metadata of a committed offset; None where there is none."""
+        words = text.split(" ", 2)
+        return cls(int(words[0]), int(words[1]), words[2]) if len(words) == len(cls._fields) else None
+
+
 class Committing:
     """A commit on its way; `INFO` until its answer says more."""
 
-    __slots__ = ("ended", "group", "invoked", "is_over", "is_stale", "offsets", "outcome", "process")
+    __slots__ = ("ended", "group", "invoked", "is_over", "is_stale", "number", "offsets", "outcome", "process")
 
-    def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float) -> None:
+    def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float, number: int) -> None:
+        self.number = number
+        """Its own in the run, from 0 on."""
         self.process = process
         self.group = group
         self.offsets = dict(offsets)
@@ -154,7 +175,7 @@ class Recorder:
 
     def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
         """Offsets are on their way to the coordinator."""
-        commit = Committing(process, group, offsets, self.now)
+        commit = Committing(process, group, offsets, self.now, len(self._commits))
         self._commits.append(commit)
         return commit
 

@@ -47,7 +47,11 @@ MUTANTS = (
         faults=("cut brokers", "kill", "slow way", "power"),
     ),
     Mutant(
-        "old-generation-commits", "only members of the present generation commit offsets", _take_commits_of_anybody, 40
+        "old-generation-commits",
+        "only members of the present generation commit offsets",
+        _take_commits_of_anybody,
+        40,
+        faults=("pause", "cut clients"),
     ),
     Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 40),
     Mutant(

@@ -1,0 +1,132 @@
+"""The check on commits of offsets, with a coordinator whose groups and log end offset the test sets."""
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.groups.classic.rig import Rig
+from yak.cluster.member_state import MembershipSettings
+from yak.groups.classic.member import Member
+from yak.groups.group import Group
+from yak.groups.offsets import Committed
+from yak.ids import TopicPartition
+from yak.sim.books import Violation
+from yak.sim.checks.commits_of_members import CommitsOfMembers
+from yak.sim.cluster import Cluster
+from yak.sim.cluster_books import ClusterBooks
+from yak.sim.dice import SeededDice
+from yak.sim.group_books import GroupBooks
+from yak.sim.history import Chain, Copy, Key
+from yak.sim.judge.history import Outcome
+from yak.sim.recording import CommitMark, Recorder
+from yak.sim.world import World
+
+KEY = Key(uuid.UUID(int=1), 0)
+PLACE = ("t", 0)
+
+
+class Coordinator:
+    """Broker 1 leads `__consumer_offsets-0`, where group `g` has member `m` in generation 2."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(
+            World(),
+            SeededDice(1),
+            size=1,
+            settings={},
+            membership=MembershipSettings(),
+            roles=("leader",),
+            racks=(None,),
+        )
+        self.books = GroupBooks(
+            self.cluster, ClusterBooks(self.cluster.history, lambda _topic: None, Recorder(self.cluster.world))
+        )
+        self.check = CommitsOfMembers(self.books)
+        self.partition = SimpleNamespace(
+            topic_id=KEY.topic_id, topic_partition=TopicPartition("__consumer_offsets", 0), log_end_offset=7
+        )
+        self.group = Group("g", Rig().group)
+        self.group.members.generation = 2
+        self.join("m")
+        self.led = SimpleNamespace(
+            loading=None, partition=self.partition, shard=SimpleNamespace(groups={"g": self.group})
+        )
+        self.books.of("g")
+        self.step()
+
+    def join(self, member_id: str) -> None:
+        self.group.members.add(Member(member_id, None, "c", "h", 1_000, 1_000, (("range", b""),)))
+
+    def append(self, member_id: str, generation: int):
+        """Append a commit; the check sees it with the next step."""
+        commit = self.books.commits(member_id, "g", generation, {PLACE: 5})
+        mark = CommitMark(commit.number, generation, member_id)
+        self.group.offsets.put(*PLACE, Committed(5, -1, mark.text, 0))
+        self.partition.log_end_offset += 1
+        return commit
+
+    def step(self) -> None:
+        coordinator = SimpleNamespace(led={0: self.led})
+        self.check.stepped(SimpleNamespace(node_id=1, broker=SimpleNamespace(coordinator=coordinator)))
+
+    def acknowledge(self, commit, high_watermark: int) -> None:
+        history = self.cluster.history
+        copy = Copy(self.cluster.nodes[0], KEY, self.partition.topic_partition)
+        copy.chain, copy.high_watermark = Chain(), high_watermark
+        history.copies[KEY] = {1: copy}
+        self.books.committed("g", commit, Outcome.OK, is_classic=True)
+
+
+@pytest.fixture
+def coordinator():
+    return Coordinator()
+
+
+def test_commit_of_a_member_of_the_current_generation_is_no_violation(coordinator):
+    coordinator.append("m", 2)
+    coordinator.step()
+    assert coordinator.check.appended_count == 1
+
+
+@pytest.mark.parametrize(("member_id", "generation"), [("m", 1), ("other", 2)])
+def test_commit_of_an_old_generation_or_another_member_is_a_violation(coordinator, member_id, generation):
+    coordinator.append(member_id, generation)
+    with pytest.raises(Violation, match=f"for generation {generation} of g, which has no such member"):
+        coordinator.step()
+
+
+def test_commit_and_the_next_generation_in_one_step_is_no_violation(coordinator):
+    coordinator.append("m", 2)
+    coordinator.group.members.generation = 3
+    coordinator.step()
+
+
+def test_commit_of_the_generation_before_in_the_next_step_is_a_violation(coordinator):
+    coordinator.group.members.generation = 3
+    coordinator.step()
+    coordinator.append("m", 2)
+    with pytest.raises(Violation, match="for generation 2"):
+        coordinator.step()
+
+
+def test_commits_that_a_new_coordinator_loads_are_no_violation(coordinator):
+    coordinator.append("m", 1)
+    coordinator.led = SimpleNamespace(
+        loading=None, partition=coordinator.partition, shard=SimpleNamespace(groups={"g": coordinator.group})
+    )
+    coordinator.step()
+    assert coordinator.check.appended_count == 0
+
+
+def test_commit_acknowledged_below_the_high_watermark_is_no_violation(coordinator):
+    commit = coordinator.append("m", 2)
+    coordinator.step()
+    coordinator.acknowledge(commit, 8)
+
+
+def test_commit_acknowledged_before_the_high_watermark_passed_it_is_a_violation(coordinator):
+    commit = coordinator.append("m", 2)
+    coordinator.step()
+    with pytest.raises(Violation, match="its record is at 7 or above"):
+        coordinator.acknowledge(commit, 7)

@@ -1,0 +1,95 @@
+"""I13, at each commit of offsets: only a member of the current generation commits.
+
+The metadata of each simulated commit name the member that sent it, and the generation. So a commit is compared with the group's
+members in the step in which the coordinator appends it. A client would notice later, and only where the commit replaced a newer one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.sim.books import Violation
+from yak.sim.history import Key, Watcher
+from yak.sim.recording import CommitMark
+
+if TYPE_CHECKING:
+    from yak.broker.coordinator.coordinator import Led
+    from yak.groups.group import Group
+    from yak.groups.offsets import Committed
+    from yak.sim.group_books import GroupBooks
+    from yak.sim.node import SimNode
+
+
+class _Known:
+    """One coordinator's partition after its broker's last step: the log end offset, and each group's offsets and members.
+
+    `members` has (generation, member id) by group, `offsets` the committed offset by (group, topic, partition).
+    """
+
+    __slots__ = ("led", "log_end", "members", "offsets")
+
+    def __init__(self, led: Led) -> None:
+        self.led = led
+        self.log_end = led.partition.log_end_offset
+        self.offsets: dict[tuple[str, str, int], Committed] = {}
+        self.members: dict[str, frozenset[tuple[int, str]]] = {}
+
+
+class CommitsOfMembers(Watcher):
+    """Reads every coordinator's groups after each step in which its log grew. `appended_count` counts the offsets appended."""
+
+    def __init__(self, books: GroupBooks) -> None:
+        self._books = books
+        self._known: dict[tuple[int, int], _Known] = {}
+        self.appended_count = 0
+
+    def stepped(self, node: SimNode) -> None:
+        """Coordinators of this broker may have appended commits."""
+        broker = node.broker
+        if broker is None or not broker.coordinator.led:
+            return
+        for index, led in broker.coordinator.led.items():
+            if led.loading is not None:
+                continue
+            known = self._known.get((node.node_id, index))
+            is_new = known is None or known.led is not led
+            if known is None or is_new:
+                known = self._known[node.node_id, index] = _Known(led)
+            if is_new or known.log_end != led.partition.log_end_offset:
+                self._compare(node, known, is_new=is_new)
+            known.members = {name: _members(led.shard.groups.get(name)) for name in self._books.groups()}
+
+    def _compare(self, node: SimNode, known: _Known, *, is_new: bool) -> None:
+        """Find the offsets that this step appended; those that a new coordinator has loaded are not."""
+        partition = known.led.partition
+        key = Key(partition.topic_id, partition.topic_partition.partition)
+        for name in self._books.groups():
+            group = known.led.shard.groups.get(name)
+            for topic, number, committed in () if group is None else group.offsets:
+                place = (name, topic, number)
+                if known.offsets.get(place) is committed:
+                    continue
+                known.offsets[place] = committed
+                mark = CommitMark.read(committed.metadata)
+                if is_new or mark is None:
+                    continue
+                self.appended_count += 1
+                self._books.appended(mark, key, known.log_end)
+                # One step may append a commit and then complete the JoinGroup that begins the next generation.
+                members = _members(group) | known.members.get(name, frozenset())
+                if (mark.generation, mark.member_id) not in members:
+                    raise Violation(
+                        f"I13: broker {node.node_id} appended the commit of {committed.offset} of {topic}-{number} by"
+                        f" {mark.member_id!r} for generation {mark.generation} of {name}, which has no such member in its"
+                        " current generation"
+                    )
+        known.log_end = partition.log_end_offset
+
+
+def _members(group: Group | None) -> frozenset[tuple[int, str]]:
+    """(generation, member id) of each member; with KIP-848 its epoch in place of the generation."""
+    if group is None:
+        return frozenset()
+    if group.consumer is None:
+        return frozenset((group.members.generation, member_id) for member_id in group.members.members)
+    return frozenset((member.epoch, member_id) for member_id, member in group.consumer.state.members.items())
