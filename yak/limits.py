@@ -96,6 +96,8 @@ TOPICS_PER_CREATE_MAX: Final = 1_000
 """Topics in one CreateTopics, or made by one Metadata that names them; the rest can come in the next."""
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """New partitions that one request makes, over all its topics (Kafka's ReplicationControlManager.MAX_PARTITIONS_PER_BATCH)."""
+REPLICAS_PER_BROKER_MAX: Final = 20_000
+"""Default of `yak.max.broker.partitions`: two topics of the most partitions fit."""
 GUESTS_MAX: Final = 1_000
 """Brokers that are no YAK brokers in the metadata; past it a new one takes the place of the one that was closed first. Each is in
 every image and snapshot."""

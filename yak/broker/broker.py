@@ -31,6 +31,7 @@ from yak.broker.metadata import Metadata
 from yak.broker.peers import Peers
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.record_deletions import RecordDeletions
+from yak.broker.replica_bound import ReplicaBound
 from yak.broker.replication import Replication
 from yak.broker.sessions import FetchSessions
 from yak.broker.suspects import Suspects
@@ -107,6 +108,7 @@ class Broker:
         self.failure_watch = FailureWatch(self)
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
+        self.replica_bound = ReplicaBound(parts.config.yak_max_broker_partitions)
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.coordinator = Coordinator(self)
         self.metadata = Metadata(self, parts)

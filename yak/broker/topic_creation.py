@@ -19,6 +19,7 @@ from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.changes_waiting import ChangesWaiting
 
 DEFAULT_LOG = "yak"
 """The one log of those who name none: a single partition, so that it is one log."""
@@ -45,6 +46,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
+    broker.replica_bound.check(broker.image, plan.requests)
     refuse_without_room(broker, (node_id for replicas in plan.assignments for node_id in replicas))
     return plan
 
@@ -70,6 +72,13 @@ def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
 def named_twice(names: Iterable[str]) -> frozenset[str]:
     """The names that a request has more than once."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def send_plan(broker: Broker, waiting: ChangesWaiting, name: str, requests: Sequence[StoreRequest]) -> None:
+    """Send what makes a topic or its partitions, and count its replicas; a refusal becomes its result."""
+    waiting.change(broker, name, requests)
+    if name in waiting.pending:
+        broker.replica_bound.count(requests)
 
 
 def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:

@@ -50,6 +50,7 @@ from yak.limits import (
     MIB,
     OFFSET_METADATA_BYTES_MAX,
     PARTITIONS_PER_TOPIC_MAX,
+    REPLICAS_PER_BROKER_MAX,
     REQUEST_BYTES_MAX,
 )
 
@@ -87,6 +88,13 @@ _WITH_EFFECT: Final = (
         3,
         "Partitions of a new topic that asks for no number.",
         between(1, PARTITIONS_PER_TOPIC_MAX),
+    ),
+    _static(
+        "yak.max.broker.partitions",
+        _INT,
+        REPLICAS_PER_BROKER_MAX,
+        "Replicas that one broker may hold; topics and partitions that would exceed it are refused. YAK's own, as in KIP-578.",
+        at_least(1),
     ),
     _static("default.replication.factor", _INT, 1, "Replicas of a new topic that asks for no number.", at_least(1)),
     _static("auto.create.topics.enable", _BOOLEAN, "true", "Whether asking for a topic that is not there creates it."),

@@ -21,6 +21,7 @@ class BrokerConfig:
     advertised_listeners: tuple[str, ...]
     log_dirs: tuple[str, ...]
     num_partitions: int
+    yak_max_broker_partitions: int
     default_replication_factor: int
     auto_create_topics_enable: bool
     delete_topic_enable: bool
@@ -102,6 +103,7 @@ class BrokerConfig:
 
 _PLAIN_FIELDS: Final = (
     "num_partitions",
+    "yak_max_broker_partitions",
     "default_replication_factor",
     "auto_create_topics_enable",
     "delete_topic_enable",

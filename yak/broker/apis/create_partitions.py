@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
-from yak.broker.topic_creation import named_twice, refuse_many_partitions
+from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
 from yak.cluster.controller import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
@@ -70,11 +70,12 @@ def _grow(broker: Broker, call: Call) -> Outcome:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
             broker.expected_followers.check(_factor(broker, topic.name))
             requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments)
+            broker.replica_bound.check(broker.image, requests)
         except PeerError as error:
             waiting.results[topic.name] = broker.expected_followers.explain(error)
             continue
         if not request.validate_only:
-            waiting.change(broker, topic.name, requests)
+            send_plan(broker, waiting, topic.name, requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

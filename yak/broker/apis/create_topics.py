@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
-from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor
+from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
 from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
@@ -76,7 +76,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
             continue
         plans[topic.name] = plan
         if not request.validate_only:
-            waiting.change(broker, topic.name, plan.requests)
+            send_plan(broker, waiting, topic.name, plan.requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

@@ -13,7 +13,7 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.liveness import is_serving, serving_brokers
 from yak.broker.suspects import answer_when_decided
-from yak.broker.topic_creation import plan_auto_creation
+from yak.broker.topic_creation import plan_auto_creation, send_plan
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPICS_PER_CREATE_MAX
 from yak.protocol.topic_names import is_internal, validate_topic_name
@@ -59,7 +59,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         absent = [name for name in named if name not in broker.image.topics]
         for name in absent[:TOPICS_PER_CREATE_MAX]:
             try:
-                waiting.change(broker, name, plan_auto_creation(broker, name))
+                send_plan(broker, waiting, name, plan_auto_creation(broker, name))
             except PeerError as refusal:
                 waiting.refuse(name, refusal)
         too_many = PeerError(ErrorCode.policy_violation, f"at most {TOPICS_PER_CREATE_MAX} topics are created at once")

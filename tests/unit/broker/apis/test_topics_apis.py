@@ -254,3 +254,31 @@ def test_metadata_that_names_many_unknown_topics_creates_a_bounded_number(rig, m
     answer = rig.ask(3, 12, topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=False)
     codes = [topic.error_code for topic in answer.topics]
     assert codes == [ErrorCode.none] * 3 + [ErrorCode.policy_violation] * 2
+
+
+def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
+    rig = Rig(settings={"yak.max.broker.partitions": "10"})
+    assert create(rig, "first", partitions=6).error_code == ErrorCode.none
+    refused = create(rig, "second", partitions=5)
+    assert refused.error_code == ErrorCode.policy_violation
+    assert (
+        "Broker 1 holds 6 replicas and would get 5 more; yak.max.broker.partitions allows 10" in refused.error_message
+    )
+    assert create(rig, "second", partitions=5, validate_only=True).error_code == ErrorCode.policy_violation
+    assert create(rig, "second", partitions=4, validate_only=True).error_code == ErrorCode.none
+    grown = [{"name": "first", "count": 11, "assignments": None}]
+    answer = rig.ask(37, 3, topics=grown, timeout=dt.timedelta(seconds=1), validate_only=False)
+    assert answer.results[0].error_code == ErrorCode.policy_violation
+    assert create(rig, "second", partitions=4).error_code == ErrorCode.none
+    assert metadata(rig, ["auto"], create=True).topics[0].error_code == ErrorCode.policy_violation
+    assert delete(rig, name="first").error_code == ErrorCode.none
+    assert create(rig, "third", partitions=6).error_code == ErrorCode.none
+
+
+def test_topics_of_one_request_are_counted_together_against_the_replicas_of_a_broker():
+    rig = Rig(settings={"yak.max.broker.partitions": "10"})
+    row = {"num_partitions": 4, "replication_factor": 1, "assignments": [], "configs": []}
+    topics = [{"name": f"t{number}"} | row for number in range(4)]
+    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
+    codes = [topic.error_code for topic in answer.topics]
+    assert codes == [ErrorCode.none] * 2 + [ErrorCode.policy_violation] * 2

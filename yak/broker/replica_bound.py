@@ -1,0 +1,62 @@
+"""The bound on replicas that one broker holds: each costs it files, memory and time, and a client may ask for any number.
+
+Kafka has no such bound; KIP-578 describes one (`max.broker.partitions`). Checked where topics and partitions are planned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, cast
+
+from yak.cluster.payload import parse_nodes
+from yak.errors import ErrorCode, PeerError
+from yak.ids import NodeId
+
+if TYPE_CHECKING:
+    from yak.cluster.image import Image
+    from yak.seams.metadata_store import StoreRequest
+
+
+class ReplicaBound:
+    """Replicas of each broker: those of the image, and those that requests sent since it came make."""
+
+    def __init__(self, replicas_max: int) -> None:
+        self._replicas_max = replicas_max
+        self._image: Image | None = None
+        self._replicas: Counter[NodeId] = Counter()
+
+    def check(self, image: Image, requests: Sequence[StoreRequest]) -> None:
+        """Raise PeerError (POLICY_VIOLATION) when a broker would hold more replicas than `yak.max.broker.partitions`."""
+        if image is not self._image:
+            self._image, self._replicas = image, _replicas_of(image)
+        for node_id, new in sorted(_new_replicas(requests).items()):
+            held = self._replicas[node_id]
+            if held + new > self._replicas_max:
+                words = (
+                    f"Broker {node_id} holds {held} replicas and would get {new} more; yak.max.broker.partitions allows "
+                    f"{self._replicas_max}. Ask for fewer partitions, delete topics, or add brokers."
+                )
+                raise PeerError(ErrorCode.policy_violation, words)
+
+    def count(self, requests: Sequence[StoreRequest]) -> None:
+        """Count what these checked requests make: they were sent, and the image does not show it yet."""
+        self._replicas.update(_new_replicas(requests))
+
+
+def _replicas_of(image: Image) -> Counter[NodeId]:
+    made = chain.from_iterable(topic.partitions for topic in image.topics.values())
+    pending = chain.from_iterable(topic.partitions.values() for topic in image.pending.values())
+    return Counter(chain.from_iterable(info.replicas for info in chain(made, pending)))
+
+
+def _new_replicas(requests: Sequence[StoreRequest]) -> Counter[NodeId]:
+    """Counted by replica list first: a topic of many partitions has few different ones."""
+    new: Counter[NodeId] = Counter()
+    for request in requests:
+        partitions = cast("list[dict[str, str]]", request.arguments["partitions"])
+        for replicas, times in Counter(partition["replicas"] for partition in partitions).items():
+            for node_id in parse_nodes(replicas):
+                new[node_id] += times
+    return new
