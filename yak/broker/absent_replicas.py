@@ -158,7 +158,7 @@ class AbsentReplicas:
             self.lacks_room(topic_partition, created)
             if topic_partition in self._without_room:
                 return
-        log = broker.metadata.hosting.taken(topic, topic_partition, created)
+        log = broker.metadata.hosting.taken(topic_partition, created, broker.metadata.log_config(topic))
         if log is not None:
             partition.log = log
             partition.high_watermark = log.log_start_offset

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.broker.lost_directories import LostDirectories, find_lost
 from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.restore_offer import LogEnd
+from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
@@ -181,7 +182,7 @@ class Hosting:
         held = self._log_store.unavailable.get(topic_partition)
         return held is None or any(held.directory == directory.path for directory in self._log_store.online())
 
-    def taken(self, topic: TopicInfo, topic_partition: TopicPartition, created: Any) -> Log | None:
+    def taken(self, topic_partition: TopicPartition, created: Any, config: LogConfig) -> Log | None:
         """What a job created, or found on disk, as long as it can be used."""
         broker = self._broker
         if isinstance(created, (OSError, LogDirectoryFailure)):
@@ -191,7 +192,7 @@ class Hosting:
         if not self._log_store.settle(log):
             return None
         # it may have been here before this broker's copy of the metadata was, or a config changed while it was made
-        log.update_config(self._metadata.log_config(topic))
+        log.update_config(config)
         return self._flushed(log) if log.log_end_offset else log
 
     def _flushed(self, log: Log) -> Log | None:

@@ -395,14 +395,15 @@ class Metadata:
             # first: what the partitions become may have been decided by the new configs
             self.hosting.apply_configs(delta)
         for name in delta.topics_changed:
-            topic = image.topics[name]
+            topic, config = image.topics[name], None
             for info in delta.changed_partitions(topic):
                 topic_partition = TopicPartition(name, info.partition)
                 held = broker.partitions.get(topic_partition)
                 if broker.node_id in info.replicas:
                     log = None if held is None or held.topic_id != topic.topic_id else held.log
                     if topic_partition in created:
-                        log = self.hosting.taken(topic, topic_partition, created[topic_partition])
+                        config = config or self.log_config(topic)
+                        log = self.hosting.taken(topic_partition, created[topic_partition], config)
                         if log is None:
                             broker.absent_replicas.lacks_room(topic_partition, created[topic_partition])
                     self.hosting.host(topic, info, log)

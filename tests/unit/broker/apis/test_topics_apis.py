@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.config.describe import describe_topic
+from yak.config.topic_configs import resolve_log_config
 from yak.sim.rig import Rig
 
 
@@ -282,3 +283,15 @@ def test_topics_of_one_request_are_counted_together_against_the_replicas_of_a_br
     answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
     codes = [topic.error_code for topic in answer.topics]
     assert codes == [ErrorCode.none] * 2 + [ErrorCode.policy_violation] * 2
+
+
+def test_config_of_a_new_topic_is_resolved_once_and_not_for_each_partition(rig, monkeypatch):
+    resolved = []
+
+    def resolve(*sources):
+        resolved.append(sources)
+        return resolve_log_config(*sources)
+
+    monkeypatch.setattr("yak.broker.metadata.resolve_log_config", resolve)
+    assert create(rig, "wide", partitions=100).error_code == ErrorCode.none
+    assert len(resolved) <= 4
