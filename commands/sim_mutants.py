@@ -43,19 +43,22 @@ def mutants(
         g.out.table(rows, ("mutant", "within", "rule_removed"))
         return 0
     found = 0
-    rows = []
+    hunted: list[dict[str, Any]] = []
     with g.out.progress("mutants", total=len(chosen)) as bar:
         for row in in_order(_Hunt(seed, seeds), chosen, workers):
-            rows.append(row)
+            hunted.append(row)
             found += row["found_at_seed"] is not None
-            bar.update(len(rows), row["mutant"])
-    _show(g, rows)
+            bar.update(len(hunted), row["mutant"])
+    _show(g, hunted)
     if g.out.for_people:
         g.out.line(f"{found} of {len(chosen)} found")
-    for row in rows:
+    for row in hunted:
         if row["found_at_seed"] is None:
             g.out.warn(f"{row['mutant']}: no check noticed within {row['tried']} seeds")
-    return 0 if found == len(chosen) else 4
+    unsound = list(dict.fromkeys(replay for row in hunted for replay in row["unsound"]))
+    for replay in unsound:
+        g.out.warn(f"a seed fails without any mutant, and proves nothing: {replay}")
+    return 0 if found == len(chosen) and not unsound else 4
 
 
 def _show(g: Globals, rows: list[dict[str, Any]]) -> None:
@@ -63,7 +66,7 @@ def _show(g: Globals, rows: list[dict[str, Any]]) -> None:
         for line in layout(rows, COLUMNS, headers=g.out.headers):
             g.out.line(line)
     else:
-        g.out.table(rows, (*COLUMNS, "error", "replay"))
+        g.out.table(rows, (*COLUMNS, "error", "replay", "unsound"))
 
 
 class _Hunt:
@@ -88,4 +91,5 @@ class _Hunt:
             "cpu_s": round(time.process_time() - began_s, 1),
             "error": finding.error,
             "replay": finding.replay,
+            "unsound": list(finding.unsound),
         }

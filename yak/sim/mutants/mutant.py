@@ -57,9 +57,16 @@ class Mutant:
 
     def run(self, seed: int) -> Verdict:
         """One seed without the rule."""
-        spec = Spec(seed, self.brokers, self.faults, self.name)
         with self.on():
-            return run_alone(spec) if self.brokers == 1 else run_cluster(spec)
+            return _run(Spec(seed, self.brokers, self.faults, self.name))
+
+    def run_sound(self, seed: int) -> Verdict:
+        """The same seed with the rule in place."""
+        return _run(Spec(seed, self.brokers, self.faults))
+
+
+def _run(spec: Spec) -> Verdict:
+    return run_alone(spec) if spec.brokers == 1 else run_cluster(spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,8 @@ class Finding:
     error: str
     seeds_tried: int
     replay: str
+    unsound: tuple[str, ...] = ()
+    """Replay commands of the seeds that fail with the rule in place too: the product or a check has a bug."""
 
     @property
     def is_found(self) -> bool:
@@ -83,18 +92,28 @@ class Finding:
 def hunt(mutant: Mutant, *, first: int = 1, seeds: int | None = None) -> Finding:
     """Run seeds from `first` on until one notices, at most the mutant's own number of them.
 
+    A seed counts only if it holds with the rule in place. One that fails there too is in the finding's `unsound`.
+
     Raises BrokenMutant when a run ends by an error that no check and no assertion raised: that would prove nothing.
     """
     limit = mutant.seeds if seeds is None else seeds
+    unsound: list[str] = []
     for seed in range(first, first + limit):
         verdict = mutant.run(seed)
         if verdict.error is None:
             continue
+        sound = mutant.run_sound(seed)
+        if sound.error is not None:
+            unsound.append(replay_command(sound))
+            continue
         if not verdict.found_by:
             raise BrokenMutant(f"{mutant.name}, seed {seed}: {verdict.error}")
         tried = seed - first + 1
-        return Finding(mutant.name, mutant.rule, seed, verdict.found_by, verdict.error, tried, replay_command(verdict))
-    return Finding(mutant.name, mutant.rule, None, "", "", limit, "")
+        replay = replay_command(verdict)
+        return Finding(
+            mutant.name, mutant.rule, seed, verdict.found_by, verdict.error, tried, replay, unsound=tuple(unsound)
+        )
+    return Finding(mutant.name, mutant.rule, None, "", "", limit, "", unsound=tuple(unsound))
 
 
 class BrokenMutant(AssertionError):
