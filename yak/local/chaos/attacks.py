@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from yak.client.reach import split_address
 from yak.errors import UsageError
-from yak.limits import REQUEST_ELEMENTS_MAX
+from yak.limits import PARTITIONS_PER_REQUEST_MAX, REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import encode_request
 from yak.protocol.record_batch import HEADER_BYTES, compute_crc
 from yak.protocol.record_writer import build_batch
@@ -159,17 +159,30 @@ def _fetch_session(partitions: int) -> bytes:
 
 
 def _create_topics(_target: Target) -> Round:
-    numbers = iter(range(1 << 30))
+    """As many partitions as one request may make, made and deleted again; and one request of far more, which is refused."""
+    names = [f"abuse-{number}" for number in range(100)]
+    made, refused = (
+        frame(
+            CREATE_TOPICS,
+            5,
+            {
+                "topics": [
+                    {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+                    for name in names
+                ],
+                "timeout": 5000,
+                "validate_only": False,
+            },
+        )
+        for count in (PARTITIONS_PER_REQUEST_MAX // len(names), 10_000)
+    )
+    deleted = frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000})
 
     def act(link: Link) -> None:
-        batch = next(numbers)
-        topics = [
-            {"name": f"abuse-{batch}-{number}", "num_partitions": 10_000, "replication_factor": 1, "assignments": [],
-             "configs": []}
-            for number in range(100)
-        ]  # fmt: skip
-        link.send(frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 1000, "validate_only": True}))
-        link.receive()
+        # deleted first: an earlier round may have ended before its topics were made
+        for request in (deleted, refused, made):
+            link.send(request)
+            link.receive()
 
     return act
 
@@ -356,7 +369,9 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         2,
         lambda _: _once(_fetch_session(10_000)),
     ),
-    Attack("create-topics", "CreateTopics with 100 names of 10,000 partitions", 1, _create_topics),
+    Attack(
+        "create-topics", "100 topics of 100 partitions made and deleted, and 100 of 10,000 asked for", 1, _create_topics
+    ),
     Attack("delete-topics", "1,000 topics made and deleted at once", 1, _deletions),
     Attack("elements", "requests of 240,000 elements", 2, lambda _: _elements(240_000)),
     Attack("elements-taken", "the largest requests that are taken", 2, lambda _: _elements(REQUEST_ELEMENTS_MAX - 1)),
