@@ -55,7 +55,13 @@ _MISDIRECTED = ("misdirected", "rot", "kill")
 MUTANTS = (
     Mutant("follower-checks-no-crc", "a follower copies no damaged batch", _follower_believes, 60, 3, _FAULTS),
     Mutant(
-        "coordinator-checks-no-crc", "a coordinator believes no damaged batch", _coordinator_believes, 60, 3, _FAULTS
+        "coordinator-checks-no-crc",
+        "a coordinator believes no damaged batch",
+        _coordinator_believes,
+        100,
+        3,
+        ("rot", "pause"),
+        is_slow=True,
     ),
     Mutant(
         "damage-cut-after-a-kill", "what no kill can tear is damage, and not cut", _cut_what_is_damaged, 60, 3, _FAULTS
