@@ -20,7 +20,7 @@ from yak.cluster.image import Image
 from yak.cluster.membership import Identity
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode, LogDirectoryFailure
-from yak.ids import TopicPartition
+from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import TailedRecord
@@ -93,6 +93,12 @@ def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
             "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
         )
     return True
+
+
+def full_brokers(broker: Broker) -> frozenset[NodeId]:
+    """The brokers that have no room for another log: this one as its disks are now, the others as their heartbeats said."""
+    others = broker.metadata.membership.heart.full - {broker.node_id}
+    return others if broker.log_store.has_room() else others | {broker.node_id}
 
 
 def take_damaged(broker: Broker, partition: Partition, damaged: DamagedLog) -> None:

@@ -133,10 +133,17 @@ class Maintenance:
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
         plan = broker.log_store.checkpoint_plan(high_watermarks)
         self._checkpoint_running = True
-        broker.jobs.run("checkpoint", plan, self._checkpointed)
 
-    def _checkpointed(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        def checkpoint() -> bool:
+            plan()
+            return broker.log_store.has_room()
+
+        broker.jobs.run("checkpoint", checkpoint, self._checkpointed)
+
+    def _checkpointed(self, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False
+        has_room = result if error is None else self._broker.log_store.has_room()
+        self._broker.metadata.membership.heart.is_full = not has_room
         if isinstance(error, LogDirectoryFailure):
             if not is_full(self._broker, error):
                 self._broker.directory_failed(error)

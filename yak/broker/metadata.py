@@ -76,6 +76,7 @@ class Metadata:
             held=lambda: Held(self.hosting.log_ends(), parts.image_log.trail),
         )
         broker.counters.elections = self.membership.elections
+        self.membership.heart.is_full = not broker.log_store.has_room()
         self._queue: deque[list[TailedRecord]] = deque()
         self._busy = False
         self._failed = False

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.broker.coordinator.offsets_topic import plan_offsets_topic
+from yak.broker.lost_directories import full_brokers
 from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
-from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
@@ -43,20 +43,12 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
             broker.dice.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
             validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
+            full=full_brokers(broker),
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
     broker.replica_bound.check(broker.image, plan.requests)
-    refuse_without_room(broker, (node_id for replicas in plan.assignments for node_id in replicas))
     return plan
-
-
-def refuse_without_room(broker: Broker, replicas: Iterable[NodeId]) -> None:
-    """Raise KAFKA_STORAGE_ERROR when this broker is to hold a new replica and no log directory has room for its log."""
-    if broker.node_id in replicas and not broker.log_store.has_room():
-        raise PeerError(
-            ErrorCode.kafka_storage_error, f"no log directory of broker {broker.node_id} has room for another log"
-        )
 
 
 def refuse_many_partitions(new_partitions: Iterable[int]) -> None:

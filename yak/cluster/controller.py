@@ -6,7 +6,7 @@ it when all are in.
 """
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
@@ -67,8 +67,9 @@ def plan_create_topic(
     *,
     defaults: TopicDefaults | None = None,
     validate_config: ValidateConfig | None = None,
+    full: Collection[NodeId] = (),
 ) -> TopicPlan:
-    """A new topic. Raises PeerError with Kafka's code for what is wrong with it."""
+    """A new topic, with no replica on the brokers that are `full`. Raises PeerError with Kafka's code for what is wrong with it."""
     defaults = defaults or TopicDefaults()
     validate_topic_name(new.name)
     if new.name in image.topics:
@@ -76,8 +77,9 @@ def plan_create_topic(
     refuse_collision(new.name, image.topics)
     if new.assignments:
         assignments = _manual_assignments(image, new)
+        _refuse_full(assignments, full)
     else:
-        assignments = _placed(image, new, defaults)
+        assignments = _placed(image, new, defaults, full)
     configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
     for name, value in new.configs.items():
         if value is None:
@@ -95,9 +97,14 @@ def plan_create_topic(
 
 
 def plan_create_partitions(
-    image: Image, name: str, total: int, assignments: Sequence[Sequence[NodeId]] | None = None
+    image: Image,
+    name: str,
+    total: int,
+    assignments: Sequence[Sequence[NodeId]] | None = None,
+    *,
+    full: Collection[NodeId] = (),
 ) -> tuple[StoreRequest, ...]:
-    """More partitions for a topic, `total` in all. Raises PeerError."""
+    """More partitions for a topic, `total` in all, with no replica on the brokers that are `full`. Raises PeerError."""
     topic = existing_topic(image, name)
     present = len(topic.partitions)
     if total <= present:
@@ -111,19 +118,22 @@ def plan_create_partitions(
             words = f"Increasing the number of partitions by {total - present} but {len(new)} assignments provided."
             raise PeerError(ErrorCode.invalid_replica_assignment, words)
         _check_replicas(image, dict(enumerate(new, present)), replication_factor)
+        _refuse_full(new, full)
     else:
-        brokers = _usable_brokers(image, replication_factor)
+        brokers = _usable_brokers(image, replication_factor, full)
         start = _start(image, topic)
         new = place(brokers, total - present, replication_factor, first_partition=present, start=start)
     head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total}
     return _slices("create_partitions", head, list(enumerate(new, present)))
 
 
-def plan_missing_partitions(image: Image, topic: PendingTopic, missing: Sequence[int]) -> tuple[StoreRequest, ...]:
+def plan_missing_partitions(
+    image: Image, topic: PendingTopic, missing: Sequence[int], full: Collection[NodeId] = ()
+) -> tuple[StoreRequest, ...]:
     """The partitions that a topic still lacks, since the broker that made it grow died. Raises PeerError."""
     assert topic.partitions, "a topic that grew has partitions"
     replication_factor = len(topic.partitions[min(topic.partitions)].replicas)
-    placed = place(_usable_brokers(image, replication_factor), topic.total, replication_factor)
+    placed = place(_usable_brokers(image, replication_factor, full), topic.total, replication_factor)
     new = [(number, placed[number]) for number in missing]
     head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": topic.total}
     return _slices("create_partitions", head, new)
@@ -181,11 +191,11 @@ def _check_partition_count(count: int) -> None:
         raise PeerError(ErrorCode.invalid_partitions, words)
 
 
-def _usable_brokers(image: Image, replication_factor: int) -> list[BrokerInfo]:
-    """The brokers that a new partition can have replicas on: all registered ones but those in controlled shutdown.
+def _usable_brokers(image: Image, replication_factor: int, full: Collection[NodeId]) -> list[BrokerInfo]:
+    """The brokers that a new partition can have replicas on: all registered ones but those in controlled shutdown and `full` ones.
 
     Raises PeerError(INVALID_REPLICATION_FACTOR) where these are too few, or none of them is ACTIVE (Kafka's
-    `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`).
+    `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`), KAFKA_STORAGE_ERROR where only room is missing.
     """
     if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
         raise PeerError(ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0.")
@@ -199,16 +209,28 @@ def _usable_brokers(image: Image, replication_factor: int) -> list[BrokerInfo]:
             "broker(s) are registered."
         )
     else:
-        return brokers
+        roomy = [broker for broker in brokers if broker.node_id not in full]
+        if len(roomy) < replication_factor or not any(broker.state is BrokerState.ACTIVE for broker in roomy):
+            _refuse_full([[broker.node_id for broker in brokers]], full)
+        return roomy
     words = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
     raise PeerError(ErrorCode.invalid_replication_factor, words)
 
 
-def _placed(image: Image, new: NewTopic, defaults: TopicDefaults) -> list[tuple[NodeId, ...]]:
+def _refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId]) -> None:
+    """Raise PeerError(KAFKA_STORAGE_ERROR) when replicas would be on a broker that has no room for their logs."""
+    hit = sorted({node_id for replicas in assignments for node_id in replicas if node_id in full})
+    if hit:
+        named = ", ".join(map(str, hit))
+        words = f"No log directory of broker(s) {named} has room for another log; make room there, or add brokers."
+        raise PeerError(ErrorCode.kafka_storage_error, words)
+
+
+def _placed(image: Image, new: NewTopic, defaults: TopicDefaults, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
     count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
     replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
     _check_partition_count(count)
-    brokers = _usable_brokers(image, replication_factor)
+    brokers = _usable_brokers(image, replication_factor, full)
     return place(brokers, count, replication_factor, start=len(image.topics) % len(brokers))
 
 

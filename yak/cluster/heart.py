@@ -51,6 +51,10 @@ class Heart:
         self._taken_ms = 0
         self._taken_offset: MetadataOffset = 0
         self._let_in_epoch: BrokerEpoch = 0
+        self.is_full = False
+        """Whether this broker has no room for another log; the next heartbeat says so."""
+        self.full: frozenset[NodeId] = frozenset()
+        """Brokers without room for another log, as of the last answer: no new replica is placed there."""
 
     def start(self, now_ms: int) -> None:
         """We are registered: begin."""
@@ -95,9 +99,11 @@ class Heart:
                 self._taken_ms, self._taken_offset = now_ms, outcome.offset
             if outcome.value.get("state") != BrokerState.FENCED.value:
                 self.counted_ms, self.counted_offset = self._taken_ms, self._taken_offset
+            full = outcome.value.get("full")
+            self.full = frozenset(map(int, full)) if isinstance(full, list) else frozenset()
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
-        self._link.send("heartbeat", {"persisted": self._link.image.offset}, on_reply)
+        self._link.send("heartbeat", {"persisted": self._link.image.offset, "is_full": self.is_full}, on_reply)
 
     def _say_slow(self, took_ms: int, now_ms: int) -> None:
         if self._said_slow_ms is None or now_ms - self._said_slow_ms >= SAY_AGAIN_MS:

@@ -78,6 +78,7 @@ class Membership:
             beat_by=self.heart.hasten,
             on_refused=self._on_refusal,
             on_fast_fence_failed=self._fast_fences.pause,
+            full=lambda: self.heart.full,
         )
         self._candidacy = Candidacy(
             link,

@@ -12,7 +12,7 @@ ACTIVE. Elected now, a dead one would be the only member of the ISR, and if it c
 more. So such a controller elects nobody until each of the others beat, came back, or was fenced.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from yak.cluster.electing import Electing
@@ -54,7 +54,7 @@ class Office:
 
     `beat_by(due_ms)` has our next heartbeat sent by then; its answer brings everybody's counters. `on_refused` gets what
     says that the store, or our registration, is not ours. `on_fast_fence_failed` is called when the store did not take a
-    call that fences a broker on suspicion.
+    call that fences a broker on suspicion. `full` are the brokers without room for logs.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Office:
         beat_by: Callable[[int], None],
         on_refused: Callable[[StoreOutcome, int], None],
         on_fast_fence_failed: Callable[[], None],
+        full: Callable[[], Collection[NodeId]],
     ) -> None:
         self._link = link
         self._on_fast_fence_failed = on_fast_fence_failed
@@ -73,7 +74,7 @@ class Office:
         self._on_refused = on_refused
         self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
         self._electing = Electing(link, self._failed, unclean=settings.unclean_leader_election)
-        self._unfinished = Unfinished(link, self._failed)
+        self._unfinished = Unfinished(link, self._failed, full)
         self._letting_in: dict[NodeId, _Letting] = {}
         self._known = {node_id: broker.broker_epoch for node_id, broker in link.image.brokers.items()}
         self._registered: dict[NodeId, BrokerEpoch] = {}

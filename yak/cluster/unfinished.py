@@ -6,23 +6,32 @@ itself, also after an outage of the store; so a topic is looked at only when it 
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from yak.cluster.controller import plan_missing_partitions
 from yak.cluster.image import PendingTopic
 from yak.cluster.link import Link
-from yak.errors import PeerError
+from yak.errors import ErrorCode, PeerError
+from yak.ids import NodeId
 from yak.seams.metadata_store import StoreOutcome
 
 STILL_MS = 2_000
+NO_ROOM_PAUSE_MS = 30_000
+"""Between two attempts to finish a topic for which too few brokers have room: no change of the image says that there is some."""
 
 
 class Unfinished:
-    """The controller's look at pending topics. `on_failed` gets what refuses a call."""
+    """The controller's look at pending topics. `on_failed` gets what refuses a call, `full` are the brokers without room for logs."""
 
-    def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        on_failed: Callable[[StoreOutcome, int], None],
+        full: Callable[[], Collection[NodeId]],
+    ) -> None:
         self._link = link
         self._on_failed = on_failed
+        self._full = full
         self._seen: tuple[object, object] | None = None
         self._then: dict[uuid.UUID, PendingTopic] = {}
         self._term = 0
@@ -65,15 +74,17 @@ class Unfinished:
             elif outcome.value.get("removed"):
                 self._link.say("warning", "half-made-topic-removed", topic=pending.name)
             elif isinstance(missing, list) and missing:
-                self._finish(pending, [int(number) for number in missing])
+                self._finish(pending, [int(number) for number in missing], now_ms)
 
         self._link.send("undo_half_made", {"topic_id": str(pending.topic_id)}, on_reply)
 
-    def _finish(self, pending: PendingTopic, missing: list[int]) -> None:
+    def _finish(self, pending: PendingTopic, missing: list[int], now_ms: int) -> None:
         try:
-            requests = plan_missing_partitions(self._link.image, pending, missing)
+            requests = plan_missing_partitions(self._link.image, pending, missing, self._full())
         except PeerError as error:
             # Tried again when the brokers change.
+            if error.error_code is ErrorCode.kafka_storage_error:
+                self.due_ms = now_ms + NO_ROOM_PAUSE_MS
             self._link.say("warning", "half-grown-topic-waits", topic=pending.name, reason=error.message)
             return
         self._link.say("info", "half-grown-topic-finished", topic=pending.name, partitions=len(missing))

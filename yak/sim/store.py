@@ -32,6 +32,8 @@ class StoreState:
     unregistered: dict[int, bool] = field(default_factory=dict)
     guests: dict[int, dict[str, Any]] = field(default_factory=dict)
     heartbeats: dict[int, int] = field(default_factory=dict)
+    full: dict[int, None] = field(default_factory=dict)
+    """Brokers without room for another log."""
     secret: str = ""
     topic_ids: dict[str, str] = field(default_factory=dict)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)

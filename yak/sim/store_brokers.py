@@ -156,6 +156,7 @@ def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         raise Refused("BAD_REQUEST", message="state")
     if a["state"] == "CLOSED":
         state.heartbeats.pop(a["node_id"], None)
+        state.full.pop(a["node_id"], None)
     if broker["state"] != a["state"]:
         change_broker(state, a["node_id"], a["state"], now_ms)
     return {}
@@ -172,6 +173,7 @@ def unregister(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     del state.brokers[a["target_id"]]
     state.unregistered[a["target_id"]] = True
     state.heartbeats.pop(a["target_id"], None)
+    state.full.pop(a["target_id"], None)
     record = {"node_id": a["target_id"], "broker_epoch": broker["broker_epoch"]}
     state.append("UnregisterBroker", record, now_ms)
     return {}

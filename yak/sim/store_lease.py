@@ -25,12 +25,17 @@ def heartbeat(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  #
     broker = check_broker(state, a)
     state.heartbeats[a["node_id"]] = state.heartbeats.get(a["node_id"], 0) + 1
     broker["persisted"] = a["persisted"]
+    state.full.pop(a["node_id"], None)
+    if a.get("is_full"):
+        state.full[a["node_id"]] = None
     note_acted(broker)
     cluster = state.cluster
     held = _is_holder(state, a)
     if held and a["controller_epoch"] == cluster["ctl_epoch"]:
         cluster["lease_n"] += 1
     value: Value = {"state": broker["state"]} | _holder(state)
+    if state.full:
+        value["full"] = sorted(state.full)
     if held:
         value["heartbeats"] = {str(node_id): count for node_id, count in state.heartbeats.items()}
     return value

@@ -150,7 +150,7 @@ def seed_commit(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 def _remove_old_state(state: StoreState) -> None:
     for held in (state.brokers, state.unregistered, state.heartbeats, state.topic_ids, state.topics, state.partitions):
         held.clear()
-    for more in (state.guests, state.configs, state.high_watermarks, state.log_end_offsets):
+    for more in (state.guests, state.configs, state.full, state.high_watermarks, state.log_end_offsets):
         more.clear()
     state.log.clear()
     state.snapshot = None

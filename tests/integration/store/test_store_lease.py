@@ -1,3 +1,4 @@
+import pytest
 from support.stores import Caller, brokers, kinds
 
 
@@ -9,6 +10,24 @@ def test_a_heartbeat_tells_the_controller_everyones_counters(backend):
     mine = one("heartbeat", persisted=3).value
     assert mine["heartbeats"] == {"1": 2, "2": 2}
     assert mine["lease_n"] == 2
+
+
+@pytest.mark.parametrize("way", ["has room again", "closed", "unregistered"])
+def test_heartbeat_answers_with_the_full_brokers_until_these_have_room_or_left(backend, way):
+    one, two, three = brokers(backend, 3)
+    assert "full" not in one("heartbeat", persisted=3, is_full=False).value
+    for caller in (three, two):
+        caller("heartbeat", persisted=3, is_full=True)
+    assert one("heartbeat", persisted=3, is_full=False).value["full"] == [2, 3]
+    one.fence(three)
+    assert two("heartbeat", persisted=3, is_full=False).value["full"] == [3]
+    if way == "has room again":
+        assert "full" not in three("heartbeat", persisted=3, is_full=False).value
+    elif way == "closed":
+        assert three("begin_stop", state="CLOSED").code == "OK"
+    else:
+        assert one("unregister", target_id=3).code == "OK"
+    assert "full" not in one("heartbeat", persisted=3, is_full=False).value
 
 
 def test_a_closed_broker_frees_its_node_id_and_its_lease(one, backend):

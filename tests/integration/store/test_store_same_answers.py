@@ -41,7 +41,7 @@ def epoch_of(dice, caller, name):
 
 
 def heartbeat(dice, caller, other):
-    return "heartbeat", {"persisted": maybe(dice, caller.image.offset)}
+    return "heartbeat", {"persisted": maybe(dice, caller.image.offset), "is_full": dice.random() < 0.3}
 
 
 def register(dice, caller, other):

@@ -158,6 +158,7 @@ def test_the_merged_state_is_what_the_scripts_go_on_with(backend, three, how):
     assert three[0].alter("broker", "", [["log.retention.ms", "5"]]).code == "OK"
     for caller in three:
         caller.catch_up()
+    three[2]("heartbeat", persisted=three[2].image.offset, is_full=True)
     backend.flush_all() if how == "emptied" else backend.lose_last(2)
     before = three[0].image
     begin(three[0])
@@ -176,6 +177,7 @@ def test_the_merged_state_is_what_the_scripts_go_on_with(backend, three, how):
     one, two, three_ = three
     assert one("verify").code == "OK"
     assert one.beat().value["controller_id"] == NO_LEADER
+    assert "full" not in one.beat().value
     one.take_office()
     assert one.fence(three_).code == "OK"
     assert one.change_isr(one, two)["code"] == "OK"

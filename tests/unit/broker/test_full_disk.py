@@ -1,5 +1,6 @@
 """A log directory without room: what is refused works again when there is room, and the last directory that fails ends the broker."""
 
+import datetime as dt
 import errno
 
 import pytest
@@ -8,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from yak.broker import events
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, create_fields
 
 NONE = ErrorCode.none
@@ -155,3 +157,31 @@ def test_one_directory_of_two_that_fails_ends_nothing():
     codes = {rig.produce("orders", [b"a"], partition=index).error_code for index in range(2)}
     assert codes == {NONE, ErrorCode.kafka_storage_error}
     assert len(rig.node.broker.log_store.online()) == 1
+
+
+def grow(rig, name, count, assignments=None):
+    topic = {"name": name, "count": count, "assignments": assignments}
+    fields = {"topics": [topic], "timeout": dt.timedelta(seconds=5), "validate_only": False}
+    (result,) = rig.ask(1, 37, 3, **fields).results
+    return result
+
+
+def test_create_topics_leaves_out_another_broker_that_said_it_is_full(monkeypatch):
+    rig = ClusterRig()
+    monkeypatch.setattr(rig.nodes[2].disk, "free_bytes", lambda _path: 4096)
+    rig.run_until(lambda: all(node.broker.metadata.membership.heart.full == {3} for node in rig.nodes))
+    for number in range(4):
+        rig.create_topic(f"spread{number}", replication_factor=2)
+        assert 3 not in rig.info(f"spread{number}").replicas
+    fields = create_fields("wide", {}, 1)
+    fields["topics"][0]["replication_factor"] = 3
+    answer = rig.ask(1, 19, 5, **fields)
+    assert answer.topics[0].error_code == ErrorCode.kafka_storage_error
+    assert "broker(s) 3" in answer.topics[0].error_message
+    assert grow(rig, "spread0", 8).error_code == NONE
+    assert all(3 not in rig.info("spread0", index).replicas for index in range(8))
+    refused = grow(rig, "spread0", 9, [{"broker_ids": [1, 3]}])
+    assert refused.error_code == ErrorCode.kafka_storage_error
+    monkeypatch.undo()
+    rig.run_until(lambda: not any(node.broker.metadata.membership.heart.full for node in rig.nodes))
+    rig.create_topic("wide", replication_factor=3)

@@ -409,6 +409,26 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
     assert said(fleet, "half-grown-topic-finished")[0][1] == {"topic": "a", "partitions": 100}
 
 
+def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(make_fleet):
+    fleet = make_fleet(ALL, 12).start()
+    fleet.create("a", 2)
+    maker = others(fleet, controller_id(fleet))[0]
+    requests = plan_create_partitions(maker.image, "a", 302)
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
+    alive = [node for node in fleet.nodes.values() if node is not maker]
+    for node in alive:
+        node.member.heart.is_full = True
+    fleet.run(20)
+    fleet.kill(maker)
+    fleet.run(10_000)
+    assert said(fleet, "half-grown-topic-waits")
+    assert len(fleet.holder().image.topics["a"].partitions) == 2
+    for node in alive:
+        node.member.heart.is_full = False
+    fleet.run(31_000)
+    assert len(fleet.holder().image.topics["a"].partitions) == 302
+
+
 def half_made(fleet, maker, partitions, *, slices):
     plan = plan_create_topic(maker.image, NewTopic("big", partitions, 2), uuid.UUID(int=77))
     maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices])[1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
+from yak.broker.lost_directories import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
 from yak.cluster.controller import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
@@ -69,7 +70,9 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             if topic.assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
             broker.expected_followers.check(_factor(broker, topic.name))
-            requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments)
+            requests = plan_create_partitions(
+                broker.image, topic.name, topic.count, assignments, full=full_brokers(broker)
+            )
             broker.replica_bound.check(broker.image, requests)
         except PeerError as error:
             waiting.results[topic.name] = broker.expected_followers.explain(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from yak.broker.lost_directories import full_brokers
 from yak.cluster.controller import NewTopic, plan_create_topic
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.seams.metadata_store import StoreRequest
@@ -40,4 +41,5 @@ def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
             },
         ),
         broker.dice.uuid4(),
+        full=full_brokers(broker),
     ).requests

@@ -10,7 +10,7 @@ local function remove_old_state()
   end
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do redis.call('DEL', broker_key(tonumber(node))) end
   redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('guests'), key('configs'), key('hb'),
-    key('hw'), key('leo'), LOG, key('snapshot'), key('seed:snapshot'))
+    key('full'), key('hw'), key('leo'), LOG, key('snapshot'), key('seed:snapshot'))
 end
 
 local write = {}
