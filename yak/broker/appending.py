@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.lost_directories import is_full
-from yak.broker.refused_batches import refusal_of
+from yak.broker.refused_batches import note_refused, refusal_of
 from yak.config.log_config import NEVER
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
@@ -112,7 +112,9 @@ def place(
     try:
         base_offset = log.append(header, records, partition.leader_epoch, now_ms)
     except LogDirectoryFailure as failure:
-        if not is_full(broker, failure):
+        if is_full(broker, failure):
+            note_refused(partition, header, now_ms)
+        else:
             broker.directory_failed(failure)
         raise PeerError(
             ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"

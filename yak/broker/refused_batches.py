@@ -1,7 +1,7 @@
 """Batches of idempotent producers that were refused only for now, so that none of their successors overtakes them.
 
-With several batches under way the first could be refused because the in-sync set is too small, or because the broker does
-not know yet that it leads; and the second come a moment later, when that is over. In Kafka a log that does not know the
+With several batches under way the first could be refused because the in-sync set is too small, because the disk is full, or
+because the broker does not know yet that it leads; and the second come a moment later, when that is over. In Kafka a log that does not know the
 producer takes it (any sequence may be the first, KIP-360), and the first can never be written any more; one that knows the
 producer says OUT_OF_ORDER_SEQUENCE_NUMBER, on which librdkafka begins a new epoch for all partitions, and sends again under
 it what another leader may have stored already. Here the successor is refused for now as its predecessor was: nothing was

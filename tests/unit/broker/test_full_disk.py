@@ -37,6 +37,23 @@ def test_append_without_room_is_refused_and_works_again_without_a_restart(rig):
     assert rig.node.broker.full_directories == {}
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_batch_behind_one_that_found_no_room_is_refused_for_now_and_both_are_taken_in_order(rig, is_known):
+    """OUT_OF_ORDER_SEQUENCE_NUMBER would make librdkafka begin a new epoch, and send again under it what is stored elsewhere."""
+
+    def send(sequence: int) -> int:
+        return rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=sequence).error_code
+
+    first = 0
+    if is_known:
+        assert send(0) == NONE
+        first = 1
+    rig.node.disk.fail_next("append", errno.ENOSPC, path_contains="orders-0/")
+    assert send(first) == ErrorCode.kafka_storage_error
+    assert send(first + 1) == ErrorCode.not_enough_replicas
+    assert [send(first), send(first + 1)] == [NONE, NONE]
+
+
 def test_flush_whose_epochs_find_no_room_is_repeated_with_the_next(rig):
     rig.create_topic("durable", flush_messages="1")
     rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains="durable-0/leader-epoch")
