@@ -93,7 +93,7 @@ class Guests:
 
         self._waiting[connection_id] = lambda answer: settled(read_answer(api_key, version, answer)[1])
         self._cluster.world.after(PATIENCE_US, lambda: settled(None))
-        node.post(events.ConnectionOpened(connection_id, "in-process", is_in_process=True))
+        node.post(events.ConnectionOpened(connection_id, f"in-process:{connection_id}", is_in_process=True))
         node.receive(connection_id, [frame])
 
     def _answered(self, connection_id: int, frame: bytes) -> None:

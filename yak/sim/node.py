@@ -323,7 +323,7 @@ class SimNode:
             if self.broker is None:
                 return
         self.bugs.check_noticed(event)
-        if isinstance(self.disk.writing, Death):
+        if isinstance(self.disk.writing, Death) or self.bugs.is_planted:
             self.after_step()  # what it answered may be heard, though the process ends in this turn's next step
 
     def _carry_out(self, effect: events.Effect) -> None:

@@ -62,6 +62,11 @@ class PlantedBugs:
         self._struck: _Plan | None = None
         self.is_stepping = False
 
+    @property
+    def is_planted(self) -> bool:
+        """Whether a bug waits for a call of its place."""
+        return self._waiting is not None
+
     # --------------------------------------------------------------------------------------------------- planting
 
     def plant(self, dice: SeededDice) -> bool:

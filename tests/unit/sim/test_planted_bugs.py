@@ -61,3 +61,9 @@ def test_bug_that_nobody_planted_ends_the_run_by_its_own_name() -> None:
 def _because(failure: FailStop, cause: Exception) -> FailStop:
     failure.__cause__ = cause
     return failure
+
+
+@pytest.mark.parametrize("seed", [800272, 800398])
+def test_seeds_in_which_the_model_took_a_planted_bug_for_a_fault_of_the_broker_hold(seed: int) -> None:
+    """In-process connections had one name together; an ack left in a turn whose end was a bug, before the append was noted."""
+    assert run_cluster_seed(seed).error is None
