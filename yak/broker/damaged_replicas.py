@@ -5,8 +5,9 @@ A read that meets a batch which is not what was written, twice in a row (`yak.st
 - One line is written (`log-damaged`), and the partition is shown as damaged until its log is another one, the batch is no longer
   in it, or a later read finds it whole.
 - With another replica in the ISR, or one that may be elected (ELR), this broker leaves the ISR in the store, as one that lost
-  something (`leave_isr` with `lost`). From that request on it fetches nothing for the partition: a fetch would tell the leader of
-  the end of a log that is about to be given up, and bring the replica back into the ISR before the answer is here. So it leads no longer, is not elected again, and its log is copied anew from the leader.
+  something (`leave_isr` with `lost`). Before that request it names the partition in no further fetch, and waits for the answer to
+  the last one that did: a fetch that the leader takes after it has heard of the leave would bring this log back into the ISR. So
+  the broker leads no longer, is not elected again, and its log is copied again from the leader.
   The store refuses that for the last replica in sync. So of two replicas that are known to be damaged one leads on, and a replica
   that knows its own damage never takes leadership back: it comes into the ISR with a new copy only.
 - The last replica in sync goes on and serves what is whole.
@@ -194,7 +195,7 @@ class DamagedReplicas:
             "warning",
             "damaged-replica-resigned",
             partition=str(partition.topic_partition),
-            what="it left the ISR and is copied anew from its leader",
+            what="it left the ISR and is copied again from its leader",
         )
         self._found.pop(partition, None)
         give_up_log(self._broker, partition, str(damage.batch))

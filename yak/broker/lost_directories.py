@@ -108,7 +108,7 @@ def take_damaged(broker: Broker, partition: Partition, damaged: DamagedLog) -> N
 
 
 def give_up_log(broker: Broker, partition: Partition, reason: str) -> None:
-    """Serve a damaged log no longer: the partition is offline, and is copied anew once this broker has left its ISR."""
+    """Serve a damaged log no longer: the partition is offline, and is copied again once this broker has left its ISR."""
     log = partition.log
     assert log is not None
     broker.log_store.make_unavailable(log, reason)
